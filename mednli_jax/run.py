@@ -393,7 +393,7 @@ def _finish(
         scores_of = _scored(directory, scorer, prepared.splits, fitted.logits)
         lines = [scorer.summary(split, scores) for split, scores in scores_of.items() if scores]
         result |= scores_of
-    session.write_status("complete", result)
+    session.write_complete(result)
     for section in tasks.closing_sections(experiment.task, directory):
         lines += sections.lines(section)
     lines += [f"warning: {note}" if note in fitted.notes else note for note in notes]

@@ -188,9 +188,9 @@ class FoldTraining:
         if self.experiment.model.weights:
             start_from_pretrained(trainer, self.experiment)
         if trainer.resume():
-            place = f"in epoch {trainer.epoch} after {trainer.done} batches"
+            place = f"in epoch {trainer.progress.epoch} after {trainer.progress.done} batches"
             self.session.say(f"chunk {chunk.number + 1}: resumed {place}")
-        self._drop_metrics(chunk, trainer.epoch)
+        self._drop_metrics(chunk, trainer.progress.epoch)
         best = trainer.run()
         check_converged(best.epoch.tolist(), "fold")
         trainer.batches["test"] = self._test_batches(chunk)

@@ -33,10 +33,11 @@ class PairBatch:
     hypothesis_length: jax.Array
     mask: jax.Array
     label: jax.Array | None = None
-    link_premise: jax.Array | None = None
-    link_hypothesis: jax.Array | None = None
-    link_distance: jax.Array | None = None
-    link_relation: jax.Array | None = None
+    # Models with knowledge need batches with links.
+    link_premise: jax.Array = struct.field(default=None)
+    link_hypothesis: jax.Array = struct.field(default=None)
+    link_distance: jax.Array = struct.field(default=None)
+    link_relation: jax.Array = struct.field(default=None)
     row_key: jax.Array | None = None
     layout: Layout | None = struct.field(pytree_node=False, default=None)
 
@@ -46,14 +47,15 @@ class PairBatch:
         return self.hypothesis.shape[0] // self.premise.shape[0]
 
     @property
-    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(rows, padded tokens) of premises and of hypotheses."""
         return self.premise.shape, self.hypothesis.shape
 
     @property
     def attention_shape(self) -> tuple[int, int, int]:
         """(B, P, H)."""
-        return (*self.hypothesis.shape[:1], self.premise.shape[1], self.hypothesis.shape[1])
+        rows, hypothesis_width = self.hypothesis.shape
+        return rows, self.premise.shape[1], hypothesis_width
 
     @property
     def linked_tokens(self) -> tuple[jax.Array, jax.Array]:
@@ -87,12 +89,13 @@ class QueryBatch:
     passage_length: jax.Array
     query: jax.Array
     mask: jax.Array
-    position: jax.Array | None = None
-    position_candidate: jax.Array | None = None
-    candidate_length: jax.Array | None = None
-    candidate_type: jax.Array | None = None
-    query_length: jax.Array | None = None
-    blank: jax.Array | None = None
+    # Given in every batch of a corpus; tests of a single function leave arrays out.
+    position: jax.Array = struct.field(default=None)
+    position_candidate: jax.Array = struct.field(default=None)
+    candidate_length: jax.Array = struct.field(default=None)
+    candidate_type: jax.Array = struct.field(default=None)
+    query_length: jax.Array = struct.field(default=None)
+    blank: jax.Array = struct.field(default=None)
     label: jax.Array | None = None
     row_key: jax.Array | None = None
     layout: Layout | None = struct.field(pytree_node=False, default=None)

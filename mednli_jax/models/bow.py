@@ -1,13 +1,15 @@
 """Sum-of-words classifier (Bowman et al. 2015 with ReLU; Romanov & Shivade 2018, section 3).
 
-Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots
-of packed sentences, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, T `padded_length`, R
+sentences, N slots of packed sentences, D feature.
 """
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.batch import PairBatch
 
 
 class BOW(layers.PairModel):
@@ -15,12 +17,15 @@ class BOW(layers.PairModel):
     classes].
 
     Args:
-      knowledge: "none"; "replace": each token also attends to the other side with the paper's matrix A, and attended
-        states are summed, normalised and concatenated like the tokens (not in the paper; as its InferSent, section
-        4.2.2, with sums instead of maxima); "bias": the same with a learned weight per path length.
-      masking: "masked"; "paper": both sides are padded to `padded_length` tokens, and padding counts as words with zero
-        vectors: each adds ReLU(bias) to the sum and takes part in the softmax. Needs batches of one padded length.
-      matching: "concat"; "full" adds |p - h| and p * h of the normalised sums p and h, as in InferSent.
+      knowledge: "none"; "replace": each token also attends to the other side with the paper's
+        matrix A, and attended states are summed, normalised and concatenated like the tokens (not
+        in the paper; as its InferSent, section 4.2.2, with sums instead of maxima); "bias": the
+        same with a learned weight per path length.
+      masking: "masked"; "paper": both sides are padded to `padded_length` tokens, and padding
+        counts as words with zero vectors: each adds ReLU(bias) to the sum and takes part in the
+        softmax. Needs batches of one padded length.
+      matching: "concat"; "full" adds |p - h| and p * h of the normalised sums p and h, as in
+        InferSent.
       axis_name: the mapped device axis.
     """
 
@@ -30,31 +35,24 @@ class BOW(layers.PairModel):
     axis_name: str | None = None
 
     @nn.compact
-    def __call__(self, batch, *, train: bool):
+    def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        tokens = packing.tokens(batch.premise, batch.hypothesis)
-        distinct = batch.distinct_words if self.shares_words else 0
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(
-            tokens, distinct=distinct
-        )
-
-        def norm(name):
-            return layers.MaskedBatchNorm(axis_name=self.axis_name, name=name)
-
+        words_ND = self.embedded(batch, packing)
         projection = self.linear(self.hidden_size, "projection")
-        projected_ND = nn.relu(projection(words))
+        projected_ND = nn.relu(projection(words_ND))
         sums_RD, padding_D = packing.sum(projected_ND), None
         if self.masking == "paper":
-            padding_D = nn.relu(projection(jnp.zeros(words.shape[-1:], projected_ND.dtype)))
+            padding_D = nn.relu(projection(jnp.zeros(words_ND.shape[-1:], projected_ND.dtype)))
             sums_RD += (self.padded_length - packing.length_R)[:, None] * padding_D
         premise_QD, hypothesis_BD = jnp.split(sums_RD, [batch.premise.shape[0]])
         sums = {"premise": layers.per_pair(premise_QD, batch), "hypothesis": hypothesis_BD}
         if self.knowledge != "none":
-            attended = self._attend(batch, packing.unpack(projected_ND, *batch.shapes), padding_D)
-            sums |= dict(zip(("premise_attended", "hypothesis_attended"), attended, strict=True))
-        sides = [
-            norm(f"norm_{name}")(sum_BD, batch.mask, train=train) for name, sum_BD in sums.items()
-        ]
+            padded = packing.unpack(projected_ND, *batch.shapes)
+            premise_BD, hypothesis_BD = self._attended_sums(batch, padded, padding_D)
+            sums |= {"premise_attended": premise_BD, "hypothesis_attended": hypothesis_BD}
+        sides = []
+        for name, sum_BD in sums.items():
+            sides.append(self._norm(f"norm_{name}")(sum_BD, batch.mask, train=train))
         if self.matching == "full":
             premise_BD, hypothesis_BD = sides[:2]
             sides += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
@@ -63,34 +61,45 @@ class BOW(layers.PairModel):
         for i in range(3):
             x = nn.relu(self.linear(2 * self.hidden_size, f"layer_{i}")(x))
             x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
-            x = norm(f"norm_{i}")(x, batch.mask, train=train)
+            x = self._norm(f"norm_{i}")(x, batch.mask, train=train)
         return self.linear(self.num_classes, "logits")(x)
 
-    def _attend(self, batch, padded, padding_D):
+    def _norm(self, name: str) -> layers.MaskedBatchNorm:
+        return layers.MaskedBatchNorm(axis_name=self.axis_name, name=name)
+
+    def _attended_sums(
+        self, batch: PairBatch, padded: list[jax.Array], padding_D: jax.Array | None
+    ) -> tuple[jax.Array, jax.Array]:
         """Sums [B, D] of the states to which the tokens of each side attend.
 
         Args:
           padded: projected tokens of both sides, [Q, P, D] and [B, H, D].
           padding_D: the state of padding, None where padding does not count.
         """
-        masks = layers.sentence_masks(batch)
+        premise_QPD, hypothesis_BHD = padded
+        premise_mask, hypothesis_mask = layers.sentence_masks(batch)
         energies_BPH = layers.knowledge_energies(self, batch)
         if padding_D is not None:
-            more = [(0, self.padded_length - side.shape[1]) for side in padded]
-            energies_BPH = jnp.pad(energies_BPH, ((0, 0), *more))
-            lengths = (batch.premise_length, batch.hypothesis_length)
-            padded = [
-                jnp.where(
-                    layers.length_mask(length, self.padded_length)[..., None],
-                    jnp.pad(side, ((0, 0), extra, (0, 0))),
-                    padding_D,
-                )
-                for side, length, extra in zip(padded, lengths, more, strict=True)
-            ]
-            masks = [jnp.ones((energies_BPH.shape[0], self.padded_length), bool)] * 2
-        weights = layers.alignment(energies_BPH, *masks)
+            length = self.padded_length
+            extra_P, extra_H = (length - width for width in energies_BPH.shape[1:])
+            energies_BPH = jnp.pad(energies_BPH, ((0, 0), (0, extra_P), (0, extra_H)))
+            premise_QPD = self._with_padding(premise_QPD, batch.premise_length, padding_D)
+            hypothesis_BHD = self._with_padding(hypothesis_BHD, batch.hypothesis_length, padding_D)
+            premise_mask = hypothesis_mask = jnp.ones((len(energies_BPH), length), bool)
+        weights = layers.alignment(energies_BPH, premise_mask, hypothesis_mask)
         self.sow(layers.ATTENTION, "links", weights)
-        attended = layers.attend(weights, *padded, self.product_dtype)
-        return [
-            layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)
-        ]
+        premise_BPD, hypothesis_BHD = layers.attend(
+            weights, premise_QPD, hypothesis_BHD, self.product_dtype
+        )
+        return (
+            layers.masked_sum(premise_BPD, premise_mask),
+            layers.masked_sum(hypothesis_BHD, hypothesis_mask),
+        )
+
+    def _with_padding(
+        self, states: jax.Array, length: jax.Array, padding_D: jax.Array
+    ) -> jax.Array:
+        """States [rows, tokens, D] continued to [rows, T, D]; on padding they are padding_D."""
+        extra = self.padded_length - states.shape[1]
+        is_token = layers.length_mask(length, self.padded_length)[..., None]
+        return jnp.where(is_token, jnp.pad(states, ((0, 0), (0, extra), (0, 0))), padding_D)

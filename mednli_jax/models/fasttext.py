@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from mednli_jax.models import layers
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import trained_rows
 
@@ -19,30 +20,34 @@ END = 0
 MULTIPLIER = 116049371  # as in fastText
 
 
-def spread(number):
+def spread(number: jax.Array) -> jax.Array:
     """A uint32 hash of small numbers: the last steps of MurmurHash3 (Appleby 2011, fmix32).
 
     It replaces fastText's hash of the word's letters. Without a hash, word numbers would fall into
     few buckets.
     """
-    number = number.astype(jnp.uint32)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        number = (number ^ (number >> shift)) * jnp.uint32(factor)
-    return number ^ (number >> 16)
+    bits = number.astype(jnp.uint32)
+    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x85EBCA6B)
+    bits = (bits ^ (bits >> 13)) * jnp.uint32(0xC2B2AE35)
+    hashed: jax.Array = bits ^ (bits >> 16)
+    return hashed
 
 
-def bigram(first, second, buckets: int):
+def bigram(first: jax.Array, second: jax.Array, buckets: int) -> jax.Array:
     """The bucket of each ordered pair of word numbers, by fastText's formula in 32 bits."""
     number = spread(first) * jnp.uint32(MULTIPLIER) + spread(second)
-    return (number % jnp.uint32(buckets)).astype(jnp.int32)
+    bucket: jax.Array = number % jnp.uint32(buckets)
+    return bucket.astype(jnp.int32)
 
 
-def following(tokens_BT, length_B, last_B):
-    """[B, T], the token after each token; after the last one (by length_B) it is last_B."""
+def bigrams(
+    tokens_BT: jax.Array, length_B: jax.Array, after_B: jax.Array, buckets: int
+) -> jax.Array:
+    """[B, T], the bigram of each token with the next one; the next one of the last token is
+    after_B."""
     next_BT = jnp.pad(tokens_BT[:, 1:], ((0, 0), (0, 1)))
-    return jnp.where(
-        jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1, last_B[:, None], next_BT
-    )
+    is_last_BT = jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1
+    return bigram(tokens_BT, jnp.where(is_last_BT, after_B[:, None], next_BT), buckets)
 
 
 class FastText(nn.Module):
@@ -57,7 +62,8 @@ class FastText(nn.Module):
 
     Args:
       dim: D.
-      buckets: rows of the table of bigrams, by hash. The library has 2 million, 800 MB that are hardly used.
+      buckets: rows of the table of bigrams, by hash. The library has 2 million, 800 MB that are
+        hardly used.
       train_vectors: always True.
       product_dtype: see models.products.
     """
@@ -72,7 +78,7 @@ class FastText(nn.Module):
     trains_rows = True
 
     @nn.compact
-    def __call__(self, batch, *, train: bool):
+    def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         del train
         # The frozen vectors only give the number of words.
         words = self.variables["frozen"]["embedding"]["vectors"].shape[0]
@@ -80,22 +86,18 @@ class FastText(nn.Module):
         premise_BP, hypothesis_BH = layers.per_pair(batch.premise, batch), batch.hypothesis
         premise_B, hypothesis_B = layers.pair_lengths(batch)
         first_B = jnp.where(hypothesis_B > 0, hypothesis_BH[:, 0], END)
-        bigrams = (
-            bigram(premise_BP, following(premise_BP, premise_B, first_B), self.buckets),
-            bigram(
-                hypothesis_BH,
-                following(hypothesis_BH, hypothesis_B, jnp.full_like(first_B, END)),
-                self.buckets,
-            ),
-        )
-        word_N, bigram_N = packing.tokens(premise_BP, hypothesis_BH), packing.tokens(*bigrams)
+        end_B = jnp.full_like(first_B, END)
+        bigram_BP = bigrams(premise_BP, premise_B, first_B, self.buckets)
+        bigram_BH = bigrams(hypothesis_BH, hypothesis_B, end_B, self.buckets)
+        word_N = packing.tokens(premise_BP, hypothesis_BH)
+        bigram_N = packing.tokens(bigram_BP, bigram_BH)
         index = jnp.concatenate([word_N, words + bigram_N, jnp.full((1,), END)])
         rows = TrainedRows(words + self.buckets, self.dim, name="embedding")(index)
         of_words_ND, of_bigrams_ND, end_1D = jnp.split(rows, [packing.size, 2 * packing.size])
-        of_premises_BD, of_hypotheses_BD = jnp.split(packing.sum(of_words_ND + of_bigrams_ND), 2)
+        premise_BD, hypothesis_BD = jnp.split(packing.sum(of_words_ND + of_bigrams_ND), 2)
         # The words, the end token, and a bigram between any two neighbours.
         count_B = 2 * (premise_B + hypothesis_B) + 1
-        mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
+        mean_BD = (premise_BD + hypothesis_BD + end_1D) / count_B[:, None]
         output = self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))
         return matmul(mean_BD, output, self.product_dtype)
 
@@ -107,10 +109,9 @@ class TrainedRows(nn.Module):
     dim: int
 
     @nn.compact
-    def __call__(self, index_N):
-        def init(key):
-            return jax.random.uniform(
-                key, (self.rows, self.dim), jnp.float32, -1 / self.dim, 1 / self.dim
-            )
+    def __call__(self, index_N: jax.Array) -> jax.Array:
+        def init(key: jax.Array) -> jax.Array:
+            bound = 1 / self.dim
+            return jax.random.uniform(key, (self.rows, self.dim), jnp.float32, -bound, bound)
 
         return trained_rows(self, "rows", init, index_N)

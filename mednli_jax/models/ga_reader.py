@@ -5,13 +5,14 @@ Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T sl
 tokens, C candidates, D feature.
 """
 
-from functools import partial
-
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from mednli_jax.models import layers, pointer
+from mednli_jax.models.batch import QueryBatch
+from mednli_jax.models.packing import Packing
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
 
@@ -27,14 +28,15 @@ class GAReader(nn.Module):
 
     Args:
       hidden_size: units of each direction.
-      hops: number of hops; each has its own BiGRUs, and its query BiGRU reads the words of the query.
+      hops: number of hops. Each has its own BiGRUs, and its query BiGRU reads the words of the
+        query.
       dropout: of the output of a gate.
-      query_feature: adds to the input of the last hop two learned numbers that depend on whether the passage word
-        occurs in the query (Dhingra et al. 2017, "Further Enhancements", qe-comm).
-      pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all candidates' attention;
-        "mean": log of its attention divided by its words; "span": as "share", where the batch holds marked places only.
+      query_feature: adds to the input of the last hop two learned numbers that depend on whether
+        the passage word occurs in the query (Dhingra et al. 2017, "Further Enhancements", qe-comm).
+      pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all
+        candidates' attention; "mean": log of its attention divided by its words; "span": as
+        "share", where the batch holds marked places only.
       platform: of the device.
-      product_dtype: see models.products.
     """
 
     hidden_size: int = 64
@@ -49,7 +51,7 @@ class GAReader(nn.Module):
     trains_rows = True
 
     @nn.compact
-    def __call__(self, batch, *, train: bool):
+    def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
         queries, paired = pointer.queries(batch), pointer.paired_passages(batch)
         # The first hop does not depend on the query, so the passage of several queries is encoded
         # once.
@@ -60,20 +62,26 @@ class GAReader(nn.Module):
         embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
         vectors_TD = embedding(jnp.concatenate([passage_T, query_T]))
         x_TD, words_TD = jnp.split(vectors_TD, [len(passage_T)])
+
+        def encode(hop: int, x_TD: jax.Array, packing: Packing) -> tuple[jax.Array, jax.Array]:
+            """States of passage tokens [T, D] and of query tokens [B, Q, D] (the paper's D and
+            Q)."""
+            states_TD = layers.lasagne_gru(self, f"passage_{hop}")(x_TD, packing)
+            query_TD = layers.lasagne_gru(self, f"query_{hop}")(words_TD, queries)
+            return states_TD, queries.unpack(query_TD, batch.query.shape)[0]
+
         for hop in range(self.hops - 1):
-            states_TD, query_BQD = self._encode(hop, x_TD, words_TD, packing, queries, batch)
+            states_TD, query_BQD = encode(hop, x_TD, packing)
             x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
-            keys_B = batch.row_key
             x_TD = layers.drop_tokens(
-                self.dropout, x_TD, paired, keys_B, name=f"drop_{hop}", train=train
+                self.dropout, x_TD, paired, batch.row_key, name=f"drop_{hop}", train=train
             )
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
-            x_TD = jnp.concatenate(
-                [x_TD, take(numbers, occurs(paired, batch).astype(jnp.int32))], axis=-1
-            )
-        states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
+            feature_T2 = take(numbers, occurs(paired, batch).astype(jnp.int32))
+            x_TD = jnp.concatenate([x_TD, feature_T2], axis=-1)
+        states_TD, query_BQD = encode(self.hops - 1, x_TD, packing)
         states_BND = paired.unpack(states_TD, (len(batch.query), batch.passage.shape[1]))[0]
         blank_BD = jnp.take_along_axis(query_BQD, batch.blank[:, None, None], axis=1)[:, 0]
         # Dhingra et al. 2017, "Answer Prediction".
@@ -82,25 +90,19 @@ class GAReader(nn.Module):
         self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
         return pointer.candidate_logits(energies_BN, batch, self.pointer)
 
-    def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
-        """States of a hop: of passage tokens [T, 2H] and of query tokens [B, Q, 2H] (the paper's D
-        and Q)."""
-        gru = partial(
-            layers.BiRNN,
-            self.hidden_size,
-            "gru",
-            lasagne=True,
-            platform=self.platform,
-            product_dtype=self.product_dtype,
-        )
-        states_TD = gru(name=f"passage_{hop}")(x_TD, packing)
-        query_TD = gru(name=f"query_{hop}")(words_TD, queries)
-        return states_TD, queries.unpack(query_TD, batch.query.shape)[0]
-
-    def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
-        """Passage tokens, packed by query, after gated attention to the query (Dhingra et al. 2017,
-        "Gated-Attention Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
-        states = packing.unpack(states_TD, (len(packing.length_R), batch.passage.shape[1]))[0]
+    def _gated(
+        self,
+        hop: int,
+        states_TD: jax.Array,
+        query_BQD: jax.Array,
+        packing: Packing,
+        paired: Packing,
+        batch: QueryBatch,
+    ) -> jax.Array:
+        """Passage tokens [T, D], packed by query, after gated attention to the query (Dhingra et
+        al. 2017, "Gated-Attention Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
+        shape = (len(packing.length_R), batch.passage.shape[1])
+        states = packing.unpack(states_TD, shape)[0]  # of passages or of queries' passages
         if packing is not paired:
             states_TD = paired.pack(pointer.per_query(states, batch))
         mask_BQ = layers.length_mask(batch.query_length, query_BQD.shape[1])
@@ -111,10 +113,10 @@ class GAReader(nn.Module):
         return states_TD * attended_TD
 
 
-def occurs(paired, batch):
+def occurs(paired: Packing, batch: QueryBatch) -> jax.Array:
     """[T] bool: True on passage words that also occur in the query; unknown words do not count."""
     mask_BQ = layers.length_mask(batch.query_length, batch.query.shape[1])
     query_BQ = jnp.where(mask_BQ, batch.query, 0)
-    tokens_T = paired.tokens(pointer.per_query(batch.passage, batch))
-    same_TQ = tokens_T[:, None] == query_BQ[paired.sentence_N]
-    return same_TQ.any(axis=1) & (tokens_T > UNKNOWN)
+    token_T = paired.tokens(pointer.per_query(batch.passage, batch))
+    is_same_TQ = token_T[:, None] == query_BQ[paired.sentence_N]
+    return is_same_TQ.any(axis=1) & (token_T > UNKNOWN)

@@ -6,9 +6,11 @@ of packed sentences, D feature.
 """
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.batch import PairBatch
 
 
 class InferSent(layers.PairModel):
@@ -19,9 +21,10 @@ class InferSent(layers.PairModel):
       cell: "lstm" or "gru".
       pooling: "max", "mean" or "last" (the last state of each direction: the plain BiLSTM).
       matching: "full", or "concat" ([p, h] only).
-      knowledge: "none"; "replace": states attended with the paper's matrix A are appended along time before pooling;
-        "bias": the same with a learned weight per path length.
-      masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
+      knowledge: "none"; "replace": states attended with the paper's matrix A are appended along
+        time before pooling; "bias": the same with a learned weight per path length.
+      masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of
+        one padded length.
     """
 
     dropout: float = 0.5
@@ -30,18 +33,12 @@ class InferSent(layers.PairModel):
     matching: str = "full"
 
     @nn.compact
-    def __call__(self, batch, *, train: bool):
+    def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        tokens = packing.tokens(batch.premise, batch.hypothesis)
-        distinct = batch.distinct_words if self.shares_words else 0
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(
-            tokens, distinct=distinct
-        )
-        states_ND = self.birnn("encoder", self.cell)(words, packing)
+        states_ND = self.birnn("encoder", self.cell)(self.embedded(batch, packing), packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
-            premise_BD, hypothesis_BD = self._pool_padded(
-                batch, packing.unpack(states_ND, *batch.shapes)
-            )
+            states_QPD, states_BHD = packing.unpack(states_ND, *batch.shapes)
+            premise_BD, hypothesis_BD = self._pool_padded(batch, states_QPD, states_BHD)
         else:
             pooled_RD = packing.max(states_ND) if self.pooling == "max" else packing.mean(states_ND)
             premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch.premise.shape[0]])
@@ -56,30 +53,38 @@ class InferSent(layers.PairModel):
         x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.row_key, train=train)
         return self.linear(self.num_classes, "logits")(x)
 
-    def _pool_padded(self, batch, states):
-        """Pooled (premise [B, D], hypothesis [B, D]) of padded states [Q, P, 2H], [B, H, 2H] and
-        attended states."""
-        masks, masked = layers.sentence_masks(batch), self.masking == "masked"
-        padded = (layers.per_pair(states[0], batch), states[1])
-        if self.knowledge != "none":
-            weights = layers.alignment(
-                layers.knowledge_energies(self, batch), *masks, masked=masked
-            )
-            self.sow(layers.ATTENTION, "links", weights)
-            attended = layers.attend(weights, *states, self.product_dtype)
-            padded = tuple(
-                jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True)
-            )
-            masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)
-        return tuple(self._pool(*pair, masked) for pair in zip(padded, masks, strict=True))
+    def _pool_padded(
+        self, batch: PairBatch, states_QPD: jax.Array, states_BHD: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Pooled premise and hypothesis [B, D] of padded states and of attended states."""
+        mask_BP, mask_BH = layers.sentence_masks(batch)
+        states_BPD = layers.per_pair(states_QPD, batch)
+        if self.knowledge == "none":
+            return self._pool(states_BPD, mask_BP), self._pool(states_BHD, mask_BH)
+        energies_BPH = layers.knowledge_energies(self, batch)
+        masked = self.masking == "masked"
+        weights = layers.alignment(energies_BPH, mask_BP, mask_BH, masked=masked)
+        self.sow(layers.ATTENTION, "links", weights)
+        attended_BPD, attended_BHD = layers.attend(
+            weights, states_QPD, states_BHD, self.product_dtype
+        )
+        premise_BTD = jnp.concatenate([states_BPD, attended_BPD], axis=1)
+        hypothesis_BTD = jnp.concatenate([states_BHD, attended_BHD], axis=1)
+        return (
+            self._pool(premise_BTD, jnp.concatenate([mask_BP, mask_BP], axis=1)),
+            self._pool(hypothesis_BTD, jnp.concatenate([mask_BH, mask_BH], axis=1)),
+        )
 
-    def _pool(self, states_BTD, mask_BT, masked):
+    def _pool(self, states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
+        """[B, D], over the tokens of each row."""
         if self.pooling == "mean":
             return layers.masked_mean(states_BTD, mask_BT)
         if self.pooling == "max":
-            return layers.masked_max(states_BTD, mask_BT if masked else jnp.ones_like(mask_BT))
-        forward, backward = jnp.split(states_BTD, 2, axis=-1)
+            sees_padding = self.masking != "masked"
+            return layers.masked_max(
+                states_BTD, jnp.ones_like(mask_BT) if sees_padding else mask_BT
+            )
+        forward_BTH, backward_BTH = jnp.split(states_BTD, 2, axis=-1)
         last_B = jnp.maximum(mask_BT.sum(axis=1) - 1, 0)
-        return jnp.concatenate(
-            [jnp.take_along_axis(forward, last_B[:, None, None], axis=1)[:, 0], backward[:, 0]], -1
-        )
+        last_forward_BH = jnp.take_along_axis(forward_BTH, last_B[:, None, None], axis=1)[:, 0]
+        return jnp.concatenate([last_forward_BH, backward_BTH[:, 0]], axis=-1)

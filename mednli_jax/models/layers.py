@@ -1,20 +1,24 @@
 """Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs,
 knowledge attention.
 
-Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences
-(models.packing), D feature, G gates, K links, L path lengths, V vocabulary, U distinct words.
+Dimension letters: B pairs, Q premises, T tokens (P of a premise, H of a hypothesis), R sentences, N
+slots of packed sentences (models.packing), D feature, K links of a pair, L path lengths, V
+vocabulary, U distinct words. In `Relations` R is the number of relation types.
 
 In all layers, padding (tokens after a row's length, rows whose `mask` is 0) never changes the
-results of real rows.
+results of real rows. `dtype` is that of the operands of products (models.products).
 """
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import DTypeLike
 
@@ -28,12 +32,16 @@ from mednli_jax.models.recurrence import CELLS
 ATTENTION = "attention"
 
 
-def uniform_init(fan_in: int):
+# (key, shape, dtype) -> random weights
+Initializer = Callable[..., jax.Array]
+
+
+def uniform_init(fan_in: int) -> Initializer:
     """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and (with fan_in = hidden)
     for LSTM and GRU."""
     bound = fan_in**-0.5
 
-    def init(key, shape, dtype=jnp.float32):
+    def init(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> jax.Array:
         return jax.random.uniform(key, shape, dtype, -bound, bound)
 
     return init
@@ -49,16 +57,17 @@ class Words:
     place: jax.Array  # [N], the index of each token's word in `words`
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
+        """(N, D)."""
         return (*self.tokens.shape, self.table.shape[-1])
 
-    def mirrored(self, packing) -> "Words":
+    def mirrored(self, packing: Packing) -> "Words":
         """The tokens of every sentence in reverse order."""
-        mirror = packing.mirror_N
-        return Words(self.table, self.tokens[mirror], self.words, self.place[mirror])
+        mirror_N = packing.mirror_N
+        return Words(self.table, self.tokens[mirror_N], self.words, self.place[mirror_N])
 
 
-def distinct_words(table_VD, tokens_N, most: int) -> Words:
+def distinct_words(table_VD: jax.Array, tokens_N: jax.Array, most: int) -> Words:
     """The Words of tokens with at most `most` distinct words (further words would get NaN)."""
     seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
     place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
@@ -66,27 +75,45 @@ def distinct_words(table_VD, tokens_N, most: int) -> Words:
     return Words(table_VD, tokens_N, words_U, place_N)
 
 
-def project(x, kernel, dtype: DTypeLike | None):
-    """x @ kernel, for an array [..., D] or for Words. dtype: see models.products."""
+def project(x: jax.Array | Words, kernel: jax.Array, dtype: DTypeLike | None) -> jax.Array:
+    """x @ kernel, for an array [..., D] or for Words."""
     if not isinstance(x, Words):
         return matmul(x, kernel, dtype)
     return _project_words(kernel, x.table, x.tokens, x.words, x.place, dtype)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _project_words(kernel, table, tokens, words, place, dtype):
-    return jnp.take(dot(jnp.matmul, table[words], kernel, dtype), place, axis=0)
+def _project_words(
+    kernel: jax.Array,
+    table_VD: jax.Array,
+    tokens_N: jax.Array,
+    words_U: jax.Array,
+    place_N: jax.Array,
+    dtype: DTypeLike | None,
+) -> jax.Array:
+    projected_U = dot(jnp.matmul, table_VD[words_U], kernel, dtype)
+    return jnp.take(projected_U, place_N, axis=0)
 
 
-def _project_words_forward(kernel, table, tokens, words, place, dtype):
-    return _project_words(kernel, table, tokens, words, place, dtype), (table, tokens)
+def _project_words_forward(
+    kernel: jax.Array,
+    table_VD: jax.Array,
+    tokens_N: jax.Array,
+    words_U: jax.Array,
+    place_N: jax.Array,
+    dtype: DTypeLike | None,
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    projected_N = _project_words(kernel, table_VD, tokens_N, words_U, place_N, dtype)
+    return projected_N, (table_VD, tokens_N)
 
 
-def _project_words_backward(dtype, saved, d_out):
+def _project_words_backward(
+    dtype: DTypeLike | None, saved: tuple[jax.Array, jax.Array], d_out_N: jax.Array
+) -> tuple[jax.Array, None, None, None, None]:
     # Summing the gradients of equal words first would need a scatter, which costs more than this
     # larger product.
-    table, tokens = saved
-    return dot(BY_ROWS, table[tokens], d_out, dtype), None, None, None, None
+    table_VD, tokens_N = saved
+    return dot(BY_ROWS, table_VD[tokens_N], d_out_N, dtype), None, None, None, None
 
 
 _project_words.defvjp(_project_words_forward, _project_words_backward)
@@ -97,20 +124,29 @@ class WordEmbedding(nn.Module):
     copy of it.
 
     The frozen table is not part of the optimiser state, the seed axis and the checkpoints.
-    distinct: most distinct words among the tokens, with which frozen vectors are returned as Words;
-    0 = not known.
     """
 
     trainable: bool = False
 
     @nn.compact
-    def __call__(self, tokens, *, distinct: int = 0):
-        table_VD = self.get_variable("frozen", "vectors")
+    def __call__(self, tokens_N: jax.Array) -> jax.Array:
+        table_VD: jax.Array = self.get_variable("frozen", "vectors")
         if self.trainable:
-            return sparse_rows.trained_rows(self, "vectors", lambda key: table_VD, tokens)
-        if distinct:
-            return distinct_words(table_VD, tokens, distinct)
-        return table_VD[tokens]
+            return sparse_rows.trained_rows(self, "vectors", lambda key: table_VD, tokens_N)
+        return table_VD[tokens_N]
+
+
+class SharedWords(nn.Module):
+    """As a frozen WordEmbedding, whose vectors are projected once for each distinct word.
+
+    distinct: most distinct words among the tokens.
+    """
+
+    distinct: int
+
+    @nn.compact
+    def __call__(self, tokens_N: jax.Array) -> Words:
+        return distinct_words(self.get_variable("frozen", "vectors"), tokens_N, self.distinct)
 
 
 class Linear(nn.Module):
@@ -118,14 +154,17 @@ class Linear(nn.Module):
 
     features: int
     biased: bool = True
-    product_dtype: DTypeLike | None = None  # see models.products
+    product_dtype: DTypeLike | None = None
 
     @nn.compact
-    def __call__(self, x):
-        init = uniform_init(x.shape[-1])
-        kernel = self.param("kernel", init, (x.shape[-1], self.features))
+    def __call__(self, x: jax.Array | Words) -> jax.Array:
+        fan_in = x.shape[-1]
+        init = uniform_init(fan_in)
+        kernel = self.param("kernel", init, (fan_in, self.features))
         y = project(x, kernel, self.product_dtype)
-        return y + self.param("bias", init, (self.features,)) if self.biased else y
+        if self.biased:
+            y = y + self.param("bias", init, (self.features,))
+        return y
 
 
 def length_mask(length_B: jax.Array, size: int) -> jax.Array:
@@ -133,27 +172,28 @@ def length_mask(length_B: jax.Array, size: int) -> jax.Array:
     return jnp.arange(size) < length_B[:, None]
 
 
-def masked_softmax(energies, mask):
+def masked_softmax(energies: jax.Array, mask: jax.Array) -> jax.Array:
     """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives
     zeros."""
     weights = nn.softmax(jnp.where(mask, energies, MASKED_ENERGY), axis=-1)
     return jnp.where(mask, weights, 0.0)
 
 
-def masked_max(states_BTD, mask_BT):
+def masked_max(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
     """Maximum over real tokens [B, D]; zeros where a row has none (padding rows)."""
     top = jnp.max(jnp.where(mask_BT[..., None], states_BTD, MASKED_ENERGY), axis=1)
     return jnp.where(mask_BT.any(axis=1)[:, None], top, 0.0)
 
 
-def masked_sum(states_BTD, mask_BT):
+def masked_sum(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
     """Sum over real tokens [B, D]."""
     return jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
 
 
-def masked_mean(states_BTD, mask_BT):
+def masked_mean(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
     """Mean over real tokens [B, D]; zeros where a row has none."""
-    return masked_sum(states_BTD, mask_BT) / jnp.maximum(mask_BT.sum(axis=1), 1)[:, None]
+    count_B = jnp.maximum(mask_BT.sum(axis=1), 1)
+    return masked_sum(states_BTD, mask_BT) / count_B[:, None]
 
 
 class RowDropout(nn.Module):
@@ -168,28 +208,47 @@ class RowDropout(nn.Module):
     rate: float
 
     @nn.compact
-    def __call__(self, x, keys, *, train: bool, time=None):
+    def __call__(
+        self,
+        x: jax.Array,
+        keys: jax.Array | None,
+        *,
+        train: bool,
+        time: np.ndarray | jax.Array | None = None,
+    ) -> jax.Array:
         if not train or self.rate == 0.0:
             return x
+        assert keys is not None
         layer = zlib.crc32("/".join(self.path).encode())
-        keep = 1.0 - self.rate
+        keep_rate = 1.0 - self.rate
 
-        def mask_of_row(key, t):
+        def mask_of_row(key: jax.Array, t: np.ndarray | jax.Array | None) -> jax.Array:
             key = jax.random.fold_in(key, layer)
             key = key if t is None else jax.random.fold_in(key, t)
-            return jax.random.bernoulli(key, keep, x.shape[1:])
+            return jax.random.bernoulli(key, keep_rate, x.shape[1:])
 
-        return jnp.where(jax.vmap(mask_of_row)(keys, time), x / keep, 0.0)
+        mask = jax.vmap(mask_of_row)(keys, time)
+        return jnp.where(mask, x / keep_rate, 0.0)
 
 
-def drop_tokens(rate: float, x_ND, packing: Packing, keys_R, *, name: str, train: bool):
+def drop_tokens(
+    rate: float,
+    x_ND: jax.Array,
+    packing: Packing,
+    keys_R: jax.Array | None,
+    *,
+    name: str,
+    train: bool,
+) -> jax.Array:
     """RowDropout of packed tokens. The mask depends on the sentence (keys_R) and the token's place
     in it."""
-    if not train or rate == 0.0:
+    if keys_R is None or not train or rate == 0.0:
         return x_ND
-    return RowDropout(rate, name=name)(
-        x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N
-    )
+    dropout = RowDropout(rate, name=name)
+    return dropout(x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N)
+
+
+Sums = TypeVar("Sums", jax.Array, tuple[jax.Array, jax.Array])
 
 
 class MaskedBatchNorm(nn.Module):
@@ -208,7 +267,7 @@ class MaskedBatchNorm(nn.Module):
     axis_name: str | None = None
 
     @nn.compact
-    def __call__(self, x_BD, mask_B, *, train: bool):
+    def __call__(self, x_BD: jax.Array, mask_B: jax.Array, *, train: bool) -> jax.Array:
         size = x_BD.shape[-1]
         mean_D = self.variable("batch_stats", "mean", jnp.zeros, (size,))
         variance_D = self.variable("batch_stats", "variance", jnp.ones, (size,))
@@ -217,20 +276,23 @@ class MaskedBatchNorm(nn.Module):
             mean, variance = self._batch_moments(x_BD, mask_B, mean_D, variance_D)
         return (x_BD - mean) * lax.rsqrt(variance + self.epsilon)
 
-    def _batch_moments(self, x_BD, mask_B, mean_D, variance_D):
+    def _batch_moments(
+        self, x_BD: jax.Array, mask_B: jax.Array, mean_D: nn.Variable, variance_D: nn.Variable
+    ) -> tuple[jax.Array, jax.Array]:
+        """(mean [D], biased variance [D]) of the global batch; updates the running statistics."""
         weight_B1 = mask_B.astype(x_BD.dtype)[:, None]
 
-        def over_devices(sums):
+        def over_devices(sums: Sums) -> Sums:
             return sums if self.axis_name is None else lax.psum(sums, self.axis_name)
 
         n, total = over_devices((weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0)))
-        taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # no update without rows
+        rate = jnp.where(n > 0, 1 - self.momentum, 0.0)  # no update without rows
         n = jnp.maximum(n, 1.0)
         mean = total / n
         variance = over_devices((weight_B1 * (x_BD - mean) ** 2).sum(axis=0)) / n
         unbiased = variance * n / jnp.maximum(n - 1.0, 1.0)
-        mean_D.value = (1 - taken) * mean_D.value + taken * mean
-        variance_D.value = (1 - taken) * variance_D.value + taken * unbiased
+        mean_D.value = (1 - rate) * mean_D.value + rate * mean
+        variance_D.value = (1 - rate) * variance_D.value + rate * unbiased
         return mean, variance
 
 
@@ -244,9 +306,10 @@ class BiRNN(nn.Module):
     Args:
       hidden_size: H, of each direction.
       cell: "lstm" or "gru".
-      lasagne: whether weights start as in Lasagne's GRU, N(0, 0.1^2) and biases 0; otherwise as in PyTorch.
-      platform: of the device. A GPU runs the loops of `stacked`, other devices those of `recurrence`.
-      product_dtype: see models.products.
+      lasagne: whether weights start as in Lasagne's GRU, N(0, 0.1^2) and biases 0; otherwise as in
+        PyTorch.
+      platform: of the device. A GPU runs the loops of `stacked`, other devices those of
+        `recurrence`.
     """
 
     hidden_size: int
@@ -256,48 +319,84 @@ class BiRNN(nn.Module):
     product_dtype: DTypeLike | None = None
 
     @nn.compact
-    def __call__(self, x, packing):
-        recurrence, gates = CELLS[self.cell]
-        size, width = self.hidden_size, gates * self.hidden_size
-        init = nn.initializers.normal(0.1) if self.lasagne else uniform_init(size)
+    def __call__(self, x: jax.Array | Words, packing: Packing) -> jax.Array:
+        width = CELLS[self.cell].gates * self.hidden_size
+        init = nn.initializers.normal(0.1) if self.lasagne else uniform_init(self.hidden_size)
+        init_bias = nn.initializers.zeros if self.lasagne else init
         kernel = self.param("kernel", init, (x.shape[-1], 2 * width))
-        recurrent = self.param("recurrent", init, (2, size, width))
-        bias = self.param("bias", nn.initializers.zeros if self.lasagne else init, (2 * width,))
-        keep_N1 = packing.valid_N[:, None].astype(bias.dtype)
+        recurrent = self.param("recurrent", init, (2, self.hidden_size, width))
+        bias = self.param("bias", init_bias, (2 * width,))
         if self.platform == "gpu":
-            return self._stacked(x, kernel, recurrent, bias, keep_N1, packing)
-        backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
-        kernels, biases = jnp.split(kernel, 2, axis=1), jnp.split(bias, 2)
-        projected = tuple(
-            project(inputs, own, self.product_dtype)
-            for inputs, own in zip((x, backwards), kernels, strict=True)
+            return self._stacked(x, kernel, recurrent, bias, packing)
+        mirrored = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
+        forward_kernel, backward_kernel = jnp.split(kernel, 2, axis=1)
+        forward_bias, backward_bias = jnp.split(bias, 2)
+        gates = (
+            project(x, forward_kernel, self.product_dtype),
+            project(mirrored, backward_kernel, self.product_dtype),
         )
-        recurrents, biases = tuple(recurrent), tuple(biases)
-        states = recurrence(
-            projected, recurrents, biases, keep_N1, packing.segments, self.product_dtype
+        forward_NH, backward_NH = CELLS[self.cell].states(
+            gates,
+            tuple(recurrent),
+            (forward_bias, backward_bias),
+            packing.valid_N[:, None].astype(bias.dtype),
+            packing.segments,
+            self.product_dtype,
         )
-        return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
+        return jnp.concatenate([forward_NH, packing.mirror(backward_NH)], axis=-1)
 
-    def _stacked(self, x, kernel, recurrent, bias, keep_N1, packing):
-        size, gates = self.hidden_size, CELLS[self.cell][1]
-        more = stacked.padded_size(size) - size
+    def _stacked(
+        self,
+        x: jax.Array | Words,
+        kernel: jax.Array,
+        recurrent: jax.Array,
+        bias: jax.Array,
+        packing: Packing,
+    ) -> jax.Array:
+        """The same states from the loops for GPUs, whose hidden size is padded."""
+        size, gates = self.hidden_size, CELLS[self.cell].gates
+        extra = stacked.padded_size(size) - size
 
-        def padded(weights, *shape):
-            weights = weights.reshape(*shape, gates, size)
-            return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, more)])
+        def padded(weights: jax.Array, *leading: int) -> jax.Array:
+            """[..., K, H] with zeros for additional units."""
+            weights = weights.reshape(*leading, gates, size)
+            return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, extra)])
 
-        kernel, bias = padded(kernel, -1, 2), padded(bias, 2)
-        recurrent = jnp.pad(
-            padded(recurrent, 2, size).swapaxes(0, 1), ((0, more), (0, 0), (0, 0), (0, 0))
+        kernel_D2KH, bias_2KH = padded(kernel, -1, 2), padded(bias, 2)
+        recurrent_H2KH = padded(recurrent, 2, size).swapaxes(0, 1)
+        recurrent_H2KH = jnp.pad(recurrent_H2KH, ((0, extra), (0, 0), (0, 0), (0, 0)))
+        projected = project(x, kernel_D2KH.reshape(x.shape[-1], -1), self.product_dtype)
+        projected_N2KH = (projected + bias_2KH.reshape(-1)).reshape(-1, *bias_2KH.shape)
+        forward_NKH, backward_NKH = projected_N2KH[:, 0], packing.mirror(projected_N2KH[:, 1])
+        states_N2H = stacked.CELLS[self.cell](
+            jnp.stack([forward_NKH, backward_NKH], axis=1),
+            recurrent_H2KH,
+            packing.valid_N[:, None].astype(bias.dtype),
+            packing.segments,
+            self.product_dtype,
         )
-        projected = project(x, kernel.reshape(x.shape[-1], -1), self.product_dtype)
-        projected = (projected + bias.reshape(-1)).reshape(-1, *bias.shape)
-        projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])], axis=1)
-        states = stacked.CELLS[self.cell](
-            projected, recurrent, keep_N1, packing.segments, self.product_dtype
-        )
-        states = states[..., :size]
-        return jnp.concatenate([states[:, 0], packing.mirror(states[:, 1])], axis=-1)
+        states_N2H = states_N2H[..., :size]
+        return jnp.concatenate([states_N2H[:, 0], packing.mirror(states_N2H[:, 1])], axis=-1)
+
+
+class Reader(Protocol):
+    """The fields of a cloze reader with BiGRUs."""
+
+    hidden_size: int
+    platform: str
+    product_dtype: DTypeLike | None
+
+
+def lasagne_gru(reader: Reader, name: str) -> BiRNN:
+    """A BiGRU with the initial weights of the published readers."""
+    return BiRNN(
+        reader.hidden_size,
+        "gru",
+        lasagne=True,
+        platform=reader.platform,
+        product_dtype=reader.product_dtype,
+        name=name,
+    )
 
 
 class PairModel(nn.Module):
@@ -305,10 +404,9 @@ class PairModel(nn.Module):
 
     Args:
       knowledge, masking: see each model.
-      weighting: "auto", or "paper", "exp", "learned" in any mode (KnowledgeEnergies, also for longest_path).
-      knowledge_scale: factor of the paper's matrix A; the paper's is 1.
+      longest_path, knowledge_scale: see KnowledgeEnergies.
+      weighting: of KnowledgeEnergies; "auto" is "learned" for knowledge "bias", otherwise "paper".
       platform: of the device.
-      product_dtype: see models.products.
     """
 
     hidden_size: int = 300
@@ -326,6 +424,13 @@ class PairModel(nn.Module):
         """A Linear with products of the model's `product_dtype`."""
         return Linear(features, biased, self.product_dtype, name=name)
 
+    def embedded(self, batch: PairBatch, packing: Packing) -> jax.Array | Words:
+        """[N, D], the vectors of the packed words."""
+        tokens_N = packing.tokens(batch.premise, batch.hypothesis)
+        if self.shares_words and batch.distinct_words:
+            return SharedWords(batch.distinct_words, name="embedding")(tokens_N)
+        return WordEmbedding(self.train_vectors, name="embedding")(tokens_N)
+
     def birnn(self, name: str, cell: str = "lstm") -> BiRNN:
         """A BiRNN of the model's hidden size, for its platform and `product_dtype`."""
         return BiRNN(
@@ -342,24 +447,36 @@ class PairModel(nn.Module):
         return not self.train_vectors and self.platform == "cpu"
 
 
-def knowledge_energies(model, batch: PairBatch):
-    """[B, P, H], KnowledgeEnergies by the fields of a model. Weighting "auto": "learned" for
-    knowledge "bias"."""
-    auto = "learned" if model.knowledge == "bias" else "paper"
-    weighting = auto if model.weighting == "auto" else model.weighting
-    return KnowledgeEnergies(
+class Linked(Protocol):
+    """The fields of a model that reads ontology links, see PairModel."""
+
+    knowledge: str
+    weighting: str
+    longest_path: int
+    knowledge_scale: float
+
+
+def knowledge_energies(model: Linked, batch: PairBatch) -> jax.Array:
+    """[B, P, H], KnowledgeEnergies by the fields of a model."""
+    weighting = model.weighting
+    if weighting == "auto":
+        weighting = "learned" if model.knowledge == "bias" else "paper"
+    energies = KnowledgeEnergies(
         weighting, model.longest_path, model.knowledge_scale, name="knowledge"
-    )(batch)
+    )
+    return energies(batch)
 
 
 class KnowledgeEnergies(nn.Module):
     """Dense energies [B, P, H] from a batch's sparse ontology links.
 
     Args:
-      weighting: "paper": scale * A, A = 1 - d / longest path of the corpus, 0 without a path, 1 for the same concept
-        (Romanov & Shivade 2018, section 4.2.2; their scale is 1, with which a softmax over 20 tokens is almost flat);
+      weighting: "paper": scale * A, A = 1 - d / longest path of the corpus, 0 without a path, 1
+        for the same concept (Romanov & Shivade 2018, section 4.2.2; their scale is 1, with which a
+        softmax over 20 tokens is almost flat);
         "exp": scale * exp(-d), which does not depend on the longest path and is never 0;
-        "learned": one weight per path length, started at scale * A; longer paths than longest_path share the last one.
+        "learned": one weight per path length, started at scale * A; longer paths than longest_path
+        share the last one.
       longest_path: of the corpus, in edges.
       scale: factor of the weights.
     """
@@ -369,27 +486,36 @@ class KnowledgeEnergies(nn.Module):
     scale: float = 1.0
 
     @nn.compact
-    def __call__(self, batch: PairBatch):
-        lengths = jnp.arange(self.longest_path + 1)
-        decayed_L = (
-            jnp.exp(-lengths)
-            if self.weighting == "exp"
-            else 1.0 - lengths / max(self.longest_path, 1)
-        )
-        weights_L = self.scale * decayed_L
+    def __call__(self, batch: PairBatch) -> jax.Array:
+        path_L = jnp.arange(self.longest_path + 1)
+        if self.weighting == "exp":
+            weights_L = self.scale * jnp.exp(-path_L)
+        else:
+            weights_L = self.scale * (1.0 - path_L / max(self.longest_path, 1))
         if self.weighting == "learned":
             weights_L = self.param("path_weight", lambda key: weights_L)
         distance_BK = batch.link_distance.astype(jnp.int32)
         value_BK = sparse_rows.take(weights_L, jnp.clip(distance_BK, 0, self.longest_path))
         value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)
-        size = batch.attention_shape
-        rows = jnp.arange(size[0])[:, None]
-        premise, hypothesis = batch.linked_tokens
-        # Links are unique per token pair, so that adding sets the value; empty links add 0 at [0,
-        # 0].
-        return (
-            jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
-        )
+        return _at_links(batch, value_BK)
+
+
+def _at_links(batch: PairBatch, value_BK: jax.Array) -> jax.Array:
+    """[B, P, H], the value of each link at its two tokens; 0 elsewhere."""
+    size = batch.attention_shape
+    rows_B1 = jnp.arange(size[0])[:, None]
+    premise_BK, hypothesis_BK = batch.linked_tokens
+    # Links are unique per token pair, so that adding sets the value. Empty links add 0. Links to
+    # tokens beyond the batch's width are dropped.
+    zeros_BPH = jnp.zeros(size, value_BK.dtype)
+    return zeros_BPH.at[rows_B1, premise_BK, hypothesis_BK].add(value_BK, mode="drop")
+
+
+class Attention(NamedTuple):
+    """The attention weights of each token; rows sum to 1."""
+
+    over_hypothesis: jax.Array  # [B, P, H], of the premise tokens
+    over_premise: jax.Array  # [B, H, P], of the hypothesis tokens
 
 
 RELATION_STEPS = 8  # number of is-a edges from which on a hypernym has the value 0
@@ -407,109 +533,103 @@ class Relations:
     1; for hypernyms and hyponyms over n is-a edges max(1 - n / 8, 0). In r_ji hypernym and hyponym
     are exchanged, and so are the two directions of each named relation.
 
-    kinds: R, the number of relation types. same_words=False clears the bit of equal words, which
-    the paper does not have.
+    Args:
+      kinds: R, the number of relation types.
+      same_words: False clears the bit of equal words, which the paper does not have.
     """
 
-    def __init__(self, batch: PairBatch, kinds: int, *, same_words: bool = True):
-        bits_BK, distance_BK = batch.link_relation.astype(jnp.uint32), batch.link_distance
+    def __init__(self, batch: PairBatch, kinds: int, *, same_words: bool = True) -> None:
+        bits_BK = batch.link_relation.astype(jnp.uint32)
         if not same_words:
             bits_BK = bits_BK & ~jnp.uint32(1 << _SAME)
-        steps_BK = jnp.clip(1.0 - distance_BK / RELATION_STEPS, 0.0, 1.0)
+        closeness_BK = jnp.clip(1.0 - batch.link_distance / RELATION_STEPS, 0.0, 1.0)
         is_a_R = jnp.isin(jnp.arange(kinds), jnp.array(_IS_A))
-        set_BKR = (bits_BK[..., None] >> jnp.arange(kinds, dtype=jnp.uint32)) & 1
-        self.value_BKR = set_BKR * jnp.where(is_a_R, steps_BK[..., None], 1.0)
-        named = [place ^ 1 for place in range(_KINDS, kinds)]
-        self.turned_BKR = self.value_BKR[..., jnp.array([0, 1, 2, 4, 3, 5, *named])]
-        self.related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
-        self._rows = jnp.arange(bits_BK.shape[0])[:, None]
-        self._premise, self._hypothesis = batch.linked_tokens
-        self._size = batch.attention_shape
+        is_set_BKR = (bits_BK[..., None] >> jnp.arange(kinds, dtype=jnp.uint32)) & 1
+        self.value_BKR = is_set_BKR * jnp.where(is_a_R, closeness_BK[..., None], 1.0)
+        inverses = [kind ^ 1 for kind in range(_KINDS, kinds)]
+        self.inverse_BKR = self.value_BKR[..., jnp.array([0, 1, 2, 4, 3, 5, *inverses])]
+        self._batch = batch
 
-    def energies(self, scale):
+    def energies(self, scale: float) -> jax.Array:
         """[B, P, H], scale * 1[r_ij is not 0], the term that knowledge-enriched co-attention
         adds."""
-        # Links are unique per token pair, so that adding sets the value. Empty links add 0. Links
-        # to tokens beyond the batch's width are dropped.
-        placed = jnp.zeros(self._size, self.related_BK.dtype).at[
-            self._rows, self._premise, self._hypothesis
-        ]
-        return placed.add(scale * self.related_BK, mode="drop")
+        related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
+        return _at_links(self._batch, scale * related_BK)
 
-    def attended(self, weights):
-        """(sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over i [B, H, R]). weights:
-        see `alignment`."""
-        over_hypothesis_BPH, over_premise_BHP = weights
-        rows, (_, premise, hypothesis) = self._rows, self._size
-        alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(
+    def attended(self, weights: Attention) -> tuple[jax.Array, jax.Array]:
+        """(sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over i [B, H, R])."""
+        rows, premises, hypotheses = self._batch.attention_shape
+        rows_B1 = jnp.arange(rows)[:, None]
+        premise_BK, hypothesis_BK = self._batch.linked_tokens
+        alpha_BK = weights.over_hypothesis.at[rows_B1, premise_BK, hypothesis_BK].get(
             mode="fill", fill_value=0
         )
-        beta_BK = over_premise_BHP.at[rows, self._hypothesis, self._premise].get(
+        beta_BK = weights.over_premise.at[rows_B1, hypothesis_BK, premise_BK].get(
             mode="fill", fill_value=0
         )
         return (
-            _summed_by_token(alpha_BK[..., None] * self.value_BKR, self._premise, premise),
-            _summed_by_token(beta_BK[..., None] * self.turned_BKR, self._hypothesis, hypothesis),
+            _summed_by_token(alpha_BK[..., None] * self.value_BKR, premise_BK, premises),
+            _summed_by_token(beta_BK[..., None] * self.inverse_BKR, hypothesis_BK, hypotheses),
         )
 
 
-def _summed_by_token(value_BKR, token_BK, size: int):
+def _summed_by_token(value_BKR: jax.Array, token_BK: jax.Array, size: int) -> jax.Array:
     """[B, size, R], the sum over the links of each token, as a product: a GPU scatters in no fixed
     order."""
     of_token_BKT = (token_BK[..., None] == jnp.arange(size)).astype(value_BKR.dtype)
     return jnp.einsum("bkt,bkr->btr", of_token_BKT, value_BKR, precision=lax.Precision.HIGHEST)
 
 
-def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
-    """Attention weights of each token (Chen et al. 2017, eqs. 12-13); rows sum to 1.
+def alignment(
+    energies_BPH: jax.Array, mask_BP: jax.Array, mask_BH: jax.Array, *, masked: bool = True
+) -> Attention:
+    """Attention weights of each token (Chen et al. 2017, eqs. 12-13).
 
     masked: False is the published MedNLI code, whose softmax includes padding.
-    Returns (weights of the premise tokens [B, P, H], weights of the hypothesis tokens [B, H, P]).
     """
     mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
     if not masked:
         mask_B1H, mask_B1P = jnp.ones_like(mask_B1H), jnp.ones_like(mask_B1P)
-    return masked_softmax(energies_BPH, mask_B1H), masked_softmax(
-        jnp.swapaxes(energies_BPH, 1, 2), mask_B1P
-    )
+    energies_BHP = jnp.swapaxes(energies_BPH, 1, 2)
+    return Attention(masked_softmax(energies_BPH, mask_B1H), masked_softmax(energies_BHP, mask_B1P))
 
 
-def attend(weights, premise_QPD, hypothesis_BHD, dtype: DTypeLike | None):
-    """Each side's tokens as weighted sums of the other side's. weights: see `alignment`; dtype: see
-    models.products.
-
-    There are Q premises, each with B / Q hypotheses.
-    Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
-    """
-    over_hypothesis_BPH, over_premise_BHP = weights
+def attend(
+    weights: Attention,
+    premise_QPD: jax.Array,
+    hypothesis_BHD: jax.Array,
+    dtype: DTypeLike | None,
+) -> tuple[jax.Array, jax.Array]:
+    """(attended premise [B, P, D], attended hypothesis [B, H, D]): each side's tokens as weighted
+    sums of the other side's. A premise has B / Q hypotheses."""
     # One matrix product for all hypotheses of a premise.
-    grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1])
-    grouped = matmul(grouped, premise_QPD, dtype)
-    premise_BPD = matmul(over_hypothesis_BPH, hypothesis_BHD, dtype)
-    return premise_BPD, grouped.reshape(*hypothesis_BHD.shape[:2], -1)
+    premises, width = premise_QPD.shape[:2]
+    grouped_QGP = weights.over_premise.reshape(premises, -1, width)
+    grouped_QGD = matmul(grouped_QGP, premise_QPD, dtype)
+    premise_BPD = matmul(weights.over_hypothesis, hypothesis_BHD, dtype)
+    return premise_BPD, grouped_QGD.reshape(*hypothesis_BHD.shape[:2], -1)
 
 
-def token_products(premise_QPD, hypothesis_BHD, dtype: DTypeLike | None):
-    """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11).
-
-    dtype: see models.products.
-    """
-    (units, size), (rows, width) = premise_QPD.shape[:2], hypothesis_BHD.shape[:2]
-    grouped = hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1])
-    products = matmul(premise_QPD, jnp.swapaxes(grouped, 1, 2), dtype)
-    products = products.reshape(units, size, rows // units, width)
+def token_products(
+    premise_QPD: jax.Array, hypothesis_BHD: jax.Array, dtype: DTypeLike | None
+) -> jax.Array:
+    """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
+    (premises, size), (rows, width, features) = premise_QPD.shape[:2], hypothesis_BHD.shape
+    # The tokens of all hypotheses of a premise stand on one axis.
+    grouped_QGD = hypothesis_BHD.reshape(premises, -1, features)
+    products_QPG = matmul(premise_QPD, jnp.swapaxes(grouped_QGD, 1, 2), dtype)
+    products = products_QPG.reshape(premises, size, rows // premises, width)
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
 
 
-def sentence_masks(batch: PairBatch):
+def sentence_masks(batch: PairBatch) -> tuple[jax.Array, jax.Array]:
     """(premise mask [B, P], hypothesis mask [B, H])."""
     premise_B, hypothesis_B = pair_lengths(batch)
-    return length_mask(premise_B, batch.premise.shape[1]), length_mask(
-        hypothesis_B, batch.hypothesis.shape[1]
-    )
+    _, premise_width, hypothesis_width = batch.attention_shape
+    return length_mask(premise_B, premise_width), length_mask(hypothesis_B, hypothesis_width)
 
 
-def pair_lengths(batch: PairBatch):
+def pair_lengths(batch: PairBatch) -> tuple[jax.Array, jax.Array]:
     """(premise length [B], hypothesis length [B]). Padding pairs have no tokens."""
     premise_B = per_pair(batch.premise_length, batch)
     return jnp.where(batch.mask > 0, premise_B, 0), batch.hypothesis_length
@@ -517,35 +637,32 @@ def pair_lengths(batch: PairBatch):
 
 def sentences(batch: PairBatch) -> Packing:
     """All premises [Q] and hypotheses [B] of a batch, packed."""
-    lengths = jnp.concatenate([batch.premise_length, batch.hypothesis_length])
+    length_R = jnp.concatenate([batch.premise_length, batch.hypothesis_length])
     segments = None if batch.layout is None else batch.layout.sentences
-    return Packing(lengths, segments, steps=max(batch.premise.shape[1], batch.hypothesis.shape[1]))
+    return Packing(length_R, segments, steps=max(batch.attention_shape[1:]))
 
 
 def paired_sentences(batch: PairBatch) -> Packing:
     """The premise of every pair [B] and its hypothesis [B], packed."""
-    lengths = jnp.concatenate(pair_lengths(batch))
+    length_R = jnp.concatenate(pair_lengths(batch))
     segments = None if batch.layout is None else batch.layout.pairs
-    return Packing(lengths, segments, steps=max(batch.premise.shape[1], batch.hypothesis.shape[1]))
+    return Packing(length_R, segments, steps=max(batch.attention_shape[1:]))
 
 
-def per_pair(x_Q, batch: PairBatch):
+def per_pair(x_Q: jax.Array, batch: PairBatch) -> jax.Array:
     """[B, ...] for the pairs from [Q, ...] for the premises."""
     return jnp.repeat(x_Q, batch.group, axis=0)
 
 
-def sentence_keys(batch: PairBatch, count: int):
-    """[count] dropout keys of premises (one per group or one per pair), then hypotheses, from
-    `row_key` [B]."""
+def sentence_keys(batch: PairBatch, sentences: int) -> jax.Array | None:
+    """[R], the dropout keys of R = `sentences` premises and hypotheses, from `row_key` [B].
+
+    A premise that several pairs share has the key of its first pair. None in prediction.
+    """
     keys_B = batch.row_key
-    if keys_B is None:  # in prediction
+    if keys_B is None:
         return None
-    of_units = (
-        count < 2 * keys_B.shape[0]
-    )  # a premise shared by several rows has the key of the first row
-    premise = keys_B[:: batch.group] if of_units else keys_B
-
-    def of_side(keys, side):
-        return jax.vmap(lambda key: jax.random.fold_in(key, side))(keys)
-
-    return jnp.concatenate([of_side(premise, 0), of_side(keys_B, 1)])
+    rows = keys_B.shape[0]
+    premise_keys = keys_B if sentences == 2 * rows else keys_B[:: batch.group]
+    fold_in = jax.vmap(jax.random.fold_in, in_axes=(0, None))
+    return jnp.concatenate([fold_in(premise_keys, 0), fold_in(keys_B, 1)])

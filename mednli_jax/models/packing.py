@@ -1,139 +1,181 @@
 """Packed sentences: the tokens of a batch on one axis of slots, ordered by time step, then by
 falling sentence length.
 
-Dimension letters: R sentences (Q premises, then B hypotheses), N slots, F padded positions of both
-sides, D feature. Segments ((steps, sentences), ...) define the slots: in each step of a segment,
-the given number of longest sentences have a slot each. The caller must choose segments in which
-every token has a slot (data.batching).
+Segments ((steps, sentences), ...) define the slots: in each step of a segment, the given number of
+longest sentences have a slot each. The caller must choose segments in which every token has a slot
+(data.batching).
+
+Dimension letters: R sentences (Q premises, then B hypotheses), T padded tokens of a side, N slots,
+F = R T padded positions of a side, D feature.
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mednli_jax.data.batching import Segments
 from mednli_jax.models.recurrence import offsets
 
 # Energy of masked positions. exp underflows to exactly 0 in float32 and bfloat16. Unlike with -inf,
 # a row without real positions stays finite.
 MASKED_ENERGY = -1e9
 
+Arrays = Sequence[jax.Array]
+Shape = Sequence[int]  # (sentences, padded tokens) of a side
 
-def _take(x, index):
+
+def _take(x: jax.Array, index: jax.Array) -> jax.Array:
     """x[index], with zeros where the index is out of range."""
     return jnp.take(x, index, axis=0, mode="fill", fill_value=0)
 
 
+def _gathered(sources: Arrays, index: Arrays) -> jax.Array:
+    """The sum of source[rows] over the sources; each place has a row of at most one of them."""
+    rows_of_sources = (_take(source, rows) for source, rows in zip(sources, index, strict=True))
+    return cast(jax.Array, sum(rows_of_sources))
+
+
 @jax.custom_vjp
-def reorder(parts, index, inverse):
-    """The rows of the arrays `parts` in a new order, in as many arrays as `index` has.
+def reorder(sources: Arrays, index: Sequence[Arrays], inverse: Sequence[Arrays]) -> list[jax.Array]:
+    """The rows of some arrays in a new order, in as many arrays as `index` has.
 
-    index: an array for each result and part. It has the part's row for each place, and a row out of
-    range where the place gets a row of another part. inverse: the same in the other direction; the
-    gradient is then a gather.
+    Args:
+      sources: arrays [rows, ...].
+      index: for each result and each source, the row of the source for each place of the result; a
+        row out of range where the place gets a row of another source, or none.
+      inverse: the same in the other direction, so that the gradient is a gather, too.
     """
-    return [
-        sum(_take(part, rows) for part, rows in zip(parts, of_part, strict=True))
-        for of_part in index
-    ]
+    return [_gathered(sources, of_result) for of_result in index]
 
 
-def _reorder_forward(parts, index, inverse):
-    return reorder(parts, index, inverse), inverse
+def _reorder_forward(
+    sources: Arrays, index: Sequence[Arrays], inverse: Sequence[Arrays]
+) -> tuple[list[jax.Array], Sequence[Arrays]]:
+    return reorder(sources, index, inverse), inverse
 
 
-def _reorder_backward(inverse, d_out):
-    return (
-        [
-            sum(_take(d, rows) for d, rows in zip(d_out, of_part, strict=True))
-            for of_part in inverse
-        ],
-        None,
-        None,
-    )
+def _reorder_backward(
+    inverse: Sequence[Arrays], d_out: Arrays
+) -> tuple[list[jax.Array], None, None]:
+    return [_gathered(d_out, of_source) for of_source in inverse], None, None
 
 
 reorder.defvjp(_reorder_forward, _reorder_backward)
 
 
 class Packing:
-    """The slots of the tokens of a batch with sentences of length_R tokens.
+    """The slots of the tokens of a batch.
 
-    segments: ((steps, sentences), ...), see above; None gives every sentence `steps` slots.
+    Args:
+      length_R: tokens of each sentence.
+      segments: see above; None gives every sentence `steps` slots.
+
+    Attributes:
+      size: N.
+      time_N, sentence_N: the time step and the sentence of each slot.
+      valid_N: whether the slot has a token.
+      order_R: the sentences from the longest to the shortest; rank_R: its inverse.
+      mirror_N: the slot of the token that is as far from the end of its sentence as this one is
+        from the start; its own inverse.
     """
 
-    def __init__(self, length_R, segments=None, *, steps: int = 0):
+    def __init__(
+        self, length_R: jax.Array, segments: Segments | None = None, *, steps: int = 0
+    ) -> None:
+        sentences = length_R.shape[0]
         self.length_R = length_R
-        self.segments = segments or ((max(steps, 1), length_R.shape[0]),)
-        at = offsets(self.segments)
-        rows = np.diff(at)
-        self.size, self._at, self._rows = int(at[-1]), at, rows
-        self.time_N = np.repeat(np.arange(len(rows)), rows)
-        self._rank_N = np.arange(self.size) - at[self.time_N]
+        self.segments = segments or ((max(steps, 1), sentences),)
+        self._first_slot = offsets(self.segments)
+        self.size = int(self._first_slot[-1])
+        slots_of_step = np.diff(self._first_slot)
+        self.time_N = np.repeat(np.arange(len(slots_of_step)), slots_of_step)
+        rank_N = np.arange(self.size) - self._first_slot[self.time_N]
         self.order_R = jnp.argsort(-length_R, stable=True)
-        self.rank_R = (
-            jnp.zeros_like(self.order_R).at[self.order_R].set(jnp.arange(length_R.shape[0]))
-        )
-        length_N = length_R[self.order_R][self._rank_N]
+        ranks = jnp.zeros_like(self.order_R)
+        self.rank_R = ranks.at[self.order_R].set(jnp.arange(sentences))
+        length_N = length_R[self.order_R][rank_N]
         self.valid_N = length_N > self.time_N
-        self.sentence_N = self.order_R[self._rank_N]
-        # The slot of the token that is as far from the end as this one is from the start. It is its
-        # own inverse.
-        mirrored = jnp.asarray(at)[jnp.maximum(length_N - 1 - self.time_N, 0)] + self._rank_N
-        self.mirror_N = jnp.where(self.valid_N, mirrored, np.arange(self.size))
+        self.sentence_N = self.order_R[rank_N]
+        mirrored_time_N = jnp.maximum(length_N - 1 - self.time_N, 0)
+        mirror_N = jnp.asarray(self._first_slot)[mirrored_time_N] + rank_N
+        self.mirror_N = jnp.where(self.valid_N, mirror_N, np.arange(self.size))
 
-    def tokens(self, *sides):
+    # -- from padded sides to slots and back -----------------------------------------------------
+
+    def tokens(self, *sides: jax.Array) -> jax.Array:
         """[N], word numbers from padded sides [R_i, T_i]; 0 on slots without a token."""
-        index = self._flat_of_slot([side.shape for side in sides])
-        return sum(_take(side.reshape(-1), rows) for side, rows in zip(sides, index, strict=True))
+        position = self._position_of_slot([side.shape for side in sides])
+        return _gathered([side.reshape(-1) for side in sides], position)
 
-    def token_keys(self, keys_R):
+    def token_keys(self, keys_R: jax.Array) -> jax.Array:
         """[N], the key of each slot's sentence."""
         return keys_R[self.sentence_N]
 
-    def mirror(self, x_ND):
+    def mirror(self, x_ND: jax.Array) -> jax.Array:
         """x with the tokens of every sentence in reverse order."""
         index = [[self.mirror_N]]
         return reorder([x_ND], index, index)[0]
 
-    def unpack(self, x_ND, *shapes):
-        """Padded sides [R_i, T_i, D] from slots, with zeros on padding. shapes: (R_i, T_i) of each
-        side."""
-        slots, flat = self._slot_of_flat(shapes), self._flat_of_slot(shapes)
-        parts = reorder([x_ND], [[rows] for rows in slots], [flat])
-        return [part.reshape(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+    def unpack(self, x_ND: jax.Array, *shapes: Shape) -> list[jax.Array]:
+        """Padded sides [R_i, T_i, D] from slots, with zeros on padding. shapes: (R_i, T_i)."""
+        slot, position = self._slot_of_position(shapes), self._position_of_slot(shapes)
+        sides = reorder([x_ND], [[slot_F] for slot_F in slot], [position])
+        return [x_FD.reshape(*shape, -1) for x_FD, shape in zip(sides, shapes, strict=True)]
 
-    def pack(self, *sides):
+    def pack(self, *sides: jax.Array) -> jax.Array:
         """[N, D], slots from padded sides [R_i, T_i, D]; zeros on slots without a token."""
         shapes = [side.shape[:2] for side in sides]
-        slots, flat = self._slot_of_flat(shapes), self._flat_of_slot(shapes)
-        parts = [side.reshape(-1, side.shape[-1]) for side in sides]
-        return reorder(parts, [flat], [[rows] for rows in slots])[0]
+        slot, position = self._slot_of_position(shapes), self._position_of_slot(shapes)
+        sources = [side.reshape(-1, side.shape[-1]) for side in sides]
+        return reorder(sources, [position], [[slot_F] for slot_F in slot])[0]
 
-    def max(self, x_ND):
+    def _position_of_slot(self, shapes: Sequence[Shape]) -> list[jax.Array]:
+        """For each side [N], the place of each slot's token on the side's axis F; F where the token
+        is of the other side, or none."""
+        positions, first = [], 0
+        for rows, width in shapes:
+            sentence_N = self.sentence_N - first
+            is_own_N = self.valid_N & (self.sentence_N >= first) & (self.sentence_N < first + rows)
+            position_N = sentence_N * width + self.time_N
+            positions.append(jnp.where(is_own_N, position_N, rows * width))
+            first += rows
+        return positions
+
+    def _slot_of_position(self, shapes: Sequence[Shape]) -> list[jax.Array]:
+        """For each side [F], the slot of each padded position; N on padding."""
+        slots, first = [], 0
+        for rows, width in shapes:
+            own = slice(first, first + rows)
+            time_T = np.arange(width)
+            last_step = len(self._first_slot) - 1
+            first_slot_T = jnp.asarray(self._first_slot)[np.minimum(time_T, last_step)]
+            slot_RT = first_slot_T + self.rank_R[own, None]
+            is_real_RT = time_T < self.length_R[own, None]
+            slots.append(jnp.where(is_real_RT, slot_RT, self.size).reshape(-1))
+            first += rows
+        return slots
+
+    # -- reductions ------------------------------------------------------------------------------
+
+    def max(self, x_ND: jax.Array) -> jax.Array:
         """[R, D], the maximum over each sentence's tokens; zeros for a sentence without tokens."""
         masked_ND = jnp.where(self.valid_N[:, None], x_ND, MASKED_ENERGY)
         top_RD = self._reduce(masked_ND, jnp.maximum, MASKED_ENERGY)
         return jnp.where(self.length_R[:, None] > 0, top_RD, 0.0)
 
-    def sum(self, x_ND):
+    def sum(self, x_ND: jax.Array) -> jax.Array:
         """[R, D], the sum over each sentence's tokens."""
         return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
 
-    def ends(self, states_ND):
-        """[R, D], the last states of both directions: forward at the last token, backward at the
-        first one."""
-        forward, backward = jnp.split(states_ND, 2, axis=-1)
-        last_R = jnp.asarray(self._at)[jnp.maximum(self.length_R - 1, 0)] + self.rank_R
-        both_RD = jnp.concatenate([_take(forward, last_R), _take(backward, self.rank_R)], axis=-1)
-        return jnp.where(self.length_R[:, None] > 0, both_RD, 0.0)
-
-    def mean(self, x_ND):
+    def mean(self, x_ND: jax.Array) -> jax.Array:
         """[R, D], the mean over each sentence's tokens; zeros for a sentence without tokens."""
         return self.sum(x_ND) / jnp.maximum(self.length_R, 1)[:, None]
 
-    def softmax_mean(self, energies_N1, x_ND):
+    def softmax_mean(self, energies_N1: jax.Array, x_ND: jax.Array) -> jax.Array:
         """[R, D], the mean weighted by a softmax of the tokens' energies; zeros for a sentence
         without tokens."""
         top_R1 = self.max(energies_N1)  # subtracted so that exp does not overflow
@@ -141,38 +183,24 @@ class Packing:
         sums_RD = self.sum(jnp.concatenate([weights_N1 * x_ND, weights_N1], axis=-1))
         return sums_RD[:, :-1] / jnp.where(self.length_R[:, None] > 0, sums_RD[:, -1:], 1.0)
 
-    def _reduce(self, x_ND, combine, start):
-        """Reduces step by step, which the compiler fuses better than one reduction; then restores
-        the order."""
+    def ends(self, states_ND: jax.Array) -> jax.Array:
+        """[R, D], the last states of both directions: forward at the last token, backward at the
+        first one; zeros for a sentence without tokens."""
+        forward, backward = jnp.split(states_ND, 2, axis=-1)
+        last_time_R = jnp.maximum(self.length_R - 1, 0)
+        last_R = jnp.asarray(self._first_slot)[last_time_R] + self.rank_R
+        both_RD = jnp.concatenate([_take(forward, last_R), _take(backward, self.rank_R)], axis=-1)
+        return jnp.where(self.length_R[:, None] > 0, both_RD, 0.0)
+
+    def _reduce(
+        self, x_ND: jax.Array, combine: Callable[..., jax.Array], start: float
+    ) -> jax.Array:
+        """[R, D]. Reduces step by step, which the compiler fuses better than one reduction."""
         sizes = [steps * rows for steps, rows in self.segments]
+        segments = jnp.split(x_ND, np.cumsum(sizes)[:-1])
         result = jnp.full((self.length_R.shape[0], x_ND.shape[-1]), start, x_ND.dtype)
-        for part, (steps, rows) in zip(
-            jnp.split(x_ND, np.cumsum(sizes)[:-1]), self.segments, strict=True
-        ):
+        for segment, (steps, rows) in zip(segments, self.segments, strict=True):
             head, tail = jnp.split(result, [rows])
-            head = functools.reduce(combine, part.reshape(steps, rows, -1), head)
+            head = functools.reduce(combine, segment.reshape(steps, rows, -1), head)
             result = jnp.concatenate([head, tail])
         return reorder([result], [[self.rank_R]], [[self.order_R]])[0]
-
-    def _flat_of_slot(self, shapes):
-        """For each side [N], the place of each slot's token in the flat padded side [R T];
-        otherwise out of range."""
-        result, first = [], 0
-        for rows, steps in shapes:
-            own = self.valid_N & (self.sentence_N >= first) & (self.sentence_N < first + rows)
-            result.append(
-                jnp.where(own, (self.sentence_N - first) * steps + self.time_N, rows * steps)
-            )
-            first += rows
-        return result
-
-    def _slot_of_flat(self, shapes):
-        """For each side [R T], the slot of each padded position; out of range on padding."""
-        result, first = [], 0
-        for rows, steps in shapes:
-            at_T = jnp.asarray(self._at)[np.minimum(np.arange(steps), len(self._rows))]
-            slot_RT = at_T + self.rank_R[first : first + rows, None]
-            real_RT = np.arange(steps) < self.length_R[first : first + rows, None]
-            result.append(jnp.where(real_RT, slot_RT, self.size).reshape(-1))
-            first += rows
-        return result

@@ -8,6 +8,7 @@ Memory grows with N + S + C, because no array has both places and candidates as 
 """
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -15,12 +16,12 @@ from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 
 
-def per_query(x_U, batch: QueryBatch):
+def per_query(x_U: jax.Array, batch: QueryBatch) -> jax.Array:
     """[B, ...] for the queries from [U, ...] for the passages."""
     return jnp.repeat(x_U, batch.group, axis=0)
 
 
-def passage_lengths(batch: QueryBatch):
+def passage_lengths(batch: QueryBatch) -> jax.Array:
     """[B], the number of tokens of each query's passage; 0 for padding rows."""
     return jnp.where(batch.mask > 0, per_query(batch.passage_length, batch), 0)
 
@@ -37,16 +38,16 @@ def paired_passages(batch: QueryBatch) -> Packing:
 
 def queries(batch: QueryBatch) -> Packing:
     """The B queries, packed."""
-    lengths_B = jnp.where(batch.mask > 0, batch.query_length, 0)
-    return Packing(lengths_B, None, steps=batch.query.shape[1])
+    length_B = jnp.where(batch.mask > 0, batch.query_length, 0)
+    return Packing(length_B, steps=batch.query.shape[1])
 
 
-def candidate_mask(batch: QueryBatch):
+def candidate_mask(batch: QueryBatch) -> jax.Array:
     """[B, C] bool: True on the candidates of each query's passage."""
     return per_query(batch.candidate_length > 0, batch)
 
 
-def candidate_logits(energies_BN, batch: QueryBatch, pointer: str = "sum"):
+def candidate_logits(energies_BN: jax.Array, batch: QueryBatch, pointer: str = "sum") -> jax.Array:
     """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et
     al. 2016, section 4).
 
@@ -62,29 +63,26 @@ def candidate_logits(energies_BN, batch: QueryBatch, pointer: str = "sum"):
     position_BS = per_query(batch.position, batch)
     owner_BS = per_query(batch.position_candidate, batch)
     length_BC = per_query(batch.candidate_length, batch)
-    rows, beyond = jnp.arange(len(owner_BS))[:, None], length_BC.shape[1]
-    real_BS = (position_BS < passage_lengths(batch)[:, None]) & (owner_BS < beyond)
-    owner_BS = jnp.where(real_BS, owner_BS, beyond)  # out of range, so that it is dropped below
+    rows_B1 = jnp.arange(len(owner_BS))[:, None]
+    candidates, tokens = length_BC.shape[1], energies_BN.shape[1]
+    real_BS = (position_BS < passage_lengths(batch)[:, None]) & (owner_BS < candidates)
+    # Numbers out of range are dropped below.
+    owner_BS = jnp.where(real_BS, owner_BS, candidates)
     energies_BS = jnp.take_along_axis(energies_BN, jnp.where(real_BS, position_BS, 0), axis=1)
     energies_BS = jnp.where(real_BS, energies_BS, MASKED_ENERGY)
+    # The mass of each candidate, divided by exp of its largest energy.
     top_BC = jnp.full(length_BC.shape, MASKED_ENERGY, energies_BS.dtype)
-    top_BC = top_BC.at[rows, owner_BS].max(lax.stop_gradient(energies_BS), mode="drop")
-    own_top_BS = top_BC.at[rows, owner_BS].get(mode="fill", fill_value=0.0)
-    mass_BC = (
-        jnp.zeros_like(top_BC)
-        .at[rows, owner_BS]
-        .add(jnp.exp(energies_BS - own_top_BS), mode="drop")
-    )
-    known_BC = (length_BC > 0) & (mass_BC > 0)
-    logits_BC = top_BC + jnp.log(jnp.where(known_BC, mass_BC, 1.0))
+    top_BC = top_BC.at[rows_B1, owner_BS].max(lax.stop_gradient(energies_BS), mode="drop")
+    own_top_BS = top_BC.at[rows_B1, owner_BS].get(mode="fill", fill_value=0.0)
+    exp_BS = jnp.exp(energies_BS - own_top_BS)
+    mass_BC = jnp.zeros_like(top_BC).at[rows_B1, owner_BS].add(exp_BS, mode="drop")
+    has_place_BC = (length_BC > 0) & (mass_BC > 0)
+    logits_BC = top_BC + jnp.log(jnp.where(has_place_BC, mass_BC, 1.0))
     if pointer == "mean":
         logits_BC = logits_BC - jnp.log(jnp.maximum(length_BC, 1).astype(logits_BC.dtype))
     if pointer == "sum":
-        marked_BN = jnp.zeros(energies_BN.shape, bool)
-        marked_BN = marked_BN.at[rows, jnp.where(real_BS, position_BS, energies_BN.shape[1])].set(
-            True, mode="drop"
-        )
-        logits_BC = logits_BC - nn.logsumexp(
-            jnp.where(marked_BN, energies_BN, MASKED_ENERGY), axis=1, keepdims=True
-        )
-    return jnp.where(known_BC, logits_BC, MASKED_ENERGY)
+        marked_BS = jnp.where(real_BS, position_BS, tokens)
+        marked_BN = jnp.zeros(energies_BN.shape, bool).at[rows_B1, marked_BS].set(True, mode="drop")
+        marked_energies_BN = jnp.where(marked_BN, energies_BN, MASKED_ENERGY)
+        logits_BC = logits_BC - nn.logsumexp(marked_energies_BN, axis=1, keepdims=True)
+    return jnp.where(has_place_BC, logits_BC, MASKED_ENERGY)

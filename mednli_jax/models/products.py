@@ -34,7 +34,8 @@ def dot(
 
 
 def matmul(a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """a @ b for a [..., K] and b [K, N], or [..., K, N] with the leading axes of a; differentiable."""
+    """a @ b for a [..., K] and b [K, N], or b [..., K, N] with the leading axes of a;
+    differentiable."""
     if dtype is None:
         return a @ b
     rows = "abcdefgh"[: a.ndim - 1]

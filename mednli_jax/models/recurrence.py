@@ -1,279 +1,385 @@
 """The loops of the bidirectional RNNs over packed sentences (see `packing`).
 
 Segments ((steps, sentences), ...) give the number of sentences that each step computes, so that
-short sentences cost nothing after their end. Dimension letters: N slots, R sentences of a step, H
-hidden, G gates times hidden.
+short sentences cost nothing after their end.
+
+Dimension letters: N slots, R sentences of a step, H hidden units, G gates times hidden units.
 
 LSTM and GRU define their own backward passes. Automatic differentiation of the loop would compute a
 product for the gradient of the recurrent matrix at every step. Here one large product over all
 slots follows the loop, which moves far less memory.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 
+from mednli_jax.data.batching import Segments
 from mednli_jax.models.products import BY_COLUMNS, BY_ROWS, dot
 
+Arrays = tuple[jax.Array, ...]  # an array for each direction, or the arrays of one direction
 
-def offsets(segments) -> np.ndarray:
+
+def offsets(segments: Segments) -> np.ndarray:
     """[steps + 1], the first slot of each step, then the number of slots."""
-    return np.cumsum([0, *(rows for steps, rows in segments for _ in range(steps))], dtype=np.int32)
+    steps, rows = np.transpose(segments)
+    first_slot: np.ndarray = np.zeros(sum(steps) + 1, np.int32)
+    first_slot[1:] = np.cumsum(np.repeat(rows, steps))
+    return first_slot
 
 
-def _starts(segments):
-    """(first step, steps, sentences) of each segment."""
-    first = np.cumsum([0, *(steps for steps, _ in segments)])
-    return [(int(at), steps, rows) for at, (steps, rows) in zip(first, segments, strict=False)]
+def slot_before(segments: Segments) -> np.ndarray:
+    """[N], the slot of the same sentence one step earlier; N (no slot) at the first step."""
+    first_slot = offsets(segments)
+    slots = first_slot[-1]
+    time_N = np.repeat(np.arange(len(first_slot) - 1), np.diff(first_slot))
+    rank_N = np.arange(slots) - first_slot[time_N]
+    before_N: np.ndarray = first_slot[np.maximum(time_N - 1, 0)] + rank_N
+    before_N[time_N == 0] = slots
+    return before_N.astype(np.int32)
 
 
-def _read(x, at, rows):
-    return lax.dynamic_slice_in_dim(x, at, rows, 0)
+# -- loops ---------------------------------------------------------------------------------------
 
 
-def _write(x, y, at):
-    return lax.dynamic_update_slice_in_dim(x, y, at, 0)
+class _State(NamedTuple):
+    """The state of a loop in one direction."""
+
+    carry: Arrays  # [R, H], for the sentences of the step
+    stored: Arrays  # [N, ...], to which each step writes its rows
 
 
-def _column_sums(x):
-    """[G], sums over the slots [N, G]. A TPU adds rows one by one, so there a matrix product is
-    used."""
-    ones = jnp.ones(
-        (8, x.shape[0]), x.dtype
-    )  # with a single row the compiler turns the product into a sum
-    return lax.platform_dependent(
-        x,
+Step = Callable[..., _State]  # (number of the step, state, *constants of the direction) -> state
+
+
+def _run_forward(
+    step: Step,
+    carry: Arrays,
+    stored: Sequence[Arrays],
+    constants: Sequence[Arrays],
+    segments: Segments,
+) -> tuple[Arrays, ...]:
+    """The stored arrays of all directions after the last step.
+
+    Args:
+      carry: before the first step, the same for each direction.
+      stored, constants: of each direction.
+    """
+
+    def all_directions(t: jax.Array, states: Sequence[_State]) -> list[_State]:
+        return [step(t, state, *own) for state, own in zip(states, constants, strict=True)]
+
+    states: Sequence[_State] = [_State(carry, own) for own in stored]
+    first = 0
+    for steps, rows in segments:
+        states = [_State(_shortened(state.carry, rows), state.stored) for state in states]
+        states = lax.fori_loop(first, first + steps, all_directions, states)
+        first += steps
+    return tuple(state.stored for state in states)
+
+
+def _run_backward(
+    step: Step,
+    carry: Arrays,
+    stored: Sequence[Arrays],
+    constants: Sequence[Arrays],
+    segments: Segments,
+) -> tuple[Arrays, ...]:
+    """As `_run_forward`, from the last step to the first."""
+
+    def all_directions(last: int, n: jax.Array, states: Sequence[_State]) -> list[_State]:
+        return [step(last - n, state, *own) for state, own in zip(states, constants, strict=True)]
+
+    states: Sequence[_State] = [_State(carry, own) for own in stored]
+    last = sum(steps for steps, _ in segments) - 1
+    for steps, rows in reversed(segments):
+        states = [_State(_lengthened(state.carry, rows), state.stored) for state in states]
+        states = lax.fori_loop(0, steps, partial(all_directions, last), states)
+        last -= steps
+    return tuple(state.stored for state in states)
+
+
+def _shortened(carry: Arrays, rows: int) -> Arrays:
+    return tuple(x_RH[:rows] for x_RH in carry)
+
+
+def _lengthened(carry: Arrays, rows: int) -> Arrays:
+    return tuple(jnp.pad(x_RH, ((0, rows - x_RH.shape[0]), (0, 0))) for x_RH in carry)
+
+
+def _read(x_N: jax.Array, at: jax.Array, rows: int) -> jax.Array:
+    return lax.dynamic_slice_in_dim(x_N, at, rows, 0)
+
+
+def _write(x_N: jax.Array, rows_R: jax.Array, at: jax.Array) -> jax.Array:
+    return lax.dynamic_update_slice_in_dim(x_N, rows_R, at, 0)
+
+
+def _column_sums(x_NG: jax.Array) -> jax.Array:
+    """[G], sums over the slots. A TPU adds rows one by one, so there a matrix product is used."""
+    # With a single row of ones the compiler would turn the product into a sum.
+    ones = jnp.ones((8, x_NG.shape[0]), x_NG.dtype)
+    sums_G: jax.Array = lax.platform_dependent(
+        x_NG,
         tpu=lambda x: jnp.dot(ones, x, precision=lax.Precision.HIGHEST)[0],
         default=lambda x: x.sum(axis=0),
     )
+    return sums_G
 
 
-def _grow(x, rows):
-    return jnp.pad(x, ((0, rows - x.shape[0]), (0, 0)))
+def _recurrent_gradient(
+    h_NH: jax.Array, d_product_NG: jax.Array, segments: Segments, dtype: DTypeLike | None
+) -> jax.Array:
+    """[H, G], the gradient of U, from the states and the gradients of all products h U."""
+    h_last_NH = jnp.take(h_NH, slot_before(segments), axis=0, mode="fill", fill_value=0)
+    return dot(BY_ROWS, h_last_NH, d_product_NG, dtype)
+
+
+# -- LSTM ----------------------------------------------------------------------------------------
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def lstm(gates, recurrent, bias, keep_N1, segments, dtype):
-    """States ([N, H], ...) of LSTMs that read the same packed sentences, one for each direction.
+def lstm(
+    gates: Arrays,
+    recurrent: Arrays,
+    bias: Arrays,
+    keep_N1: jax.Array,
+    segments: Segments,
+    dtype: DTypeLike | None,
+) -> Arrays:
+    """States [N, H] of LSTMs that read the same packed sentences, one for each direction.
 
-    The equations are those of Hochreiter & Schmidhuber (1997) with forget gates. Both directions
-    run in one loop, so that their small operations overlap. The result is not differentiable with
-    respect to `keep_N1`.
+    The equations are those of Hochreiter & Schmidhuber (1997) with forget gates:
+    i, f, o = sigmoid(...), g = tanh(...), c = f c + i g, h = o tanh(c).
+    Both directions run in one loop, so that their small operations overlap.
 
-    gates, recurrent, bias: for each direction x W [N, G], in PyTorch's order input, forget, cell,
-    output, U [H, G] and b [G]. keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
-    dtype: see models.products.
+    Args:
+      gates: x W [N, G] of each direction, in PyTorch's order input, forget, cell, output.
+      recurrent, bias: U [H, G] and b [G] of each direction.
+      keep_N1: 1 on tokens, 0 on slots without one, where states are 0; it gets no gradient.
+      dtype: of the operands of products, see `products`.
     """
     return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype)[0]
 
 
-def _gate_kinds(size, dtype):
-    """(scale, shift) [4 size], so that one tanh computes all four gates: sigmoid(x) = (tanh(x / 2)
-    + 1) / 2."""
-    is_cell = np.arange(4 * size) // size == 2
-    return np.where(is_cell, 1.0, 0.5).astype(dtype), np.where(is_cell, 0.0, 0.5).astype(dtype)
+class _Saved(NamedTuple):
+    """The arrays that the backward pass reads."""
+
+    stored: tuple[Arrays, ...]  # of each direction
+    recurrent: Arrays
+    keep_N1: jax.Array
+
+    def constants(self, d_out: Arrays) -> list[Arrays]:
+        """(U, gradient of the states, stored arrays...) of each direction."""
+        directions = zip(self.recurrent, d_out, self.stored, strict=True)
+        return [(u_HG, d_out_NH, *stored) for u_HG, d_out_NH, stored in directions]
 
 
-def _lstm_forward(gates, recurrent, bias, keep, segments, dtype):
+def _lstm_forward(
+    gates: Arrays,
+    recurrent: Arrays,
+    bias: Arrays,
+    keep_N1: jax.Array,
+    segments: Segments,
+    dtype: DTypeLike | None,
+) -> tuple[Arrays, _Saved]:
     size, wide = recurrent[0].shape[0], gates[0].dtype
-    at_step = jnp.asarray(offsets(segments))
-    scale, shift = _gate_kinds(size, wide)
+    first_slot = jnp.asarray(offsets(segments))
+    # One tanh computes all four gates, because sigmoid(x) = (tanh(x / 2) + 1) / 2.
+    is_cell_G = _is_cell(size)
+    scale_G = np.where(is_cell_G, 1.0, 0.5).astype(wide)
+    shift_G = np.where(is_cell_G, 0.0, 0.5).astype(wide)
 
-    def step(at, state, u, b):
-        h, c, activations, h_all, c_all = state
+    def step(t: jax.Array, state: _State, u_HG: jax.Array, b_G: jax.Array) -> _State:
+        at = first_slot[t]
+        h, c = state.carry
+        activations_NG, h_NH, c_NH = state.stored
         rows = h.shape[0]
-        a = _read(activations, at, rows) + dot(jnp.matmul, h, u, dtype) + b
-        a = jnp.tanh(a * scale) * scale + shift
-        i, f, g, o = jnp.split(a, 4, axis=-1)
-        k = _read(keep, at, rows)
-        c = k * (f * c + i * g)
-        h = k * (o * jnp.tanh(c))
+        linear_RG = _read(activations_NG, at, rows) + dot(jnp.matmul, h, u_HG, dtype) + b_G
+        a_RG = jnp.tanh(linear_RG * scale_G) * scale_G + shift_G
+        i, f, g, o = jnp.split(a_RG, 4, axis=-1)
+        keep_R1 = _read(keep_N1, at, rows)
+        c = keep_R1 * (f * c + i * g)
+        h = keep_R1 * (o * jnp.tanh(c))
         # The activations overwrite the gates, to save memory.
-        return h, c, _write(activations, a, at), _write(h_all, h, at), _write(c_all, c, at)
+        stored = _write(activations_NG, a_RG, at), _write(h_NH, h, at), _write(c_NH, c, at)
+        return _State((h, c), stored)
 
-    zeros, everywhere = (
-        jnp.zeros((segments[0][1], size), wide),
-        jnp.zeros((gates[0].shape[0], size), wide),
-    )
-    states = [(zeros, zeros, of_direction, everywhere, everywhere) for of_direction in gates]
-    for first, steps, rows in _starts(segments):
-        states = [(h[:rows], c[:rows], *stored) for h, c, *stored in states]
-        states = lax.fori_loop(
-            first, first + steps,
-            lambda t, states: [step(at_step[t], *parts) for parts in zip(states, recurrent, bias, strict=True)],
-            states,
-        )  # fmt: skip
-    h_all = tuple(state[3] for state in states)
-    return h_all, (
-        h_all,
-        [state[4] for state in states],
-        [state[2] for state in states],
-        recurrent,
-        keep,
-    )
+    zeros_RH = jnp.zeros((segments[0][1], size), wide)
+    zeros_NH = jnp.zeros((gates[0].shape[0], size), wide)
+    empty = [(x_NG, zeros_NH, zeros_NH) for x_NG in gates]
+    constants = list(zip(recurrent, bias, strict=True))
+    stored = _run_forward(step, (zeros_RH, zeros_RH), empty, constants, segments)
+    return tuple(h_NH for _, h_NH, _ in stored), _Saved(stored, recurrent, keep_N1)
 
 
-def _lstm_backward(segments, dtype, saved, d_out):
-    h_all, c_all, activations, recurrent, keep = saved
-    size = recurrent[0].shape[0]
-    at_step = jnp.asarray(offsets(segments))
-    is_cell = np.arange(4 * size) // size == 2
+def _lstm_backward(
+    segments: Segments, dtype: DTypeLike | None, saved: _Saved, d_out: Arrays
+) -> tuple[Arrays, Arrays, Arrays, None]:
+    size = saved.recurrent[0].shape[0]
+    first_slot = jnp.asarray(offsets(segments))
+    is_cell_G = _is_cell(size)
 
-    def step(t, state, d_out, c_all, activations, u):
-        d_h, d_c, d_gates = state
-        at, before, rows = at_step[t], at_step[jnp.maximum(t - 1, 0)], d_h.shape[0]
-        k = _read(keep, at, rows)
-        a = _read(activations, at, rows)
-        i, f, g, o = jnp.split(a, 4, axis=-1)
-        c_last = _read(c_all, before, rows) * (t > 0).astype(d_c.dtype)
-        tanh_c = jnp.tanh(_read(c_all, at, rows))
-        d_h = k * (d_h + _read(d_out, at, rows))
-        d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
+    def step(
+        t: jax.Array, state: _State, u_HG: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
+    ) -> _State:
+        at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
+        d_h, d_c = state.carry
+        (d_gates_NG,) = state.stored
+        activations_NG, _, c_NH = stored
+        rows = d_h.shape[0]
+        keep_R1 = _read(saved.keep_N1, at, rows)
+        a_RG = _read(activations_NG, at, rows)
+        i, f, g, o = jnp.split(a_RG, 4, axis=-1)
+        c_last = _read(c_NH, at_last, rows) * (t > 0).astype(d_c.dtype)
+        tanh_c = jnp.tanh(_read(c_NH, at, rows))
+        d_h = keep_R1 * (d_h + _read(d_out_NH, at, rows))
+        d_c = keep_R1 * (d_c + d_h * o * (1 - tanh_c**2))
         # d_c g, d_c c_last, d_c i, d_h tanh(c), times the derivatives of the four activations.
-        d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate(
-            [g, c_last, i, tanh_c], axis=-1
-        )
-        d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
-        return dot(BY_COLUMNS, d_gate, u, dtype), d_c * f, _write(d_gates, d_gate, at)
+        outer_RG = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1)
+        inner_RG = jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
+        slope_RG = jnp.where(is_cell_G, 1 - a_RG**2, a_RG * (1 - a_RG))
+        d_gates_RG = outer_RG * inner_RG * slope_RG
+        d_h_last = dot(BY_COLUMNS, d_gates_RG, u_HG, dtype)
+        return _State((d_h_last, d_c * f), (_write(d_gates_NG, d_gates_RG, at),))
 
-    starts = _starts(segments)
-    zeros = jnp.zeros((starts[-1][2], size), d_out[0].dtype)
-    states = [(zeros, zeros, jnp.zeros_like(a)) for a in activations]
-    of_direction = list(zip(d_out, c_all, activations, recurrent, strict=True))
-    for first, steps, rows in reversed(starts):
-        states = [(_grow(d_h, rows), _grow(d_c, rows), d_gates) for d_h, d_c, d_gates in states]
-        states = lax.fori_loop(
-            0, steps,
-            lambda n, states, last=first + steps - 1: [
-                step(last - n, state, *parts) for state, parts in zip(states, of_direction, strict=True)
-            ],
-            states,
-        )  # fmt: skip
-    d_gates, before = tuple(state[2] for state in states), slot_before(segments)
+    zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
+    empty = [(jnp.zeros_like(activations_NG),) for activations_NG, _, _ in saved.stored]
+    stored = _run_backward(step, (zeros_RH, zeros_RH), empty, saved.constants(d_out), segments)
+    d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
     d_recurrent = tuple(
-        dot(BY_ROWS, jnp.take(h, before, axis=0, mode="fill", fill_value=0), d, dtype)
-        for h, d in zip(h_all, d_gates, strict=True)
+        _recurrent_gradient(h_NH, d_gates_NG, segments, dtype)
+        for (_, h_NH, _), d_gates_NG in zip(saved.stored, d_gates, strict=True)
     )
-    return d_gates, d_recurrent, tuple(_column_sums(d) for d in d_gates), None
+    return d_gates, d_recurrent, tuple(map(_column_sums, d_gates)), None
+
+
+def _is_cell(size: int) -> np.ndarray:
+    """[4 size] bool, True on the third gate, which alone has a tanh."""
+    gate_G = np.arange(4 * size) // size
+    return np.equal(gate_G, 2)
 
 
 lstm.defvjp(_lstm_forward, _lstm_backward)
 
 
-def slot_before(segments) -> np.ndarray:
-    """[N], the slot of the same sentence one step earlier; N (no slot) at the first step."""
-    at = offsets(segments)
-    rows = np.diff(at)
-    before = [np.full(rows[0], at[-1], np.int32)]
-    before += [at[t - 1] + np.arange(rows[t], dtype=np.int32) for t in range(1, len(rows))]
-    return np.concatenate(before)
+# -- GRU -----------------------------------------------------------------------------------------
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def gru(gates, recurrent, bias, keep_N1, segments, dtype):
-    """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne,
-    cuDNN). Args as `lstm`.
+def gru(
+    gates: Arrays,
+    recurrent: Arrays,
+    bias: Arrays,
+    keep_N1: jax.Array,
+    segments: Segments,
+    dtype: DTypeLike | None,
+) -> Arrays:
+    """States [N, H] of GRUs (Cho et al. 2014) with the reset gate after the recurrent product, as
+    in Lasagne and cuDNN: r, z = sigmoid(...), c = tanh(x W + r * (h U) + b), h = (1 - z) h + z c.
 
-    r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset,
-    update, candidate.
+    Args as `lstm`; the gates are in the order reset, update, candidate.
     """
-    return _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, keeps=False)[0]
+    return _gru_forward(gates, recurrent, bias, keep_N1, segments, dtype)[0]
 
 
-def _gru_loop(gates, recurrent, bias, keep, segments, dtype, *, keeps):
-    """(states, activations, products h U of the candidates); the last two, for the gradient, only
-    with `keeps`."""
+def _gru_forward(
+    gates: Arrays,
+    recurrent: Arrays,
+    bias: Arrays,
+    keep_N1: jax.Array,
+    segments: Segments,
+    dtype: DTypeLike | None,
+) -> tuple[Arrays, _Saved]:
     size, wide = recurrent[0].shape[0], gates[0].dtype
-    at_step = jnp.asarray(offsets(segments))
+    first_slot = jnp.asarray(offsets(segments))
 
-    def step(at, state, gates, u, b):
-        h, h_all, *stored = state
+    def step(t: jax.Array, state: _State, u_HG: jax.Array, b_G: jax.Array) -> _State:
+        at = first_slot[t]
+        (h,) = state.carry
+        h_NH, activations_NG, products_NH = state.stored
         rows = h.shape[0]
-        x = _read(stored[0] if keeps else gates, at, rows) + b
-        product = dot(jnp.matmul, h, u, dtype)
+        x_RG = _read(activations_NG, at, rows) + b_G
+        product_RG = dot(jnp.matmul, h, u_HG, dtype)
+        product_RH = product_RG[:, 2 * size :]
         # sigmoid(x) = (tanh(x / 2) + 1) / 2
-        both = jnp.tanh((x[:, : 2 * size] + product[:, : 2 * size]) * 0.5) * 0.5 + 0.5
-        r, z = jnp.split(both, 2, axis=-1)
-        c = jnp.tanh(x[:, 2 * size :] + r * product[:, 2 * size :])
-        h = _read(keep, at, rows) * (h + z * (c - h))
-        if keeps:
-            # The activations overwrite the gates, to save memory.
-            a = jnp.concatenate([both, c], axis=-1)
-            stored = [_write(stored[0], a, at), _write(stored[1], product[:, 2 * size :], at)]
-        return h, _write(h_all, h, at), *stored
+        linear = x_RG[:, : 2 * size] + product_RG[:, : 2 * size]
+        reset_update = jnp.tanh(linear * 0.5) * 0.5 + 0.5
+        r, z = jnp.split(reset_update, 2, axis=-1)
+        c = jnp.tanh(x_RG[:, 2 * size :] + r * product_RH)
+        h = _read(keep_N1, at, rows) * (h + z * (c - h))
+        # The activations overwrite the gates, to save memory.
+        a_RG = jnp.concatenate([reset_update, c], axis=-1)
+        stored = (
+            _write(h_NH, h, at),
+            _write(activations_NG, a_RG, at),
+            _write(products_NH, product_RH, at),
+        )
+        return _State((h,), stored)
 
-    zeros, everywhere = (
-        jnp.zeros((segments[0][1], size), wide),
-        jnp.zeros((gates[0].shape[0], size), wide),
-    )
-    states = [(zeros, everywhere, *([x, everywhere] if keeps else [])) for x in gates]
-    for first, steps, rows in _starts(segments):
-        states = [(h[:rows], *stored) for h, *stored in states]
-        states = lax.fori_loop(
-            first, first + steps,
-            lambda t, states: [step(at_step[t], *parts) for parts in zip(states, gates, recurrent, bias, strict=True)],
-            states,
-        )  # fmt: skip
-    return tuple(tuple(state[n] for state in states) for n in range(1, 4 if keeps else 2))
+    zeros_RH = jnp.zeros((segments[0][1], size), wide)
+    zeros_NH = jnp.zeros((gates[0].shape[0], size), wide)
+    empty = [(zeros_NH, x_NG, zeros_NH) for x_NG in gates]
+    constants = list(zip(recurrent, bias, strict=True))
+    stored = _run_forward(step, (zeros_RH,), empty, constants, segments)
+    return tuple(h_NH for h_NH, _, _ in stored), _Saved(stored, recurrent, keep_N1)
 
 
-def _gru_forward(gates, recurrent, bias, keep, segments, dtype):
-    h_all, activations, products = _gru_loop(
-        gates, recurrent, bias, keep, segments, dtype, keeps=True
-    )
-    return h_all, (h_all, activations, products, recurrent, keep)
+def _gru_backward(
+    segments: Segments, dtype: DTypeLike | None, saved: _Saved, d_out: Arrays
+) -> tuple[Arrays, Arrays, Arrays, None]:
+    size = saved.recurrent[0].shape[0]
+    first_slot = jnp.asarray(offsets(segments))
 
-
-def _gru_backward(segments, dtype, saved, d_out):
-    h_all, activations, products, recurrent, keep = saved
-    size = recurrent[0].shape[0]
-    at_step = jnp.asarray(offsets(segments))
-
-    def step(t, state, d_out, h_all, activations, products, u):
-        d_h, d_gates = state
-        at, before, rows = at_step[t], at_step[jnp.maximum(t - 1, 0)], d_h.shape[0]
-        r, z, c = jnp.split(_read(activations, at, rows), 3, axis=-1)
-        h_last = _read(h_all, before, rows) * (t > 0).astype(d_h.dtype)
-        d_h = _read(keep, at, rows) * (d_h + _read(d_out, at, rows))
+    def step(
+        t: jax.Array, state: _State, u_HG: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
+    ) -> _State:
+        at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
+        (d_h,) = state.carry
+        (d_gates_NG,) = state.stored
+        h_NH, activations_NG, products_NH = stored
+        rows = d_h.shape[0]
+        r, z, c = jnp.split(_read(activations_NG, at, rows), 3, axis=-1)
+        h_last = _read(h_NH, at_last, rows) * (t > 0).astype(d_h.dtype)
+        d_h = _read(saved.keep_N1, at, rows) * (d_h + _read(d_out_NH, at, rows))
         d_c = d_h * z * (1 - c**2)
-        d_r = d_c * _read(products, at, rows) * r * (1 - r)
+        d_r = d_c * _read(products_NH, at, rows) * r * (1 - r)
         d_z = d_h * (c - h_last) * z * (1 - z)
-        d_product = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
-        d_last = d_h * (1 - z) + dot(BY_COLUMNS, d_product, u, dtype)
-        return d_last, _write(d_gates, jnp.concatenate([d_r, d_z, d_c], axis=-1), at)
+        d_product_RG = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
+        d_h_last = d_h * (1 - z) + dot(BY_COLUMNS, d_product_RG, u_HG, dtype)
+        d_gates_RG = jnp.concatenate([d_r, d_z, d_c], axis=-1)
+        return _State((d_h_last,), (_write(d_gates_NG, d_gates_RG, at),))
 
-    starts = _starts(segments)
-    zeros = jnp.zeros((starts[-1][2], size), d_out[0].dtype)
-    states = [(zeros, jnp.zeros_like(a)) for a in activations]
-    of_direction = list(zip(d_out, h_all, activations, products, recurrent, strict=True))
-    for first, steps, rows in reversed(starts):
-        states = [(_grow(d_h, rows), d_gates) for d_h, d_gates in states]
-        states = lax.fori_loop(
-            0, steps,
-            lambda n, states, last=first + steps - 1: [
-                step(last - n, state, *parts) for state, parts in zip(states, of_direction, strict=True)
-            ],
-            states,
-        )  # fmt: skip
-    d_gates, before = tuple(d for _, d in states), slot_before(segments)
-
-    def of_recurrent(h, d, a):
+    def d_recurrent(stored: Arrays, d_gates_NG: jax.Array) -> jax.Array:
+        """[H, G], the gradient of U."""
+        h_NH, activations_NG, _ = stored
         # The gradient of the candidate's product h U is multiplied by the reset gate.
-        d_product = jnp.concatenate([d[:, : 2 * size], d[:, 2 * size :] * a[:, :size]], axis=-1)
-        last = jnp.take(h, before, axis=0, mode="fill", fill_value=0)
-        return dot(BY_ROWS, last, d_product, dtype)
+        d_candidate_NH = d_gates_NG[:, 2 * size :] * activations_NG[:, :size]
+        d_product_NG = jnp.concatenate([d_gates_NG[:, : 2 * size], d_candidate_NH], axis=-1)
+        return _recurrent_gradient(h_NH, d_product_NG, segments, dtype)
 
-    d_recurrent = tuple(
-        of_recurrent(*parts) for parts in zip(h_all, d_gates, activations, strict=True)
-    )
-    return d_gates, d_recurrent, tuple(_column_sums(d) for d in d_gates), None
+    zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
+    empty = [(jnp.zeros_like(activations_NG),) for _, activations_NG, _ in saved.stored]
+    stored = _run_backward(step, (zeros_RH,), empty, saved.constants(d_out), segments)
+    d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
+    d_recurrents = tuple(map(d_recurrent, saved.stored, d_gates))
+    return d_gates, d_recurrents, tuple(map(_column_sums, d_gates)), None
 
 
 gru.defvjp(_gru_forward, _gru_backward)
 
 
-# name -> (recurrence, gates per hidden unit)
-CELLS = {"lstm": (lstm, 4), "gru": (gru, 3)}
+class Cell(NamedTuple):
+    """A recurrence, and the number of its gates for each hidden unit."""
+
+    states: Callable[..., Arrays]
+    gates: int
+
+
+CELLS = {"lstm": Cell(lstm, 4), "gru": Cell(gru, 3)}

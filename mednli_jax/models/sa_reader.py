@@ -11,12 +11,15 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from mednli_jax.models import layers, pointer
-from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.batch import QueryBatch
+from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import take, trained_rows
 
 
-def published_init(key, shape, dtype=jnp.float32):
+def published_init(
+    key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
+) -> jax.Array:
     """U(-.01, .01), Lasagne's default, which the published code uses for the attention."""
     return jax.random.uniform(key, shape, dtype, -0.01, 0.01)
 
@@ -27,9 +30,9 @@ class SAReader(nn.Module):
 
     Args:
       dropout: of the words that the BiGRUs read.
-      num_types: number of output vectors. A candidate that training never shows has no vector and is not predicted.
+      num_types: number of output vectors. A candidate that training never shows has no vector and
+        is not predicted.
       platform: of the device.
-      product_dtype: see models.products.
     """
 
     hidden_size: int = 70
@@ -42,42 +45,38 @@ class SAReader(nn.Module):
     trains_rows = True
 
     @nn.compact
-    def __call__(self, batch, *, train: bool):
+    def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
         passages, queries = pointer.passages(batch), pointer.queries(batch)
-        both_T = [passages.tokens(batch.passage), queries.tokens(batch.query)]
-        words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(
-            jnp.concatenate(both_T)
-        )
-        of_passages_TD, of_queries_TD = jnp.split(words_TD, [len(both_T[0])])
+        passage_T = passages.tokens(batch.passage)
+        query_T = queries.tokens(batch.query)
+        embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
+        words_TD = embedding(jnp.concatenate([passage_T, query_T]))
+        passage_TD, query_TD = jnp.split(words_TD, [len(passage_T)])
+        query_keys = batch.row_key
+        passage_keys = None if query_keys is None else query_keys[:: batch.group]
 
-        def encode(words_TD, packing, keys, name):
-            words_TD = layers.drop_tokens(
-                self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train
+        def encode(
+            x_TD: jax.Array, packing: Packing, keys: jax.Array | None, name: str
+        ) -> jax.Array:
+            x_TD = layers.drop_tokens(
+                self.dropout, x_TD, packing, keys, name=f"drop_{name}", train=train
             )
-            gru = layers.BiRNN(
-                self.hidden_size,
-                "gru",
-                lasagne=True,
-                platform=self.platform,
-                product_dtype=self.product_dtype,
-                name=name,
-            )
-            return gru(words_TD, packing)
+            return layers.lasagne_gru(self, name)(x_TD, packing)
 
-        keys_B = batch.row_key
-        keys_U = None if keys_B is None else keys_B[:: batch.group]  # of the first query
-        states_TD = encode(of_passages_TD, passages, keys_U, "passage")
-        query_BD = queries.ends(encode(of_queries_TD, queries, keys_B, "query"))
+        states_TD = encode(passage_TD, passages, passage_keys, "passage")
+        query_BD = queries.ends(encode(query_TD, queries, query_keys, "query"))
         return self._scores(self._attend(states_TD, query_BD, passages, batch), batch)
 
-    def _attend(self, states_TD, query_BD, passages, batch):
+    def _attend(
+        self, states_TD: jax.Array, query_BD: jax.Array, passages: Packing, batch: QueryBatch
+    ) -> jax.Array:
         """[B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage (Chen et al. 2016,
         section 3.2)."""
         states_UND = passages.unpack(states_TD, batch.passage.shape)[0]
         size = query_BD.shape[-1]
         kernel = self.param("kernel", published_init, (size, size))
-        mapped_BD = matmul(query_BD, kernel.T, self.product_dtype)
-        energies_BN1 = layers.token_products(states_UND, mapped_BD[:, None], self.product_dtype)
+        mapped_B1D = matmul(query_BD, kernel.T, self.product_dtype)[:, None]
+        energies_BN1 = layers.token_products(states_UND, mapped_B1D, self.product_dtype)
         energies_BN = energies_BN1[..., 0]
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch.passage.shape[1])
         weights_BN = layers.masked_softmax(energies_BN, mask_BN)
@@ -85,26 +84,24 @@ class SAReader(nn.Module):
         weights_UGN = weights_BN.reshape(len(states_UND), -1, states_UND.shape[1])
         return matmul(weights_UGN, states_UND, self.product_dtype).reshape(-1, size)
 
-    def _scores(self, read_BD, batch):
+    def _scores(self, read_BD: jax.Array, batch: QueryBatch) -> jax.Array:
         """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq.
         2; the bias is from their code)."""
         size, types = read_BD.shape[-1], max(self.num_types, 1)
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
-        type_UC = batch.candidate_type
-        known_UC = jnp.clip(type_UC, 0, types - 1)
+        passages, candidates = batch.candidate_type.shape
+        type_UC = jnp.clip(batch.candidate_type, 0, types - 1)
 
-        def init(key):
+        def init(key: jax.Array) -> jax.Array:
             return nn.initializers.glorot_uniform()(key, (types, size))
 
-        vectors_UCD = trained_rows(self, "types", init, known_UC.reshape(-1)).reshape(
-            *known_UC.shape, size
-        )
-        bias_UC = take(bias_E, known_UC)
-        read_UGD = read_BD.reshape(len(type_UC), -1, size)
+        vectors = trained_rows(self, "types", init, type_UC.reshape(-1))
+        vectors_UCD = vectors.reshape(passages, candidates, size)
+        bias_UC = take(bias_E, type_UC)
+        read_UGD = read_BD.reshape(passages, -1, size)
         scores_UGC = matmul(read_UGD, jnp.swapaxes(vectors_UCD, 1, 2), self.product_dtype)
         scores_UGC = scores_UGC + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)
-        known_BC = pointer.candidate_mask(batch) & pointer.per_query(
-            type_UC < self.num_types, batch
-        )
-        return jnp.where(known_BC, scores_BC, MASKED_ENERGY)
+        has_vector_BC = pointer.per_query(batch.candidate_type < self.num_types, batch)
+        real_BC = pointer.candidate_mask(batch) & has_vector_BC
+        return jnp.where(real_BC, scores_BC, MASKED_ENERGY)

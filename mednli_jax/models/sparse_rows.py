@@ -6,8 +6,16 @@ stochastic gradient descent adds the updates to these rows. Adam updates every r
 its moments, but also needs only the gradients of the rows read.
 
 Dimension letters: M rows of a table, N rows that a batch reads (with repetitions), D feature.
+
+An `index` is {module: {parameter: row numbers [N]}}, nested as the parameters, with the tables
+alone; {} where all parameters are trained as a whole.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import traverse_util
@@ -16,138 +24,165 @@ from jax import lax
 # collection of the rows that a batch reads: {path of the table: index [N]}
 INDEX = "index"
 
+PyTree = Any
+Path = tuple[str, ...]
 
-def trained_rows(module, name: str, init, index_N):
+
+def trained_rows(
+    module: nn.Module, name: str, init: Callable[[jax.Array], jax.Array], index_N: jax.Array
+) -> jax.Array:
     """The rows index_N of a module's trained table [M, D]: its parameter `name`, initialised by
     init(key).
 
     Where the collection INDEX is mutable, the index is stored there. Where it is given, the
-    parameter is not the table but already the rows [N, D], see `taken`.
+    parameter is not the table but already the rows [N, D], see `with_rows`.
     """
     if module.is_mutable_collection(INDEX):
         module.put_variable(INDEX, name, index_N)
     elif module.has_variable(INDEX, name):
-        return module.get_variable("params", name)
+        rows_ND: jax.Array = module.get_variable("params", name)
+        return rows_ND
     return take(module.param(name, init), index_N)
 
 
-def read(model, variables, batch):
-    """The collection INDEX of a batch: the rows of its tables that the model reads.
+def index_of(model: nn.Module, variables: PyTree, batch: PyTree) -> PyTree:
+    """The index of the rows that the model reads for a batch.
 
     Tables with no more rows than the batch reads are left out and trained as a whole.
     """
-    found = model.apply(variables, batch, train=True, mutable=[INDEX])[1].get(INDEX, {})
-    found, tables = (
-        traverse_util.flatten_dict(found),
-        traverse_util.flatten_dict(variables["params"]),
-    )
-    return traverse_util.unflatten_dict(
-        {path: at for path, at in found.items() if len(at) < len(tables[path])}
-    )
+    _, collections = model.apply(variables, batch, train=True, mutable=[INDEX])
+    tables = traverse_util.flatten_dict(variables["params"])
+    index = {}
+    for path, index_N in traverse_util.flatten_dict(collections.get(INDEX, {})).items():
+        if len(index_N) < len(tables[path]):
+            index[path] = index_N
+    return traverse_util.unflatten_dict(index)
 
 
-def taken(params, index):
-    """The parameters with each table replaced by the rows read [N, D]."""
-    at = traverse_util.flatten_dict(index)
-    return walked(params, lambda path, leaf: leaf[at[path]] if path in at else leaf)
-
-
-def summed(gradients, params, index):
-    """The gradients with those of the same row summed at its first occurrence, and 0 at the other
-    occurrences."""
-    at, tables = traverse_util.flatten_dict(index), traverse_util.flatten_dict(params)
-
-    def at_first(path, leaf):
-        if path not in at:
-            return leaf
-        first_M = jnp.full(len(tables[path]), len(leaf)).at[at[path]].min(jnp.arange(len(leaf)))
-        return _add(jnp.zeros_like(leaf), first_M[at[path]], leaf)
-
-    return walked(gradients, at_first)
-
-
-def over_devices(gradients, index, axis_name):
-    """(gradients, index) of the global batch: those of tables are concatenated over devices, all
-    others summed."""
-    if axis_name is None:
-        return gradients, index
-    flat = traverse_util.flatten_dict(gradients)
-    of_tables = {path: flat.pop(path) for path in traverse_util.flatten_dict(index)}
-    gathered, index = jax.tree.map(
-        lambda x: lax.all_gather(x, axis_name, tiled=True), (of_tables, index)
-    )
-    return traverse_util.unflatten_dict({**lax.psum(flat, axis_name), **gathered}), index
-
-
-@jax.custom_vjp
-def take(table, index):
-    """table[index], rows of a trained table [M, ...]. The gradient is deterministic also on a GPU
-    (see `_add`)."""
-    return table[index]
-
-
-def _take_backward(saved, d_out):
-    table, index = saved
-    return _add(jnp.zeros_like(table), index.reshape(-1), d_out.reshape(-1, *table.shape[1:])), None
-
-
-take.defvjp(lambda table, index: (table[index], (table, index)), _take_backward)
-
-
-def added(params, updates, index):
-    """The parameters plus their updates. The updates [N, D] of a table belong to its rows
-    `index`."""
-    at, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
-
-    def moved(path, leaf):
-        if path not in at:
-            return (leaf + flat[path]).astype(leaf.dtype)
-        return _add(leaf, at[path], flat[path])
-
-    return walked(params, moved)
-
-
-def _add(table, index_N, update_ND):
-    """The table with updates added to the rows index_N.
-
-    A GPU scatters updates of the same row in no fixed order, so there `add_summed` makes the result
-    deterministic.
-    """
-    return lax.platform_dependent(
-        table, index_N, update_ND, cuda=add_summed, rocm=add_summed, default=add
-    )
-
-
-def walked(tree, change):
+def mapped(change: Callable[[Path, jax.Array], jax.Array], tree: PyTree) -> PyTree:
     """The tree with each leaf replaced by change(path, leaf)."""
     flat = traverse_util.flatten_dict(tree)
     return traverse_util.unflatten_dict({path: change(path, leaf) for path, leaf in flat.items()})
 
 
-def add(table, index_N, update_ND):
+def with_rows(params: PyTree, index: PyTree) -> PyTree:
+    """The parameters with each table of the index replaced by the rows read [N, D]."""
+    rows_of = traverse_util.flatten_dict(index)
+
+    def read(path: Path, leaf: jax.Array) -> jax.Array:
+        return leaf if path not in rows_of else leaf[rows_of[path]]
+
+    return mapped(read, params)
+
+
+def summed(gradients: PyTree, params: PyTree, index: PyTree) -> PyTree:
+    """The gradients with those of the same row summed at its first occurrence, and 0 at the other
+    occurrences."""
+    rows_of, tables = traverse_util.flatten_dict(index), traverse_util.flatten_dict(params)
+
+    def at_first_occurrence(path: Path, leaf: jax.Array) -> jax.Array:
+        if path not in rows_of:
+            return leaf
+        reads = len(leaf)
+        index_N = rows_of[path]
+        first_M = jnp.full(len(tables[path]), reads).at[index_N].min(jnp.arange(reads))
+        return _add(jnp.zeros_like(leaf), first_M[index_N], leaf)
+
+    return mapped(at_first_occurrence, gradients)
+
+
+def over_devices(gradients: PyTree, index: PyTree, axis_name: str | None) -> tuple[PyTree, PyTree]:
+    """(gradients, index) of the global batch: those of tables are concatenated over devices, all
+    others summed."""
+    if axis_name is None:
+        return gradients, index
+    of_weights = traverse_util.flatten_dict(gradients)
+    of_tables = {path: of_weights.pop(path) for path in traverse_util.flatten_dict(index)}
+
+    gather = partial(lax.all_gather, axis_name=axis_name, tiled=True)
+    of_tables, index = jax.tree.map(gather, (of_tables, index))
+    return traverse_util.unflatten_dict({**lax.psum(of_weights, axis_name), **of_tables}), index
+
+
+def added(params: PyTree, updates: PyTree, index: PyTree) -> PyTree:
+    """The parameters plus their updates. The updates [N, D] of a table belong to its rows
+    `index`."""
+    rows_of, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
+
+    def moved(path: Path, leaf: jax.Array) -> jax.Array:
+        update: jax.Array = flat[path]
+        if path in rows_of:
+            return _add(leaf, rows_of[path], update)
+        return (leaf + update).astype(leaf.dtype)
+
+    return mapped(moved, params)
+
+
+# -- look-up with a deterministic gradient -------------------------------------------------------
+
+
+@jax.custom_vjp
+def take(table: jax.Array, index: jax.Array) -> jax.Array:
+    """table[index], rows of a trained table [M, ...]. The gradient is deterministic also on a GPU
+    (see `_add`)."""
+    return table[index]
+
+
+def _take_forward(
+    table: jax.Array, index: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return table[index], (table, index)
+
+
+def _take_backward(saved: tuple[jax.Array, jax.Array], d_out: jax.Array) -> tuple[jax.Array, None]:
+    table, index = saved
+    d_rows = d_out.reshape(-1, *table.shape[1:])
+    return _add(jnp.zeros_like(table), index.reshape(-1), d_rows), None
+
+
+take.defvjp(_take_forward, _take_backward)
+
+
+def _add(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Array:
+    """The table with updates added to the rows index_N.
+
+    A GPU scatters updates of the same row in no fixed order, so there `add_summed` makes the result
+    deterministic.
+    """
+    total: jax.Array = lax.platform_dependent(
+        table, index_N, update_ND, cuda=add_summed, rocm=add_summed, default=add
+    )
+    return total
+
+
+def add(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Array:
     """As `_add`, with one addition for each update."""
     return table.at[index_N].add(update_ND)
 
 
-def add_summed(table, index_N, update_ND):
+def add_summed(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Array:
     """As `_add`, with one addition for each row: updates are sorted by row, and those of a row are
     summed first."""
+    updates = len(index_N)
     order_N = jnp.argsort(index_N, stable=True)
-    index_N, update_ND = index_N[order_N], update_ND[order_N].reshape(len(index_N), -1)
-    begins_N = jnp.append(True, index_N[1:] != index_N[:-1])
-
-    def join(left, right):
-        (left_begins, left_sum), (right_begins, right_sum) = left, right
-        return left_begins | right_begins, right_sum + jnp.where(
-            right_begins[:, None], 0.0, left_sum
-        )
-
-    _, sum_ND = lax.associative_scan(join, (begins_N, update_ND))
-    ends_N = jnp.append(begins_N[1:], True)
-    beyond_N = len(table) + jnp.arange(
-        len(index_N)
-    )  # distinct and out of range, so that they are dropped
+    index_N, update_ND = index_N[order_N], update_ND[order_N].reshape(updates, -1)
+    is_new_row_N = index_N[1:] != index_N[:-1]
+    begins_N = jnp.append(True, is_new_row_N)
+    ends_N = jnp.append(is_new_row_N, True)
+    _, sum_ND = lax.associative_scan(_joined_sums, (begins_N, update_ND))
+    # Rows out of range are dropped; they are distinct, as unique_indices needs.
+    dropped_N = len(table) + jnp.arange(updates)
+    rows_N = jnp.where(ends_N, index_N, dropped_N)
     sums = sum_ND.reshape(-1, *table.shape[1:])
-    return table.at[jnp.where(ends_N, index_N, beyond_N)].add(
-        sums, mode="drop", unique_indices=True
-    )
+    return table.at[rows_N].add(sums, mode="drop", unique_indices=True)
+
+
+RunningSum = tuple[jax.Array, jax.Array]  # (whether a row begins in it, the sum since then)
+
+
+def _joined_sums(left: RunningSum, right: RunningSum) -> RunningSum:
+    """The operation of a segmented sum (Blelloch 1990, section 1.5)."""
+    left_begins, left_sum = left
+    right_begins, right_sum = right
+    carried = jnp.where(right_begins[:, None], 0.0, left_sum)
+    return left_begins | right_begins, right_sum + carried

@@ -3,24 +3,35 @@ of a loop.
 
 A GPU runs operations one by one, and those of a time step are so small that their number decides
 the time. Here both directions and all seeds share each operation, and as much as possible is
-computed before or after the loop. Dimension letters: N slots, R sentences of a step, T steps of a
-segment, K gates, H hidden, D directions (twice the number of seeds under a vmap over seeds). D is
-axis 1 of all arrays outside of a step.
+computed before or after the loop.
+
+Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden units, D
+directions (twice the number of seeds under a vmap over seeds). D is axis 1 of all arrays outside of
+a step. A list of arrays [T, D, R, ...] has one for each segment.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
+from mednli_jax.data.batching import Segments
 from mednli_jax.models.products import dot
 
 # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
 MULTIPLE = 32
-# Steps in each iteration of a loop, and of a loop of at least LONG steps. XLA joins what they
-# store, and the counter.
+# Steps in each iteration of a loop, and of a loop of at least LONG steps. XLA joins the writes of
+# these steps, and the counter.
 UNROLL, LONG_UNROLL, LONG = 4, 10, 256
+
+Arrays = tuple[jax.Array, ...]
+PyTree = Any
+# (carry, the step's row of `stored`, the step's rows of the inputs...) -> (carry, new row)
+Step = Callable[..., tuple[Arrays, jax.Array]]
 
 
 def padded_size(size: int) -> int:
@@ -28,7 +39,7 @@ def padded_size(size: int) -> int:
     return -(-size // MULTIPLE) * MULTIPLE
 
 
-def _over_seeds(function, *arrays):
+def _over_seeds(function: Callable[..., PyTree], *arrays: PyTree) -> PyTree:
     """function(*arrays). Its vmap over seeds is one call with more directions.
 
     vmap itself would turn the slices of the loops into gathers and scatters.
@@ -36,233 +47,331 @@ def _over_seeds(function, *arrays):
     call = jax.custom_batching.custom_vmap(function)
 
     @call.def_vmap
-    def of_seeds(seeds, has_seeds, *arrays):
-        def joined(x, has_seeds):
+    def of_seeds(seeds: int, has_seeds: list[PyTree], *arrays: PyTree) -> tuple[PyTree, PyTree]:
+        def joined(x: jax.Array, has_seeds: bool) -> jax.Array:
             x = jnp.moveaxis(x, 0, 1) if has_seeds else jnp.repeat(x[:, None], seeds, axis=1)
             return x.reshape(len(x), -1, *x.shape[3:])
 
-        def separated(x):
+        def separated(x: jax.Array) -> jax.Array:
             return jnp.moveaxis(x.reshape(len(x), seeds, -1, *x.shape[2:]), 1, 0)
 
-        found = jax.tree.map(separated, function(*jax.tree.map(joined, arrays, tuple(has_seeds))))
-        return found, jax.tree.map(lambda x: True, found)
+        results = function(*jax.tree.map(joined, arrays, tuple(has_seeds)))
+        results = jax.tree.map(separated, results)
+        return results, jax.tree.map(lambda _: True, results)
 
     return call(*arrays)
 
 
-def _parts(x, segments):
-    """The parts [T, D, R, ...] of the slots [N, D, ...], one for each segment."""
-    first, found = 0, []
+# -- slots and segments --------------------------------------------------------------------------
+
+
+def _by_segment(x_ND: jax.Array, segments: Segments) -> list[jax.Array]:
+    """[T, D, R, ...] for each segment, from the slots [N, D, ...]."""
+    first, arrays = 0, []
     for steps, rows in segments:
-        part = x[first : first + steps * rows]
-        found.append(jnp.moveaxis(part.reshape(steps, rows, *x.shape[1:]), 2, 1))
-        first += steps * rows
-    return found
+        end = first + steps * rows
+        x_TRD = x_ND[first:end].reshape(steps, rows, *x_ND.shape[1:])
+        arrays.append(jnp.moveaxis(x_TRD, 2, 1))
+        first = end
+    return arrays
 
 
-def _slots(parts):
-    """The inverse of `_parts`."""
-    flat = [jnp.moveaxis(part, 1, 2).reshape(-1, part.shape[1], *part.shape[3:]) for part in parts]
-    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
+def _slots(arrays: Sequence[jax.Array]) -> jax.Array:
+    """The inverse of `_by_segment`."""
+    slots = []
+    for x_TDR in arrays:
+        x_TRD = jnp.moveaxis(x_TDR, 1, 2)
+        slots.append(x_TRD.reshape(-1, *x_TRD.shape[2:]))
+    return slots[0] if len(slots) == 1 else jnp.concatenate(slots)
 
 
-def _scan(step, states, stored, given, *, reverse=False):
-    """(states, stored) after all steps. step: (states [D, R, H], row of stored, *rows of given) ->
-    (states, new row).
+def _one_step_earlier(arrays: Sequence[jax.Array]) -> Iterator[jax.Array]:
+    """The values of the same sentence one step earlier; 0 at the first step."""
+    last_DR = jnp.zeros_like(arrays[0][0])
+    for x_TDR in arrays:
+        first_1DR = last_DR[None, :, : x_TDR.shape[2]]
+        yield jnp.concatenate([first_1DR, x_TDR[:-1]])
+        last_DR = x_TDR[-1]
+
+
+# -- loops ---------------------------------------------------------------------------------------
+
+
+def _scan(
+    step: Step, carry: Arrays, stored: jax.Array, inputs: Arrays, *, reverse: bool = False
+) -> tuple[Arrays, jax.Array]:
+    """(carry, stored) after all steps of a segment, each of which overwrites its row of `stored`.
 
     In lax.scan the new rows would need an array of their own, and its `unroll` copies all arrays
     where the number of steps is no multiple.
     """
-    steps, backwards = len(stored), -1 if reverse else 1
-    joined = LONG_UNROLL if steps >= LONG else UNROLL
-    loops, rest = divmod(steps, joined)
+    steps = len(stored)
+    unroll = LONG_UNROLL if steps >= LONG else UNROLL
+    iterations, rest = divmod(steps, unroll)
 
-    def several(first, count, carried):
-        (states, stored), rows = carried, []
-        for n in range(count)[::backwards]:
-            read = (
-                lax.dynamic_index_in_dim(x, first + n, keepdims=False) for x in (stored, *given)
+    def run(first: jax.Array | int, count: int, carry: Arrays, stored: jax.Array) -> PyTree:
+        """(carry, stored) after the `count` steps from number `first` on."""
+        numbers = reversed(range(count)) if reverse else range(count)
+        rows = []
+        for n in numbers:
+            row, *read = (
+                lax.dynamic_index_in_dim(x_T, first + n, keepdims=False)
+                for x_T in (stored, *inputs)
             )
-            states, row = step(states, *read)
+            carry, row = step(carry, row, *read)
             rows.append(row)
-        return states, lax.dynamic_update_slice_in_dim(
-            stored, jnp.stack(rows[::backwards]), first, 0
-        )
+        new_rows = jnp.stack(rows[::-1] if reverse else rows)
+        return carry, lax.dynamic_update_slice_in_dim(stored, new_rows, first, 0)
 
-    def first(n):
-        return steps - joined * (n + 1) if reverse else joined * n
+    def iteration(n: jax.Array, state: PyTree) -> PyTree:
+        first = steps - unroll * (n + 1) if reverse else unroll * n
+        return run(first, unroll, *state)
 
-    carried = states, stored
-    if loops:
-        carried = lax.fori_loop(
-            0, loops, lambda n, carried: several(first(n), joined, carried), carried
-        )
-    return several(0 if reverse else first(loops), rest, carried) if rest else carried
-
-
-def _forward(step, states, *given):
-    """The rows that a scan over all steps stores, in parts. given: in parts, the first are the
-    initial rows."""
-    found = []
-    for stored, *others in zip(*given, strict=True):
-        states, stored = _scan(
-            step, tuple(state[:, : stored.shape[2]] for state in states), stored, others
-        )
-        found.append(stored)
-    return found
+    if iterations:
+        carry, stored = lax.fori_loop(0, iterations, iteration, (carry, stored))
+    if rest:
+        carry, stored = run(0 if reverse else unroll * iterations, rest, carry, stored)
+    return carry, stored
 
 
-def _backward(step, states, gates, *given):
-    """As `_forward`, from the last step to the first, with rows [D, R, gates, H]. A sentence joins
-    at its last step."""
-    found = []
-    for parts in reversed(list(zip(*given, strict=True))):
-        first, rows = parts[0], parts[0].shape[2]
-        states = tuple(_grown(state, rows) for state in states)
-        stored = jnp.zeros((*first.shape[:3], gates, first.shape[-1]), first.dtype)
-        states, stored = _scan(step, states, stored, parts, reverse=True)
-        found.append(stored)
-    return found[::-1]
+def _forward(
+    step: Step, carry: Arrays, stored: Sequence[jax.Array], *inputs: Sequence[jax.Array]
+) -> list[jax.Array]:
+    """The rows that the steps of all segments store. stored: the initial rows."""
+    results = []
+    for rows_TDR, *own in zip(stored, *inputs, strict=True):
+        carry = tuple(x_DR[:, : rows_TDR.shape[2]] for x_DR in carry)
+        carry, rows_TDR = _scan(step, carry, rows_TDR, tuple(own))
+        results.append(rows_TDR)
+    return results
 
 
-def _last(parts):
-    """The values of the same sentence one step earlier, in parts; 0 at the first step."""
-    before = jnp.zeros_like(parts[0][0])
-    for part in parts:
-        yield jnp.concatenate([before[None, :, : part.shape[2]], part[:-1]])
-        before = part[-1]
+def _backward(
+    step: Step, carry: Arrays, gates: int, *inputs: Sequence[jax.Array]
+) -> list[jax.Array]:
+    """As `_forward`, from the last step to the first; it stores rows [D, R, gates, H].
+
+    A sentence joins at its last step.
+    """
+    results = []
+    for own in reversed(list(zip(*inputs, strict=True))):
+        steps, directions, rows = own[0].shape[:3]
+        carry = tuple(_lengthened(x_DR, rows) for x_DR in carry)
+        stored = jnp.zeros((steps, directions, rows, gates, own[0].shape[-1]), own[0].dtype)
+        carry, stored = _scan(step, carry, stored, own, reverse=True)
+        results.append(stored)
+    return results[::-1]
 
 
-def _grown(state, rows):
-    return jnp.pad(state, ((0, 0), (0, rows - state.shape[1]), *((0, 0),) * (state.ndim - 2)))
+def _lengthened(x_DR: jax.Array, rows: int) -> jax.Array:
+    widths = [(0, 0)] * x_DR.ndim
+    widths[1] = (0, rows - x_DR.shape[1])
+    return jnp.pad(x_DR, widths)
 
 
-def _product(h, recurrent, dtype):
-    """h U of all directions: [D, R, H], [H, D, K, H] -> [D, R, K, H]."""
-    return dot(partial(jnp.einsum, "drh,hdkg->drkg"), h, recurrent, dtype)
+# -- products ------------------------------------------------------------------------------------
 
 
-def _transposed(d, recurrent, dtype):
-    return dot(partial(jnp.einsum, "drkg,hdkg->drh"), d, recurrent, dtype)
+def _product(h_DRH: jax.Array, u_HDKH: jax.Array, dtype: DTypeLike | None) -> jax.Array:
+    """[D, R, K, H], h U of all directions."""
+    return dot(partial(jnp.einsum, "drh,hdkg->drkg"), h_DRH, u_HDKH, dtype)
 
 
-def _slope(last_h, d, dtype):
-    """The gradient [H, D, K, H] of U from the states one step earlier and the gradients of all
-    products, in parts."""
-    of_parts = zip(last_h, d, strict=True)
-    return sum(dot(partial(jnp.einsum, "tdrh,tdrkg->hdkg"), *parts, dtype) for parts in of_parts)
+def _product_transposed(d_DRKH: jax.Array, u_HDKH: jax.Array, dtype: DTypeLike | None) -> jax.Array:
+    """[D, R, H], the gradient of h from that of h U."""
+    return dot(partial(jnp.einsum, "drkg,hdkg->drh"), d_DRKH, u_HDKH, dtype)
 
 
-def _recurrence(forward, backward):
-    """A recurrence from its forward pass, which also returns what it stores, and its backward
-    pass."""
+def _recurrent_gradient(
+    h_last: Sequence[jax.Array], d_products: Sequence[jax.Array], dtype: DTypeLike | None
+) -> jax.Array:
+    """[H, D, K, H], the gradient of U, from the states one step earlier and the gradients of all
+    products."""
+    product = partial(jnp.einsum, "tdrh,tdrkg->hdkg")
+    segments = zip(h_last, d_products, strict=True)
+    terms = (dot(product, h_TDRH, d_TDRKH, dtype) for h_TDRH, d_TDRKH in segments)
+    return cast(jax.Array, sum(terms))
 
-    def saving(gates, recurrent, keep_N1, segments, dtype):
-        keep = jnp.repeat(keep_N1[:, None], 2, axis=1)
-        states, stored = _over_seeds(partial(forward, segments, dtype), gates, recurrent, keep)
-        return states, (stored, recurrent, keep)
 
-    def slopes(segments, dtype, saved, d_out):
-        return *_over_seeds(partial(backward, segments, dtype), *saved, d_out), None
+# -- recurrences ---------------------------------------------------------------------------------
+
+
+def _recurrence(
+    forward: Callable[..., PyTree], backward: Callable[..., PyTree]
+) -> Callable[..., jax.Array]:
+    """A recurrence from its forward pass (which also returns the rows that it stores) and its
+    backward pass."""
+
+    def saving(
+        gates_NDKH: jax.Array,
+        u_HDKH: jax.Array,
+        keep_N1: jax.Array,
+        segments: Segments,
+        dtype: DTypeLike | None,
+    ) -> tuple[jax.Array, PyTree]:
+        keep_ND1 = jnp.repeat(keep_N1[:, None], 2, axis=1)
+        over_segments = partial(forward, segments, dtype)
+        states_NDH, stored = _over_seeds(over_segments, gates_NDKH, u_HDKH, keep_ND1)
+        return states_NDH, (stored, u_HDKH, keep_ND1)
+
+    def gradients(
+        segments: Segments, dtype: DTypeLike | None, saved: PyTree, d_out_NDH: jax.Array
+    ) -> tuple[jax.Array, jax.Array, None]:
+        over_segments = partial(backward, segments, dtype)
+        d_gates_NDKH, d_u_HDKH = _over_seeds(over_segments, *saved, d_out_NDH)
+        return d_gates_NDKH, d_u_HDKH, None
 
     @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-    def states(gates, recurrent, keep_N1, segments, dtype):
-        return saving(gates, recurrent, keep_N1, segments, dtype)[0]
+    def states(
+        gates_NDKH: jax.Array,
+        u_HDKH: jax.Array,
+        keep_N1: jax.Array,
+        segments: Segments,
+        dtype: DTypeLike | None,
+    ) -> jax.Array:
+        return saving(gates_NDKH, u_HDKH, keep_N1, segments, dtype)[0]
 
-    states.defvjp(saving, slopes)
+    states.defvjp(saving, gradients)
     return states
 
 
-def _room(gates):
-    """The gates with two more rows on their axis, which are stored beside them."""
-    return jnp.pad(gates, ((0, 0), (0, 0), (0, 2), (0, 0)))
+def _with_two_rows(gates_NDKH: jax.Array) -> jax.Array:
+    """The gates with two more rows on their axis, for what is stored beside them."""
+    return jnp.pad(gates_NDKH, ((0, 0), (0, 0), (0, 2), (0, 0)))
 
 
-def _zeros(recurrent, segment, *gates):
+def _zeros(u_HDKH: jax.Array, rows: int, *gates: int) -> jax.Array:
     """Zeros [D, R, ..., H] for the sentences of a step."""
-    size, directions = recurrent.shape[:2]
-    return jnp.zeros((directions, segment[1], *gates, size), recurrent.dtype)
+    size, directions = u_HDKH.shape[:2]
+    return jnp.zeros((directions, rows, *gates, size), u_HDKH.dtype)
 
 
-def _lstm_forward(segments, dtype, gates, recurrent, keep):
-    def step(states, x, k):
-        h, last = states
-        a = x[:, :, :4] + _product(h, recurrent, dtype)
-        i, f, o = (0.5 * jnp.tanh(0.5 * a[:, :, gate]) + 0.5 for gate in (0, 1, 3))
+def _sigmoid(x: jax.Array) -> jax.Array:
+    return 0.5 * jnp.tanh(0.5 * x) + 0.5
+
+
+def _lstm_forward(
+    segments: Segments,
+    dtype: DTypeLike | None,
+    gates_NDKH: jax.Array,
+    u_HDKH: jax.Array,
+    keep_ND1: jax.Array,
+) -> tuple[jax.Array, list[jax.Array]]:
+    def step(carry: Arrays, row: jax.Array, keep: jax.Array) -> tuple[Arrays, jax.Array]:
+        h, c_last = carry
+        a = row[:, :, :4] + _product(h, u_HDKH, dtype)
+        i, f, o = _sigmoid(a[:, :, 0]), _sigmoid(a[:, :, 1]), _sigmoid(a[:, :, 3])
         g = jnp.tanh(a[:, :, 2])
-        c = k * (f * last + i * g)
-        h = k * (o * jnp.tanh(c))
-        return (h, c), jnp.stack([i, f, g, o, last, h], axis=2)
+        c = keep * (f * c_last + i * g)
+        h = keep * (o * jnp.tanh(c))
+        return (h, c), jnp.stack([i, f, g, o, c_last, h], axis=2)
 
-    zeros = _zeros(recurrent, segments[0])
-    stored = _forward(step, (zeros, zeros), _parts(_room(gates), segments), _parts(keep, segments))
-    return _slots([part[:, :, :, 5] for part in stored]), stored
+    zeros = _zeros(u_HDKH, segments[0][1])
+    rows = _by_segment(_with_two_rows(gates_NDKH), segments)
+    stored = _forward(step, (zeros, zeros), rows, _by_segment(keep_ND1, segments))
+    return _slots(_stored(stored, 5)), stored
 
 
-def _lstm_backward(segments, dtype, stored, recurrent, keep, d_out):
-    def step(states, _, a, d_out, k):
-        d_gates, d_c = states
-        i, f, g, o, last = (a[:, :, part] for part in range(5))
-        tanh_c = jnp.tanh(k * (f * last + i * g))
-        d_h = k * (_transposed(d_gates, recurrent, dtype) + d_out)
-        d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
-        d_gates = [
-            d_c * g * i * (1 - i),
-            d_c * last * f * (1 - f),
-            d_c * i * (1 - g**2),
-            d_h * tanh_c * o * (1 - o),
-        ]
-        d_gates = jnp.stack(d_gates, axis=2)
+def _stored(arrays: Sequence[jax.Array], number: int) -> list[jax.Array]:
+    """[T, D, R, H] of each segment: the value that a step stores under this number."""
+    return [x_TDR[:, :, :, number] for x_TDR in arrays]
+
+
+def _lstm_backward(
+    segments: Segments,
+    dtype: DTypeLike | None,
+    stored: list[jax.Array],
+    u_HDKH: jax.Array,
+    keep_ND1: jax.Array,
+    d_out_NDH: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    def step(
+        carry: Arrays, _: jax.Array, row: jax.Array, d_out: jax.Array, keep: jax.Array
+    ) -> tuple[Arrays, jax.Array]:
+        d_gates, d_c = carry
+        i, f, g, o, c_last = (row[:, :, number] for number in range(5))
+        tanh_c = jnp.tanh(keep * (f * c_last + i * g))
+        d_h = keep * (_product_transposed(d_gates, u_HDKH, dtype) + d_out)
+        d_c = keep * (d_c + d_h * o * (1 - tanh_c**2))
+        d_i = d_c * g * i * (1 - i)
+        d_f = d_c * c_last * f * (1 - f)
+        d_g = d_c * i * (1 - g**2)
+        d_o = d_h * tanh_c * o * (1 - o)
+        d_gates = jnp.stack([d_i, d_f, d_g, d_o], axis=2)
         return (d_gates, d_c * f), d_gates
 
-    states = _zeros(recurrent, segments[-1], 4), _zeros(recurrent, segments[-1])
-    d_gates = _backward(step, states, 4, stored, _parts(d_out, segments), _parts(keep, segments))
-    last_h = _last([part[:, :, :, 5] for part in stored])
-    return _slots(d_gates), _slope(last_h, d_gates, dtype)
+    rows = segments[-1][1]
+    carry = _zeros(u_HDKH, rows, 4), _zeros(u_HDKH, rows)
+    d_out, keep = _by_segment(d_out_NDH, segments), _by_segment(keep_ND1, segments)
+    d_gates = _backward(step, carry, 4, stored, d_out, keep)
+    h_last = list(_one_step_earlier(_stored(stored, 5)))
+    return _slots(d_gates), _recurrent_gradient(h_last, d_gates, dtype)
 
 
-def _gru_forward(segments, dtype, gates, recurrent, keep):
-    def step(states, x, k):
-        (last,) = states
-        product = _product(last, recurrent, dtype)
-        r, z = (
-            0.5 * jnp.tanh(0.5 * (x[:, :, gate] + product[:, :, gate])) + 0.5 for gate in (0, 1)
-        )
-        c = jnp.tanh(x[:, :, 2] + r * product[:, :, 2])
-        h = k * (last + z * (c - last))
+def _gru_forward(
+    segments: Segments,
+    dtype: DTypeLike | None,
+    gates_NDKH: jax.Array,
+    u_HDKH: jax.Array,
+    keep_ND1: jax.Array,
+) -> tuple[jax.Array, list[jax.Array]]:
+    def step(carry: Arrays, row: jax.Array, keep: jax.Array) -> tuple[Arrays, jax.Array]:
+        (h_last,) = carry
+        product = _product(h_last, u_HDKH, dtype)
+        r = _sigmoid(row[:, :, 0] + product[:, :, 0])
+        z = _sigmoid(row[:, :, 1] + product[:, :, 1])
+        c = jnp.tanh(row[:, :, 2] + r * product[:, :, 2])
+        h = keep * (h_last + z * (c - h_last))
         return (h,), jnp.stack([r, z, c, product[:, :, 2], h], axis=2)
 
-    states = (_zeros(recurrent, segments[0]),)
-    stored = _forward(step, states, _parts(_room(gates), segments), _parts(keep, segments))
-    return _slots([part[:, :, :, 4] for part in stored]), stored
+    zeros = _zeros(u_HDKH, segments[0][1])
+    rows = _by_segment(_with_two_rows(gates_NDKH), segments)
+    stored = _forward(step, (zeros,), rows, _by_segment(keep_ND1, segments))
+    return _slots(_stored(stored, 4)), stored
 
 
-def _gru_backward(segments, dtype, stored, recurrent, keep, d_out):
-    last_h = list(_last([part[:, :, :, 4] for part in stored]))
-
-    def step(states, _, a, d_out, last, k):
-        d_products, d_h = states
-        r, z, c, product = (a[:, :, part] for part in range(4))
-        d_h = k * (d_h + _transposed(d_products, recurrent, dtype) + d_out)
+def _gru_backward(
+    segments: Segments,
+    dtype: DTypeLike | None,
+    stored: list[jax.Array],
+    u_HDKH: jax.Array,
+    keep_ND1: jax.Array,
+    d_out_NDH: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    def step(
+        carry: Arrays,
+        _: jax.Array,
+        row: jax.Array,
+        d_out: jax.Array,
+        h_last: jax.Array,
+        keep: jax.Array,
+    ) -> tuple[Arrays, jax.Array]:
+        d_products, d_h = carry
+        r, z, c, product = (row[:, :, number] for number in range(4))
+        d_h = keep * (d_h + _product_transposed(d_products, u_HDKH, dtype) + d_out)
         d_c = d_h * z * (1 - c**2)
         d_r = d_c * product * r * (1 - r)
-        d_z = d_h * (c - last) * z * (1 - z)
+        d_z = d_h * (c - h_last) * z * (1 - z)
         # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_products = jnp.stack([d_r, d_z, d_c * r], axis=2)
         return (d_products, d_h * (1 - z)), jnp.stack([d_r, d_z, d_c, d_c * r], axis=2)
 
-    states = _zeros(recurrent, segments[-1], 3), _zeros(recurrent, segments[-1])
-    found = _backward(
-        step, states, 4, stored, _parts(d_out, segments), last_h, _parts(keep, segments)
-    )
-    d_products = [jnp.concatenate([part[:, :, :, :2], part[:, :, :, 3:]], axis=3) for part in found]
-    return _slots([part[:, :, :, :3] for part in found]), _slope(last_h, d_products, dtype)
+    rows = segments[-1][1]
+    h_last = list(_one_step_earlier(_stored(stored, 4)))
+    carry = _zeros(u_HDKH, rows, 3), _zeros(u_HDKH, rows)
+    d_out, keep = _by_segment(d_out_NDH, segments), _by_segment(keep_ND1, segments)
+    d_stored = _backward(step, carry, 4, stored, d_out, h_last, keep)
+    d_gates, d_products = [], []
+    for x_TDR in d_stored:
+        d_gates.append(x_TDR[:, :, :, :3])
+        d_products.append(jnp.concatenate([x_TDR[:, :, :, :2], x_TDR[:, :, :, 3:]], axis=3))
+    return _slots(d_gates), _recurrent_gradient(h_last, d_products, dtype)
 
 
-# States [N, 2, H] of the RNNs of both directions, see `recurrence`: (gates, recurrent, keep_N1,
-# segments, dtype of products) -> states. They are not differentiable by keep_N1, which is 1 on tokens and 0 on slots
-# without one, where states are 0. gates: x W + b [N, 2, K, H], in the order input, forget, cell,
-# output, or reset, update, candidate. recurrent: U [H, 2, K, H].
+# (gates [N, 2, K, H], recurrent [H, 2, K, H], keep_N1, segments, dtype of products) -> states
+# [N, 2, H] of both directions, as in `recurrence`. gates: x W + b, in the order input, forget,
+# cell, output, or reset, update, candidate. recurrent: U. keep_N1: 1 on tokens, 0 on slots without
+# one, where states are 0; it gets no gradient.
 CELLS = {
     "lstm": _recurrence(_lstm_forward, _lstm_backward),
     "gru": _recurrence(_gru_forward, _gru_backward),

@@ -19,21 +19,21 @@ from mednli_jax.models.infersent import InferSent
 from mednli_jax.models.sa_reader import SAReader
 from mednli_jax.plugins import imported
 
-# Fields that all configs of sentence pairs have. A module may lack one whose value is as here
-# (None: any value).
+FieldValue = Any  # a number, a string or a bool
+
+# Fields that all configs of sentence pairs have. A module may lack one whose value is as in this
+# table (None: any value). Runs of version 1.0.0 have the last two.
 UNUSED = {
     "name": None,
     "weights": None,
     "knowledge": "none",
     "masking": "masked",
     "weighting": "auto",
+    "rematerialise": None,
+    "activation": None,
 }
-UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
-OF_CONFIGS = (
-    "matching",
-    "cell",
-    "pooling",
-)  # fields of bow and infersent, whose configs may name a class of the user
+# fields of bow and infersent, whose configs may name a class of the user
+OF_CONFIGS = ("matching", "cell", "pooling")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +52,13 @@ class Traits:
     platform: str = "cpu"
 
 
+_TRAITS = tuple(field.name for field in dataclasses.fields(Traits))
+
+
 def traits(model: nn.Module) -> Traits:
     """The traits of a model. The class may be the user's: no base class is asked for, so an
     attribute may be absent."""
-    declared = {name: getattr(model, name) for name in _TRAITS if hasattr(model, name)}
-    return Traits(**declared)
-
-
-_TRAITS = tuple(field.name for field in dataclasses.fields(Traits))
+    return Traits(**{name: getattr(model, name) for name in _TRAITS if hasattr(model, name)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,16 +69,19 @@ class Entry:
     module: type[nn.Module] | None  # None for a model that is not a network
     pretrained: ModuleType | None = None  # with the functions read_architecture and load_weights
 
-    def has_field(self, field_name: str) -> bool:
-        return self.module is not None and field_name in self._field_names
-
     @property
-    def _field_names(self) -> set[str]:
-        return {field.name for field in dataclasses.fields(self.module)}
+    def is_plugin(self) -> bool:
+        return ":" in self.name
+
+    def has_field(self, field_name: str) -> bool:
+        """Whether the model is a network whose module has this field."""
+        if self.module is None:
+            return False
+        return field_name in {field.name for field in dataclasses.fields(self.module)}
 
     def build(
         self,
-        fields: Mapping[str, Any],
+        fields: Mapping[str, FieldValue],
         *,
         axis_name: str | None = None,
         platform: str = "cpu",
@@ -89,40 +91,44 @@ class Entry:
         """A linen module from typed fields.
 
         Args:
-          fields: the module's fields by name. A field that the module lacks is an error, unless its value has no
-            effect.
+          fields: the module's fields by name. A field that the module lacks is an error, unless its
+            value has no effect.
           axis_name: the mapped device axis, for models that normalise over the global batch.
           platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
-          product_dtype: of the operands of matrix products (models.products); None: that of the weights.
-          facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
-            num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
+          product_dtype: of the operands of matrix products, see models.products.
+          facts: of the corpus, for fields of the module that `fields` does not set: longest_path of
+            its links (edges); num_types of candidates that occur in training; vocab_size, cls_id,
+            sep_id, room of its pieces.
         """
-        own_names, is_plugin = self._field_names, ":" in self.name
-        extras = {
+        assert self.module is not None
+        if product_dtype is not None and not self.has_field("product_dtype"):
+            problem = f"model '{self.name}' has no field `product_dtype`"
+            raise ConfigError(problem, field="train.precision", fix="give another precision")
+        of_run = {
             **facts,
             "axis_name": axis_name,
             "platform": platform,
             "product_dtype": product_dtype,
         }
-        if product_dtype is not None and "product_dtype" not in own_names:
-            problem = f"model '{self.name}' has no field `product_dtype`"
-            raise ConfigError(problem, field="train.precision", fix="give another precision")
-        arguments = {key: value for key, value in extras.items() if key in own_names}
-        for key, value in fields.items():
-            if key == "vocab_size" and not value:  # 0: as many as the corpus has
+        arguments = {name: value for name, value in of_run.items() if self.has_field(name)}
+        for name, value in fields.items():
+            if name == "vocab_size" and not value:  # 0: as many as the corpus has
                 continue
-            if key in own_names:
-                arguments[key] = value
-            elif (is_plugin and key in OF_CONFIGS) or (
-                key == "knowledge_scale" and "knowledge" not in own_names
-            ):
-                continue
-            elif key not in UNUSED or UNUSED[key] not in (None, value):
-                fix = f"give the class a field `{key}`" if is_plugin else "leave it out"
-                raise ConfigError(
-                    f"model '{self.name}' has no such setting", field=f"model.{key}", fix=fix
-                )
+            if self.has_field(name):
+                arguments[name] = value
+            elif not self._has_no_effect(name, value):
+                fix = f"give the class a field `{name}`" if self.is_plugin else "leave it out"
+                problem = f"model '{self.name}' has no such setting"
+                raise ConfigError(problem, field=f"model.{name}", fix=fix)
         return self.module(**arguments)
+
+    def _has_no_effect(self, field_name: str, value: FieldValue) -> bool:
+        """Whether a config may give this field to a model without it."""
+        if field_name == "knowledge_scale":
+            return not self.has_field("knowledge")
+        if self.is_plugin and field_name in OF_CONFIGS:
+            return True
+        return field_name in UNUSED and UNUSED[field_name] in (None, value)
 
 
 MODELS = {
@@ -154,7 +160,6 @@ def entry(name: str) -> Entry:
         raise ConfigError(f"unknown model '{name}'", field="model.name", fix=fix)
     module = imported(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
-        raise ConfigError(
-            f"'{name}' is not a subclass of flax.linen.Module", field="model.name", fix="name one"
-        )
+        problem = f"'{name}' is not a subclass of flax.linen.Module"
+        raise ConfigError(problem, field="model.name", fix="name one")
     return Entry(name, module)

@@ -14,7 +14,9 @@ import os
 import shutil
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -22,8 +24,11 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import FORCE, RESUME, RunError
+from mednli_jax.errors import FORCE, RESUME, RunError, Setting
 from mednli_jax.terminal import warn
+
+PyTree = Any
+Json = dict[str, Any]
 
 KEEP = 2
 # If Orbax created its folders in a thread and that failed, other threads would wait for them and
@@ -33,14 +38,12 @@ REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): files.sha256(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    """The hash of each file of a checkpoint, by its path."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): files.sha256(path) for path in paths}
 
 
-def _is_not_from_orbax(record) -> bool:
+def _is_not_from_orbax(record: logging.LogRecord) -> bool:
     frames = traceback.extract_tb(record.exc_info[2]) if record.exc_info else ()
     return not any("orbax" in frame.filename for frame in frames)
 
@@ -52,24 +55,33 @@ logging.getLogger("asyncio").addFilter(_is_not_from_orbax)
 
 
 @contextlib.contextmanager
-def _without_echoes():
+def _without_echoes() -> Iterator[None]:
     """Drops late reports of tensorstore's threads about a save or load that is over.
 
     After a failure, writes may still be in progress, so the hook is then not removed.
     """
     hook = sys.unraisablehook
-    sys.unraisablehook = lambda report: (
-        None if str(report.exc_value) == "Event loop is closed" else hook(report)
-    )
+
+    def quiet_hook(report: "sys.UnraisableHookArgs") -> None:
+        if str(report.exc_value) != "Event loop is closed":
+            hook(report)
+
+    sys.unraisablehook = quiet_hook
     yield
     sys.unraisablehook = hook
 
 
-class Checkpoints:
-    """The numbered checkpoints of one run directory. A checkpoint is a tree of arrays and a small
-    JSON value."""
+class Checkpoint(NamedTuple):
+    """The content of a checkpoint."""
 
-    def __init__(self, folder: Path):
+    tree: PyTree  # of NumPy arrays
+    meta: Json
+
+
+class Checkpoints:
+    """The numbered checkpoints of one run directory."""
+
+    def __init__(self, folder: Path) -> None:
         self.folder = Path(folder).absolute()
         self._damaged: set[int] = set()  # found by `load`; the next save replaces them
 
@@ -78,107 +90,117 @@ class Checkpoints:
 
     def numbers(self) -> list[int]:
         """Numbers of the complete checkpoints, oldest first."""
-        found = (
-            path.name.removesuffix(".manifest.json") for path in self.folder.glob("*.manifest.json")
-        )
-        whole = (int(name) for name in found if name.isdigit() and (self.folder / name).is_dir())
-        return sorted(number for number in whole if number not in self._damaged)
+        numbers = set()
+        for manifest in self.folder.glob("*.manifest.json"):
+            name = manifest.name.removesuffix(".manifest.json")
+            if name.isdigit() and (self.folder / name).is_dir():
+                numbers.add(int(name))
+        return sorted(numbers - self._damaged)
 
-    def save(self, state, meta: dict, *, alone: bool = False) -> None:
+    def save(self, state: PyTree, meta: Json, *, alone: bool = False) -> None:
         """Saves under the next number and deletes all but the latest two, or all others (alone).
 
         A save that fails leaves the earlier ones.
         """
         number = (self.numbers() or [0])[-1] + 1
-        target = self.folder / str(number)
         self._damaged.discard(number)
-        try:  # tensorstore also raises ValueError
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._manifest(number).unlink(missing_ok=True)
-            shutil.rmtree(
-                target, ignore_errors=True
-            )  # left by a save that was killed before its manifest
-            tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with (
-                _without_echoes(),
-                ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer,
-            ):
-                checkpointer.save(target, tree)
-            files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
-        except (OSError, ValueError, RunError) as error:
+        try:
+            self._write(number, state, meta)
+        except (OSError, ValueError, RunError) as error:  # tensorstore also raises ValueError
             self._drop_failed(number)
-            # The message of the operating system; in errors of tensorstore it is part of a longer
-            # message.
-            cause = error.__cause__ or error
-            refusals = (text for text in map(os.strerror, REFUSALS) if text in str(error))
-            reason = cause.strerror if isinstance(cause, OSError) else None
-            reason = reason or next(refusals, type(error).__name__)
-            go_on = (RESUME, " continues from the previous checkpoint")
-            if not self.numbers():
-                go_on = ("then ", RESUME)
-            problem = f"{self.folder}: the checkpoint could not be saved ({reason})"
-            raise RunError(problem, fix=("free space; ", *go_on)) from error
-        with contextlib.suppress(
-            OSError
-        ):  # the new checkpoint is saved; the next save deletes the remaining old ones
+            problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
+            fix: tuple[Setting | str, ...] = ("free space; then ", RESUME)
+            if self.numbers():
+                fix = ("free space; ", RESUME, " continues from the previous checkpoint")
+            raise RunError(problem, fix=fix) from error
+        # The new checkpoint is saved; the next save deletes the remaining old ones.
+        with contextlib.suppress(OSError):
             self._drop_old(1 if alone else KEEP)
 
-    def _drop_failed(self, number):
+    def _write(self, number: int, state: PyTree, meta: Json) -> None:
+        target = self.folder / str(number)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What a save left that was killed before its manifest.
+        self._manifest(number).unlink(missing_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
+        with (
+            _without_echoes(),
+            ocp.StandardCheckpointer(
+                async_options=_AT_ONCE, multiprocessing_options=_alone()
+            ) as checkpointer,
+        ):
+            checkpointer.save(target, tree)
+        files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
+
+    def _drop_failed(self, number: int) -> None:
         """Frees space on the disk. Writes still in progress may create a part again, which the next
         save removes."""
         for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _drop_old(self, keep):
-        kept = self.numbers()[-keep:]
-        for number in self.numbers()[:-keep]:
+    def _drop_old(self, keep: int) -> None:
+        """Deletes all but the newest `keep` checkpoints, and temporary folders of killed saves."""
+        numbers = self.numbers()
+        for number in numbers[:-keep]:
             self._manifest(number).unlink()
-            shutil.rmtree(self.folder / str(number), ignore_errors=True)
-        for path in self.folder.iterdir():  # temporary folders of killed saves
-            if path.is_dir() and path.name not in {str(number) for number in kept}:
+        newest = [str(number) for number in numbers[-keep:]]
+        for path in self.folder.iterdir():
+            if path.is_dir() and path.name not in newest:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def load(self):
-        """The newest undamaged checkpoint as (tree of NumPy arrays, meta); None where there is none
-        at all.
+    def load(self) -> Checkpoint | None:
+        """The newest undamaged checkpoint; None where there is none at all.
 
         A damaged one is reported, and the previous one is used.
         """
         numbers = self.numbers()
         for number in reversed(numbers):
-            try:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
                 manifest = files.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
-                    with _without_echoes(), ocp.StandardCheckpointer(**_alone()) as checkpointer:
-                        return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                pass
+                    return Checkpoint(_restored(self.folder / str(number)), manifest["meta"])
             self._damaged.add(number)
             warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
-            raise RunError(
-                f"{self.folder}: every checkpoint is damaged", fix=("train again with ", FORCE)
-            )
+            problem = f"{self.folder}: every checkpoint is damaged"
+            raise RunError(problem, fix=("train again with ", FORCE))
         return None
 
 
-def _alone():
+def _reason(error: Exception) -> str:
+    """The message of the operating system; in errors of tensorstore it is part of a longer
+    message."""
+    cause = error.__cause__ or error
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    for message in map(os.strerror, REFUSALS):
+        if message in str(error):
+            return message
+    return type(error).__name__
+
+
+def _alone() -> ocp.options.MultiprocessingOptions:
     """One of several processes saves and loads whole arrays, so that it need not wait for the
     others."""
+    if jax.process_count() == 1:
+        return ocp.options.MultiprocessingOptions()
     index = jax.process_index()
-    options = ocp.options.MultiprocessingOptions(primary_host=index, active_processes={index})
-    return {"multiprocessing_options": options} if jax.process_count() > 1 else {}
+    return ocp.options.MultiprocessingOptions(primary_host=index, active_processes={index})
 
 
-def _as_numpy(checkpointer, folder):
-    """Restores the arrays to host memory, on whatever devices they were saved."""
-    shapes = checkpointer.metadata(folder).item_metadata.tree
-    arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**_alone()), **_alone()) as reader:
-        return reader.restore(folder, ocp.args.PyTreeRestore(restore_args=arguments))
+def _restored(folder: Path) -> PyTree:
+    """The arrays of a checkpoint in host memory, on whatever devices they were saved."""
+    options = _alone()
+    with _without_echoes(), ocp.StandardCheckpointer(multiprocessing_options=options) as saved:
+        shapes = saved.metadata(folder).item_metadata.tree
+        arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+        handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
+        with ocp.Checkpointer(handler, multiprocessing_options=options) as reader:
+            return reader.restore(folder, ocp.args.PyTreeRestore(restore_args=arguments))
 
 
-def restore_into(template, tree):
+def restore_into(template: PyTree, tree: PyTree) -> PyTree:
     """The saved tree in the structure of `template`. Seed axes may differ: finished seeds are
     dropped."""
     try:

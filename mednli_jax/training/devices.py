@@ -11,7 +11,9 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,16 @@ from jax.experimental import multihost_utils
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec
 
+from mednli_jax.data.batching import Batches
 from mednli_jax.training import hosts
+from mednli_jax.training.state import tree_bytes
+
+if TYPE_CHECKING:
+    from mednli_jax.training.program import Program
+
+PyTree = Any
+Body = Callable[..., PyTree]
+Mapped = Any  # the function of jit or pmap
 
 AXIS = "batch"
 # share of jax's memory on a device; the rest is for prediction and fragmentation
@@ -50,7 +61,15 @@ def keep_memory() -> bool:
     if chosen or not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
         return False
     libc = ctypes.CDLL(None)
-    return all([libc.mallopt(parameter, value) == 1 for parameter, value in _MALLOPT])
+    accepted = [libc.mallopt(parameter, value) == 1 for parameter, value in _MALLOPT]
+    return all(accepted)
+
+
+class Formats(NamedTuple):
+    """Memory formats of a body's arguments and results, as jit's in_shardings and out_shardings."""
+
+    arguments: PyTree
+    results: PyTree = None
 
 
 class Devices:
@@ -62,13 +81,16 @@ class Devices:
     same programs on them in the same order.
     """
 
-    def __init__(self, devices=None):
+    def __init__(self, devices: Sequence[jax.Device] | None = None) -> None:
         keep_memory()
-        self.hosts = hosts.here() if devices is None else hosts.Hosts()
-        here = [
-            d for index in range(self.hosts.count) for d in jax.local_devices(process_index=index)
-        ]
-        self.all = here if devices is None else list(devices)
+        self.all: list[jax.Device] = []
+        if devices is None:
+            self.hosts = hosts.here()
+            for index in range(self.hosts.count):
+                self.all += jax.local_devices(process_index=index)
+        else:
+            self.hosts = hosts.Hosts()
+            self.all += devices
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
         self.platform = self.all[0].platform  # cpu, gpu or tpu
@@ -80,59 +102,66 @@ class Devices:
         self.chooses_formats = self.platform == "tpu"
         self.chosen_format = Format(Layout.AUTO, None if self.count == 1 else self._shared)
 
-    def replicate(self, tree):
+    def replicate(self, tree: PyTree) -> PyTree:
         """Puts a tree of arrays on every device. All processes must pass the same values."""
         if self.hosts.count > 1:  # device_put would compare the processes' values
-            return multihost_utils.host_local_array_to_global_array(
-                tree, self._mesh, PartitionSpec()
-            )
+            to_global = multihost_utils.host_local_array_to_global_array
+            return to_global(tree, self._mesh, PartitionSpec())
         return jax.device_put(tree, self.all[0] if self.count == 1 else self._shared)
 
-    def split(self, index: np.ndarray):
+    def split(self, index: np.ndarray) -> np.ndarray | jax.Array:
         """Rows [..., Q, G] -> [devices, ..., Q / devices, G], in contiguous shares; unchanged on
         one device."""
         if self.count == 1:
             return index
-        shares = np.moveaxis(
-            index.reshape(*index.shape[:-2], self.count, -1, index.shape[-1]), -3, 0
-        )
+        *leading, _, group = index.shape
+        shares = np.moveaxis(index.reshape(*leading, self.count, -1, group), -3, 0)
         if self.hosts.count == 1:
             return np.ascontiguousarray(shares)
         on_each = NamedSharding(self._mesh, PartitionSpec(AXIS))
         return jax.make_array_from_callback(shares.shape, on_each, shares.__getitem__)
 
-    def join(self, rows) -> np.ndarray:
+    def join(self, results: jax.Array) -> np.ndarray:
         """The inverse of `split`, for results: [devices, S, B / devices, ...] -> [S, B, ...]."""
-        rows = np.asarray(rows)
-        return (
-            rows
-            if self.count == 1
-            else np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
-        )
+        rows = np.asarray(results)
+        if self.count == 1:
+            return rows
+        return np.moveaxis(rows, 0, 1).reshape(rows.shape[1], -1, *rows.shape[3:])
 
-    def map(self, body, *, reduced: bool, donate: bool = False, **formats):
+    def map(
+        self,
+        body: Body,
+        *,
+        reduced: bool,
+        donate: bool = False,
+        formats: Formats | None = None,
+    ) -> Mapped:
         """jit or pmap of `body`. With several processes the result must be lowered and compiled: a
         direct call would return only the part of this process.
 
-        reduced: whether the results are equal on all devices (psum in the body); they are then
-        returned once. donate: whether the first argument is donated. formats: in_shardings and
-        out_shardings of jit. With them several devices run jit of shard_map, because pmap takes no
-        formats.
+        Args:
+          reduced: whether the results are equal on all devices (psum in the body); they are then
+            returned once.
+          donate: whether the first argument is donated.
+          formats: with them several devices run jit of shard_map, because pmap takes no formats.
         """
         donated = (0,) if donate else ()
-        if self.count == 1:
-            return jax.jit(body, donate_argnums=donated, **formats)
-        if (
-            not reduced and self.hosts.count > 1
-        ):  # a process cannot read the devices of other processes
-            return self.map(
-                lambda *given: jax.lax.all_gather(body(*given), AXIS),
-                reduced=True,
-                donate=donate,
-                **formats,
+        if self.count > 1 and self.hosts.count > 1 and not reduced:
+            # A process cannot read the devices of other processes.
+            def gathered(*arguments: PyTree) -> PyTree:
+                return jax.lax.all_gather(body(*arguments), AXIS)
+
+            return self.map(gathered, reduced=True, donate=donate, formats=formats)
+        if formats is not None:
+            whole = body if self.count == 1 else self._over_shares(body, reduced)
+            return jax.jit(
+                whole,
+                donate_argnums=donated,
+                in_shardings=formats.arguments,
+                out_shardings=formats.results,
             )
-        if formats:
-            return jax.jit(self._over_shares(body, reduced), donate_argnums=donated, **formats)
+        if self.count == 1:
+            return jax.jit(body, donate_argnums=donated)
         return jax.pmap(
             body,
             axis_name=AXIS,
@@ -142,60 +171,61 @@ class Devices:
             donate_argnums=donated,
         )
 
-    def _over_shares(self, body, reduced):
-        """What pmap maps: the body on every device, with its share of the index."""
+    def _over_shares(self, body: Body, reduced: bool) -> Body:
+        """The body on every device with its share of the index, as pmap maps it."""
         shared, shares = PartitionSpec(), PartitionSpec(AXIS)
 
-        def on_share(state, frozen, data, index):
-            found = body(state, frozen, data, index[0])
-            return found if reduced else found[None]
+        def on_share(state: PyTree, frozen: PyTree, data: PyTree, index: jax.Array) -> PyTree:
+            results = body(state, frozen, data, index[0])
+            return results if reduced else results[None]
 
-        how = {
-            "in_specs": (shared, shared, shared, shares),
-            "out_specs": shared if reduced else shares,
-        }
-        return jax.shard_map(on_share, mesh=self._mesh, check_vma=False, **how)
+        over_shares: Body = jax.shard_map(
+            on_share,
+            mesh=self._mesh,
+            in_specs=(shared, shared, shared, shares),
+            out_specs=shared if reduced else shares,
+            check_vma=False,
+        )
+        return over_shares
 
-    def check_replicas(self, tree) -> None:
+    def check_replicas(self, tree: PyTree) -> None:
         """Raises if devices hold different values: pmap with out_axes=None returns one of them
         without a check."""
         if self.count == 1:
             return
-        shards = [leaf.addressable_shards for leaf in jax.tree.leaves(tree)]
-        digests = np.array(
-            [_digest([shard.data for shard in copy]) for copy in zip(*shards, strict=True)]
-        )
+        shards_of_leaves = [leaf.addressable_shards for leaf in jax.tree.leaves(tree)]
+        digests = []
+        for shards in zip(*shards_of_leaves, strict=True):  # of one device
+            digests.append(np.asarray(_digest([shard.data for shard in shards])))
+        of_devices = np.array(digests)
         if self.hosts.count > 1:
-            digests = multihost_utils.process_allgather(digests)
-        if len(np.unique(digests)) != 1:
-            raise RuntimeError(
-                "the devices' copies of the parameters differ; results would depend on the device"
-            )
+            of_devices = multihost_utils.process_allgather(of_devices)
+        if len(np.unique(of_devices)) != 1:
+            problem = "the devices' copies of the parameters differ"
+            raise RuntimeError(f"{problem}; results would depend on the device")
 
 
 @jax.jit
-def _digest(tree):
+def _digest(tree: PyTree) -> jax.Array:
     """A checksum of all bits: equal trees give equal numbers."""
+    types = {8: jnp.uint64, 4: jnp.uint32, 2: jnp.uint16}
     total = jnp.zeros((), jnp.uint32)
-    for i, leaf in enumerate(jax.tree.leaves(tree)):
-        bits = jax.lax.bitcast_convert_type(
-            leaf, {8: jnp.uint64, 4: jnp.uint32, 2: jnp.uint16}[leaf.dtype.itemsize]
-        )
-        total = (
-            total * jnp.uint32(31)
-            + jnp.sum(bits.astype(jnp.uint32), dtype=jnp.uint32)
-            + jnp.uint32(i)
-        )
+    for number, leaf in enumerate(jax.tree.leaves(tree)):
+        bits = jax.lax.bitcast_convert_type(leaf, types[leaf.dtype.itemsize])
+        bit_sum = jnp.sum(bits.astype(jnp.uint32), dtype=jnp.uint32)
+        total = total * jnp.uint32(31) + bit_sum + jnp.uint32(number)
     return total
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------
+# -- memory --------------------------------------------------------------------------------------
 
 
-def room(device) -> int:
+def room(device: jax.Device) -> int:
     """Bytes that a program may take on a device."""
-    stats = device.memory_stats() or {}  # a CPU has none
-    return int(DEVICE_SHARE * stats["bytes_limit"]) if "bytes_limit" in stats else HOST_MOST
+    statistics = device.memory_stats() or {}  # a CPU has none
+    if "bytes_limit" in statistics:
+        return int(DEVICE_SHARE * statistics["bytes_limit"])
+    return HOST_MOST
 
 
 def room_of_checkpoint(folder: Path) -> int:
@@ -203,30 +233,26 @@ def room_of_checkpoint(folder: Path) -> int:
     return shutil.disk_usage(folder).free // CHECKPOINTS
 
 
-def fitting(program, batches, seeds: int, room: int, checkpoint: int) -> int:
+def fitting(program: "Program", batches: Batches, seeds: int, room: int, checkpoint: int) -> int:
     """The number of seeds, from 1 to `seeds`, that one program can train.
 
     The step of the largest layout is compiled for as many seeds as fit by their parameters alone.
     Where it takes too much memory, the number is reduced in proportion, because nearly all of the
     memory grows with it. room, checkpoint: bytes for training and for a checkpoint.
     """
-    layout = max(
-        batches.layouts, key=lambda layout: layout.units * layout.group * sum(layout.width)
-    )
+    layout = max(batches.layouts, key=lambda layout: layout.rows * sum(layout.width))
     learner = jax.eval_shape(lambda: program.draw(layout, (0,)))
-    one, params = _bytes(learner), _bytes(learner.params)
+    learner_bytes, params_bytes = tree_bytes(learner), tree_bytes(learner.params)
     # best weights, their old values while they are replaced, and gradients
-    held = one + 3 * params
-    most = max(1, min(seeds, room // held, checkpoint // (one + params)))
-    if most == 1:
+    seed_bytes = learner_bytes + 3 * params_bytes
+    most = min(seeds, room // seed_bytes, checkpoint // (learner_bytes + params_bytes))
+    if most <= 1:
         return 1
-    shapes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype), learner
-    )
+
+    def of_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype)
+
     index = np.full((most, layout.units * program.devices.count, layout.group), -1, np.int32)
-    taken = program.train_bytes(layout, shapes, index) + 2 * most * params
-    return most if taken <= room else max(1, most * room // taken)
-
-
-def _bytes(tree):
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+    step_bytes = program.train_bytes(layout, jax.tree.map(of_seeds, learner), index)
+    needed = step_bytes + 2 * most * params_bytes
+    return most if needed <= room else max(1, most * room // needed)

@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Listener
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,20 +29,24 @@ HEARTBEAT_SECONDS = 15
 END_SECONDS = 60  # in which all processes must come to their end once one has
 # effectively no timeout: jax ends a process that waits for a lost one
 LONG_MS = 7 * 24 * 3600 * 1000
-FAILED = "mednli_jax/failed/"  # the meeting at which a failed process says so, and its exit code
-RESUMABLE = (
-    3  # the exit code of a process that was interrupted, or that another run keeps from its folder
-)
+FAILED = "mednli_jax/failed/"  # the meeting at which a failed process reports, and its exit code
+# the exit code of a process that was interrupted, or that another run keeps from its folder
+RESUMABLE = 3
+
+Json = Any
+Client = Any  # of jax's coordination service
 
 
 class Hosts:
     """The processes of a run, seen from one of them. A single process exchanges nothing."""
 
-    def __init__(self, client=None, index: int = 0, count: int = 1):
-        self.index, self.count = index, count
+    def __init__(self, client: Client = None, index: int = 0, count: int = 1) -> None:
+        self.index = index
+        self.count = count
         self._client = client
-        self._rounds = self._meetings = 0
-        self._told = False  # whether another process has said that it failed
+        self._exchanges = 0
+        self._meetings = 0
+        self._partner_failed = False
 
     @property
     def leads(self) -> bool:
@@ -50,22 +56,18 @@ class Hosts:
     def meet(self) -> None:
         """Waits until all processes call this. Raises RunError where one of them has failed
         instead."""
-        if self.count > 1:
-            self._wait(LONG_MS)
-            for key, words in self._client.key_value_dir_get(FAILED):
-                meeting, code = map(int, words.split())
-                if (
-                    meeting == self._meetings
-                ):  # a process that failed after it comes to the next one
-                    self._told = True
-                    process = key.rpartition("/")[2]
-                    kind = ResumableError if code == RESUMABLE else RunError
-                    raise kind(
-                        f"process {process} of {self.count} has failed",
-                        fix="see the last output of it",
-                    )
+        if self.count == 1:
+            return
+        self._wait(LONG_MS)
+        for key, report in self._client.key_value_dir_get(FAILED):
+            meeting, code = map(int, report.split())
+            if meeting == self._meetings:  # a process that failed after it comes to the next one
+                self._partner_failed = True
+                problem = f"process {_process(key)} of {self.count} has failed"
+                kind = ResumableError if code == RESUMABLE else RunError
+                raise kind(problem, fix="see the last output of it")
 
-    def _wait(self, milliseconds):
+    def _wait(self, milliseconds: int) -> None:
         self._meetings += 1
         self._client.wait_at_barrier(f"mednli_jax/meet/{self._meetings}", milliseconds)
 
@@ -73,21 +75,20 @@ class Hosts:
         """The values of all processes, in the order of the processes."""
         if self.count == 1:
             return [value]
-        self._rounds += 1
-        folder = f"mednli_jax/round/{self._rounds}/"
-        self._client.key_value_set(
-            f"{folder}{self.index}", f"={value}"
-        )  # the store drops empty values
+        self._exchanges += 1
+        folder, earlier = (
+            f"mednli_jax/round/{number}/" for number in (self._exchanges, self._exchanges - 1)
+        )
+        # The store drops empty values.
+        self._client.key_value_set(f"{folder}{self.index}", f"={value}")
         self.meet()
-        found = {
-            int(key.rpartition("/")[2]): text[1:]
-            for key, text in self._client.key_value_dir_get(folder)
-        }
-        if (
-            self._rounds > 1
-        ):  # all processes have read the earlier round, because they have reached this one
-            self._client.key_value_delete(f"mednli_jax/round/{self._rounds - 1}/{self.index}")
-        return [found[index] for index in range(self.count)]
+        values = {}
+        for key, text in self._client.key_value_dir_get(folder):
+            values[_process(key)] = text[1:]
+        # All processes have read the earlier values, because they have reached this exchange.
+        if self._exchanges > 1:
+            self._client.key_value_delete(f"{earlier}{self.index}")
+        return [values[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
         """The maximum of each value over all processes.
@@ -95,20 +96,17 @@ class Hosts:
         An allgather would wait for running steps: chunks could not be timed, and the devices would
         be idle.
         """
-        texts = self.exchange(json.dumps([float(value) for value in values]))
-        return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
+        of_processes = [json.loads(text) for text in self.exchange(json.dumps(values))]
+        return [float(maximum) for maximum in np.max(of_processes, axis=0)]
 
-    def check_same(self, what: str, value) -> None:
-        """Raises RunError on all processes where their JSON values differ. what: the name of the
-        value."""
-        digests = self.exchange(
-            hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-        )
-        if other := next(
-            (index for index, digest in enumerate(digests) if digest != digests[0]), None
-        ):
-            problem = f"process {other} has another {what} than process 0"
-            raise RunError(problem, fix="give all processes the same files, folders and flags")
+    def check_same(self, name: str, value: Json) -> None:
+        """Raises RunError on all processes where their JSON values differ."""
+        text = json.dumps(value, sort_keys=True)
+        digests = self.exchange(hashlib.sha256(text.encode()).hexdigest())
+        for index, digest in enumerate(digests):
+            if digest != digests[0]:
+                problem = f"process {index} has another {name} than process 0"
+                raise RunError(problem, fix="give all processes the same files, folders and flags")
 
     def of_first(self, array: np.ndarray) -> np.ndarray:
         """The array of the first process; those of the others have its shape and type."""
@@ -117,24 +115,23 @@ class Hosts:
         self.meet()
         return np.asarray(multihost_utils.broadcast_one_to_all(array))
 
-    # -- the end --------------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------
 
-    def run(self, work) -> int:
+    def run(self, work: Callable[[], int]) -> int:
         """Runs `work` and returns its exit code. All processes end together; where one has failed,
         the others fail."""
         code = work()
         if self.count == 1:
             return code
-        if code and not self._told:
-            self._client.key_value_set(f"{FAILED}{self.index}", f"{self._meetings + 1} {code}")
         try:
-            if not self._told:
+            if not self._partner_failed:
+                if code:
+                    report = f"{self._meetings + 1} {code}"
+                    self._client.key_value_set(f"{FAILED}{self.index}", report)
                 self._wait(END_SECONDS * 1000 if code else LONG_MS)
             jax.distributed.shutdown()
-        except (
-            jax.errors.JaxRuntimeError
-        ):  # the others wait for this one on their devices; jax ends them
-            os._exit(code)
+        except jax.errors.JaxRuntimeError:
+            os._exit(code)  # the others wait for this one on their devices; jax ends them
         return code
 
     def await_loss(self, error: BaseException) -> None:
@@ -142,6 +139,11 @@ class Hosts:
         one."""
         if self.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
             time.sleep(2 * HEARTBEAT_SECONDS)
+
+
+def _process(key: str) -> int:
+    """The number of the process at the end of a key."""
+    return int(key.rpartition("/")[2])
 
 
 _here = Hosts()
@@ -163,63 +165,66 @@ def join(
     jax device.
 
     Args:
-      coordinator: HOST:PORT of process 0; None: a single process, or the address that `automatic` finds.
+      coordinator: HOST:PORT of process 0; None: a single process, or the address that `automatic`
+        finds.
       process: number of this process, from 0.
-      automatic: take missing values from $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID, or from the
-        TPU pod, Slurm or MPI that started this process.
+      automatic: take missing values from $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and
+        $JAX_PROCESS_ID, or from the TPU pod, Slurm or MPI that started this process.
     """
     global _here
     if automatic:
         coordinator = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
         processes = _number("JAX_NUM_PROCESSES") if processes is None else processes
         process = _number("JAX_PROCESS_ID") if process is None else process
-    explicit = (coordinator, processes, process)
-    if explicit == (None, None, None) and not automatic:
+    elif coordinator is None and processes is None and process is None:
         return _here
-    for name, value in zip(("coordinator", "processes", "process"), explicit, strict=True):
-        if value is None and not automatic:
-            raise RunError(
-                f"--{name} is missing", fix="give --coordinator, --processes and --process"
-            )
-    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
-        raise RunError(
-            "--coordinator has no port", fix="--coordinator=HOST:PORT, e.g. 10.0.0.2:8476"
-        )
-    if None not in (processes, process) and not 0 <= process < processes:
-        raise RunError(f"--process is {process} of {processes}", fix=f"give 0 to {processes - 1}")
+    _check_flags(coordinator, processes, process, automatic)
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     _check_port(coordinator, process)
+    is_explicit = None not in (coordinator, processes, process)
     try:
-        jax.config.update(
-            "jax_enable_preemption_service", False
-        )  # this package handles SIGTERM itself
+        # This package handles SIGTERM itself.
+        jax.config.update("jax_enable_preemption_service", False)
         jax.distributed.initialize(
             coordinator,
             processes,
             process,
-            cluster_detection_method="deactivate" if None not in explicit else None,
+            cluster_detection_method="deactivate" if is_explicit else None,
             initialization_timeout=JOIN_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=END_SECONDS,
         )
         check_jax()
-        counts = [
-            len(jax.local_devices(process_index=index)) for index in range(jax.process_count())
-        ]
+        numbers = range(jax.process_count())
+        counts = [len(jax.local_devices(process_index=index)) for index in numbers]
     except (ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
         flags = "--coordinator=HOST:PORT --processes=N --process=I"
         fix = f"give {flags} to each process; process 0 is the coordinator"
         raise RunError(f"the other processes cannot be joined ({reason})", fix=fix) from None
     if len(set(counts)) != 1:
-        raise RunError(
-            f"the processes have {counts} devices", fix="give each process the same number"
-        )
+        problem = f"the processes have {counts} devices"
+        raise RunError(problem, fix="give each process the same number")
     from orbax.checkpoint import multihost  # a slow import
 
     _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts))
     return _here
+
+
+def _check_flags(
+    coordinator: str | None, processes: int | None, process: int | None, automatic: bool
+) -> None:
+    flags = {"coordinator": coordinator, "processes": processes, "process": process}
+    missing = [name for name, value in flags.items() if value is None]
+    if missing and not automatic:
+        fix = "give --coordinator, --processes and --process"
+        raise RunError(f"--{missing[0]} is missing", fix=fix)
+    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
+        fix = "--coordinator=HOST:PORT, e.g. 10.0.0.2:8476"
+        raise RunError("--coordinator has no port", fix=fix)
+    if processes is not None and process is not None and not 0 <= process < processes:
+        raise RunError(f"--process is {process} of {processes}", fix=f"give 0 to {processes - 1}")
 
 
 def _check_port(coordinator: str | None, process: int | None) -> None:
@@ -235,18 +240,19 @@ def _check_port(coordinator: str | None, process: int | None) -> None:
         try:
             Listener((address, port), family).close()
         except (OSError, OverflowError) as error:
-            if isinstance(error, OSError) and error.errno in (
-                errno.EAFNOSUPPORT,
-                errno.EADDRNOTAVAIL,
-            ):
-                continue  # a host without this family of addresses
-            problem = (
-                f"port {port} of the coordinator cannot be opened on this host ({error.args[-1]})"
+            lacks_family = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+            if isinstance(error, OSError) and error.errno in lacks_family:
+                continue
+            reason = error.args[-1]
+            problem = f"port {port} of the coordinator cannot be opened on this host ({reason})"
+            fix = (
+                "give another port in --coordinator=HOST:PORT; "
+                "with --distributed, in $JAX_COORDINATOR_PORT"
             )
-            fix = "give another port in --coordinator=HOST:PORT; with --distributed, in $JAX_COORDINATOR_PORT"
             raise RunError(problem, fix=fix) from None
 
 
-def _number(name):
-    text = os.environ.get(name, "")
+def _number(variable: str) -> int | None:
+    """A number of the environment; None where it has none."""
+    text = os.environ.get(variable, "")
     return int(text) if text.isdigit() else None

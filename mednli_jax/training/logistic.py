@@ -18,8 +18,9 @@ Letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C cla
 contrasts, n models.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -40,46 +41,76 @@ OVERSHOOT = 0.8
 
 
 def fit_predict(
-    features, labels, chosen, *, capacity: int = 0, classes: int = 0, max_passes: int = MAX_PASSES
-):
+    features: np.ndarray,
+    labels: np.ndarray,
+    chosen: np.ndarray,
+    *,
+    capacity: int = 0,
+    classes: int = 0,
+    max_passes: int = MAX_PASSES,
+) -> tuple[np.ndarray, dict[str, int]]:
     """Fits one model to each subset of rows. A model never predicts a class that its rows do not
     have.
 
     Args:
       features, labels: float [N, D], int [N] from 0 up.
       chosen: int [n, m], the rows of each model, each row once.
-      capacity: rows for which the program is compiled. Calls with the same capacity, D, n and C share one.
+      capacity: rows for which the program is compiled. Calls with the same capacity, D, n and C
+        share one.
       classes: C; 0 = as many as the labels have, at least two.
       max_passes: most passes over the rows.
 
     Returns (int8 [n, N], the class of every row, also of the training rows; counts of passes and
     unconverged models).
     """
-    (rows, dim), (models, size), classes = (
-        features.shape,
-        chosen.shape,
-        max(classes, 2, int(labels.max()) + 1),
-    )
+    rows, dim = features.shape
+    models, size = chosen.shape
+    classes = max(classes, 2, int(labels.max()) + 1)
     blocks = -(-max(rows, capacity) // BLOCK)
     x = np.zeros((blocks * BLOCK, dim + 1), np.float32)
-    x[:rows, :dim], x[:rows, dim] = features, 1
-    label, mask = np.zeros(blocks * BLOCK, np.int8), np.zeros((blocks * BLOCK, models), bool)
-    label[:rows], mask[chosen.T, np.arange(models)] = labels, True
+    x[:rows, :dim] = features
+    x[:rows, dim] = 1
+    label = np.zeros(blocks * BLOCK, np.int8)
+    label[:rows] = labels
+    mask = np.zeros((blocks * BLOCK, models), bool)
+    mask[chosen.T, np.arange(models)] = True
     present = np.stack([(labels[chosen] == c).any(axis=1) for c in range(classes)])
-    x, label, mask = (array.reshape(blocks, BLOCK, *array.shape[1:]) for array in (x, label, mask))
     with jax.default_matmul_precision("highest"):  # otherwise accelerators multiply in 16 bits
-        found = _fit(x, label, mask, present, np.float32(rows), np.float32(size), max_passes)
-    predicted, going, passes = map(np.asarray, found)
-    predicted = np.ascontiguousarray(predicted.reshape(-1, models)[:rows].T)
-    return predicted, {"passes": int(passes), "unconverged": int(going.sum())}
+        predicted, going, passes = _fit(
+            x.reshape(blocks, BLOCK, dim + 1),
+            label.reshape(blocks, BLOCK),
+            mask.reshape(blocks, BLOCK, models),
+            present,
+            np.float32(rows),
+            np.float32(size),
+            max_passes,
+        )
+    predicted = np.asarray(predicted).reshape(-1, models)[:rows]
+    counts = {"passes": int(passes), "unconverged": int(np.sum(going))}
+    return np.ascontiguousarray(predicted.T), counts
 
 
 @jax.jit
-def _fit(x, label, mask, present, rows, size, max_passes):
-    """(predicted int8 [R, B, n], whether a model has not converged [n], passes)."""
+def _fit(
+    x: jax.Array,
+    label: jax.Array,
+    mask: jax.Array,
+    present: jax.Array,
+    rows: jax.Array,
+    size: jax.Array,
+    max_passes: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(predicted int8 [R, B, n], whether a model has not converged [n], passes).
+
+    Args:
+      x: [R, B, K]; label: [R, B]; mask: bool [R, B, n], the rows of each model.
+      present: bool [C, n], the classes that the rows of each model have.
+      rows, size: N and m.
+    """
+    dim, (classes, models) = x.shape[-1], present.shape
     # At the optimum the weights sum to 0 over the classes. Orthonormal contrasts [E, C] express
     # such weights.
-    dim, (classes, models), basis = x.shape[-1], present.shape, helmert(len(present))
+    contrasts = helmert(classes)
     blocks = jnp.ceil(rows / BLOCK).astype(jnp.int32)  # later blocks hold no rows
     penalty = jnp.eye(dim).at[-1, -1].set(0)
     moment = jax.lax.fori_loop(
@@ -91,44 +122,54 @@ def _fit(x, label, mask, present, rows, size, max_passes):
     inverse = jax.scipy.linalg.solve_triangular(root, jnp.eye(dim), lower=True)
     x, penalty = x @ inverse.T, inverse @ penalty @ inverse.T
 
-    def logits(x, theta, present):
-        v = jnp.split(x @ theta, classes - 1, axis=-1)
-        return [
-            _weighted(row, v) + jnp.where(present[c], 0, ABSENT) for c, row in enumerate(basis.T)
-        ]
+    def logits(x: jax.Array, theta: jax.Array, present: jax.Array) -> list[jax.Array]:
+        """Of each class [..., n]; theta: [K, E n]."""
+        of_contrasts = jnp.split(x @ theta, classes - 1, axis=-1)
+        of_classes = []
+        for c, weights in enumerate(contrasts.T):
+            absent = jnp.where(present[c], 0, ABSENT)
+            of_classes.append(_weighted(weights, of_contrasts) + absent)
+        return of_classes
 
-    def solve(weight, present, theta):
+    def solve(weight: jax.Array, present: jax.Array, theta: jax.Array) -> _Search:
+        """Minimises the objectives with these weights of rows [R, B, n], from theta [K, E, n]."""
         # The two vectors w / 2 and -w / 2 have half the squared norm of their difference w.
         strength = jnp.where(present.sum(axis=0) == 2, 2.0, 1.0)
 
-        def add(i, total, theta):
+        def add_block(i: jax.Array, total: jax.Array, theta: jax.Array) -> jax.Array:
+            """Adds the gradient of the cross-entropies of a block: x^T (softmax - one-hot)."""
             z = logits(x[i], theta, present)
             top = jnp.max(jnp.stack(z), axis=0)
-            e = [jnp.exp(each - top) for each in z]
-            share = weight[i] / sum(e)
-            r = [each * share - weight[i] * (label[i] == c)[:, None] for c, each in enumerate(e)]
-            return total + x[i].T @ jnp.concatenate([_weighted(row, r) for row in basis], axis=1)
+            exp = [jnp.exp(of_class - top) for of_class in z]
+            share = weight[i] / sum(exp)
+            residuals = []
+            for c, of_class in enumerate(exp):
+                is_label = (label[i] == c)[:, None]
+                residuals.append(of_class * share - weight[i] * is_label)
+            of_contrasts = [_weighted(weights, residuals) for weights in contrasts]
+            return total + x[i].T @ jnp.concatenate(of_contrasts, axis=1)
 
-        def gradient(theta):
+        def gradient(theta: jax.Array) -> jax.Array:
             flat, shrunk = theta.reshape(dim, -1), (strength * theta).reshape(dim, -1)
-            return jax.lax.fori_loop(0, blocks, partial(add, theta=flat), penalty @ shrunk).reshape(
-                theta.shape
-            )
+            add = partial(add_block, theta=flat)
+            total: jax.Array = jax.lax.fori_loop(0, blocks, add, penalty @ shrunk)
+            return total.reshape(theta.shape)
 
         return _minimise(gradient, theta, TOLERANCE**2 * size, max_passes)
 
-    real = jnp.arange(x.shape[0] * BLOCK).reshape(x.shape[0], BLOCK, 1) < rows
-    start = solve(
-        real * (size / rows), present.any(axis=1, keepdims=True), jnp.zeros((dim, classes - 1, 1))
-    )
+    number = jnp.arange(x.shape[0] * BLOCK).reshape(x.shape[0], BLOCK, 1)
+    of_all_rows = (number < rows) * (size / rows)
+    zeros = jnp.zeros((dim, classes - 1, 1))
+    start = solve(of_all_rows, present.any(axis=1, keepdims=True), zeros)
     end = solve(mask, present, jnp.broadcast_to(start.theta, (dim, classes - 1, models)))
     z = jnp.stack(logits(x, end.theta.reshape(dim, -1), present))
     return jnp.argmax(z, axis=0).astype(jnp.int8), end.going, end.passes
 
 
-def _weighted(weights, arrays):
+def _weighted(weights: np.ndarray, arrays: Sequence[jax.Array]) -> jax.Array:
     """The weighted sum of arrays."""
-    return sum(float(weight) * array for weight, array in zip(weights, arrays, strict=True))
+    terms = (float(weight) * array for weight, array in zip(weights, arrays, strict=True))
+    return cast(jax.Array, sum(terms))
 
 
 class _Search(NamedTuple):
@@ -142,39 +183,52 @@ class _Search(NamedTuple):
     passes: jax.Array
 
 
-def _minimise(gradient_of, theta, enough, max_passes) -> _Search:
+def _minimise(
+    gradient_of: Callable[[jax.Array], jax.Array],
+    theta: jax.Array,
+    tolerance: jax.Array,
+    max_passes: jax.Array,
+) -> _Search:
     """Memoryless BFGS (Nocedal & Wright 2006, section 7.2) of n functions, until the squared
-    gradient is `enough`."""
+    gradient is at most `tolerance`."""
     dot = partial(jnp.einsum, "ken,ken->n")
 
     def advance(search: _Search) -> _Search:
         s = search.step * search.direction
         theta = search.theta + s
         gradient = gradient_of(theta)
-        before, after = dot(search.gradient, search.direction), dot(gradient, search.direction)
-        taken = search.going & (after <= -OVERSHOOT * before)
+        slope_before = dot(search.gradient, search.direction)
+        slope_after = dot(gradient, search.direction)
+        accepted = search.going & (slope_after <= -OVERSHOOT * slope_before)
         y = gradient - search.gradient
-        curvature = search.step * (after - before)
-        known = curvature > -1e-6 * search.step * before  # larger than rounding errors
+        curvature = search.step * (slope_after - slope_before)
+        is_exact = curvature > -1e-6 * search.step * slope_before  # larger than rounding errors
         inverse, scale = 1 / curvature, curvature / dot(y, y)
         alpha = inverse * dot(s, gradient)
         r = scale * (gradient - alpha * y)
-        direction = -jnp.where(known, r + (alpha - inverse * dot(y, r)) * s, gradient)
-        gradient = jnp.where(taken, gradient, search.gradient)
+        quasi_newton = r + (alpha - inverse * dot(y, r)) * s
+        direction = -jnp.where(is_exact, quasi_newton, gradient)
+        gradient = jnp.where(accepted, gradient, search.gradient)
         return _Search(
-            theta=jnp.where(taken, theta, search.theta),
+            theta=jnp.where(accepted, theta, search.theta),
             gradient=gradient,
-            direction=jnp.where(taken, direction, search.direction),
-            step=jnp.where(taken, 1.0, search.step / 2),
-            going=search.going & (dot(gradient, gradient) > enough),
+            direction=jnp.where(accepted, direction, search.direction),
+            step=jnp.where(accepted, 1.0, search.step / 2),
+            going=search.going & (dot(gradient, gradient) > tolerance),
             passes=search.passes + 1,
         )
 
+    def is_going(search: _Search) -> jax.Array:
+        return search.going.any() & (search.passes < max_passes)
+
     gradient = gradient_of(theta)
-    ones = jnp.ones(theta.shape[-1])
-    begun = _Search(
-        theta, gradient, -gradient, ones, dot(gradient, gradient) > enough, jnp.int32(1)
+    first = _Search(
+        theta=theta,
+        gradient=gradient,
+        direction=-gradient,
+        step=jnp.ones(theta.shape[-1]),
+        going=dot(gradient, gradient) > tolerance,
+        passes=jnp.int32(1),
     )
-    return jax.lax.while_loop(
-        lambda search: search.going.any() & (search.passes < max_passes), advance, begun
-    )
+    end: _Search = jax.lax.while_loop(is_going, advance, first)
+    return end

@@ -13,11 +13,12 @@ training, A all seeds of the run, B rows of a batch, N rows of a split, C classe
 import contextlib
 import json
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -31,10 +32,17 @@ from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
 from mednli_jax.training.program import Program
+from mednli_jax.training.step import Sums
 
 CHUNK_SECONDS = 2.0
-# Attributes of a Trainer that a checkpoint stores.
-_COUNTERS = ("epoch", "done", "trained_examples", "train_seconds", "epoch_seconds")
+
+PyTree = Any
+Row = dict[str, Any]  # of metrics.jsonl
+Plan = list[batching.PlannedBatch]
+Score = Callable[[Any, np.ndarray, np.ndarray], dict[str, Any]]
+
+
+Epochs = TypeVar("Epochs", int, np.ndarray)
 
 
 class Interrupted(Exception):
@@ -43,25 +51,31 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """The fields of the `train` section that the loop needs. The defaults switch features off."""
+    """The fields of the `train` section that the loop needs. The defaults switch features off.
+
+    Args:
+      select: the best epoch by "loss" or "accuracy" of the dev split, or the "last".
+      checkpoint_minutes, checkpoint_epochs: minutes and epochs between two checkpoints.
+      schedule: one of optim.SCHEDULES, the one with which the optimiser was built.
+      halve_from: of "halving": the first epoch with a lower rate.
+      average_from: the first epoch whose weights are averaged; 0 = no averaging.
+      average_every: steps between two samples of the average; 0 = one sample at the end of each
+        epoch.
+      evaluate_every: steps between two evaluations of the dev split; 0 = only at the end of a pass.
+      least_epochs: that are trained whatever the patience.
+    """
 
     epochs: int
     patience: int
-    select: str  # the best epoch by "loss" or "accuracy" of the dev split, or the "last"
+    select: str
     checkpoint_minutes: float
-    schedule: str = "constant"  # one of optim.SCHEDULES, the one with which the optimiser was built
-    halve_from: int = 1  # "halving": the first epoch with a lower rate
-    average_from: int = 0  # the first epoch whose weights are averaged; 0 = no averaging
-    average_every: int = (
-        0  # steps between two samples of the average; 0 = one sample at the end of each epoch
-    )
-    checkpoint_epochs: int = (
-        1  # epochs between two checkpoints, in addition to those of `checkpoint_minutes`
-    )
-    evaluate_every: int = (
-        0  # steps between two evaluations of the dev split; 0 = only at the end of a pass
-    )
-    least_epochs: int = 0  # epochs that are trained whatever the patience
+    schedule: str = "constant"
+    halve_from: int = 1
+    average_from: int = 0
+    average_every: int = 0
+    checkpoint_epochs: int = 1
+    evaluate_every: int = 0
+    least_epochs: int = 0
 
     @classmethod
     def from_config(cls, train: ConfigDict) -> "Settings":
@@ -80,6 +94,94 @@ class Settings:
         )
 
 
+@dataclass(frozen=True)
+class Calendar:
+    """The epochs of a pass over the training rows, see the top of this file."""
+
+    pass_steps: int
+    epoch_steps: int  # the last epoch of a pass may have fewer
+
+    @property
+    def parts(self) -> int:
+        """Epochs of a pass."""
+        return -(-self.pass_steps // self.epoch_steps)
+
+    def pass_of(self, epoch: Epochs) -> Epochs:
+        """The number, from 1, of the pass to which an epoch, or each epoch of an array, belongs."""
+        return -(-epoch // self.parts)
+
+    def whole_passes(self, epochs: int) -> int:
+        return epochs // self.parts
+
+    def first_step(self, epoch: int) -> int:
+        """Steps of its pass before an epoch."""
+        return (epoch - 1) % self.parts * self.epoch_steps
+
+
+@dataclass
+class Progress:
+    """The place that training has reached; checkpoints store it.
+
+    Args:
+      epoch: the current one, from 1.
+      done: its finished batches.
+      trained_examples, train_seconds: of the finished epochs.
+      epoch_seconds: of the current epoch, summed over resumed processes.
+      sums: of the finished batches, by name a number for each seed; None before the first batch.
+    """
+
+    epoch: int = 1
+    done: int = 0
+    trained_examples: int = 0
+    train_seconds: float = 0.0
+    epoch_seconds: float = 0.0
+    sums: dict[str, list[float]] | None = None
+
+    @classmethod
+    def from_json(cls, meta: dict[str, Any]) -> "Progress":
+        progress = cls(**meta)
+        if progress.sums is not None:  # null becomes NaN
+            progress.sums = {
+                name: np.asarray(values, np.float64).tolist()
+                for name, values in progress.sums.items()
+            }
+        return progress
+
+    def to_json(self) -> dict[str, Any]:
+        meta = asdict(self)
+        if self.sums is not None:
+            meta["sums"] = {name: _finite(sums) for name, sums in self.sums.items()}
+        return meta
+
+    def add(self, step_sums: Mapping[str, np.ndarray]) -> None:
+        """Adds the sums of a step. Steps are added one by one in float64, so that the result does
+        not depend on the size of the chunks."""
+        before = self.sums or {}
+        self.sums = {}
+        for name, value in step_sums.items():
+            total = np.add(before.get(name, 0.0), value, dtype=np.float64)
+            self.sums[name] = total.tolist()
+
+    def mean(self, name: str) -> np.ndarray:
+        """[S], a sum of the current epoch divided by its examples."""
+        assert self.sums is not None
+        return np.asarray(self.sums[name]) / np.maximum(self.sums["count"], 1)
+
+    def loss_text(self) -> str:
+        """The loss so far, for the progress bar."""
+        if not self.sums:
+            return ""
+        return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
+
+    def finish_epoch(self, examples: int) -> None:
+        self.trained_examples += examples
+        self.train_seconds += self.epoch_seconds
+        self.epoch += 1
+        self.done = 0
+        self.epoch_seconds = 0.0
+        self.sums = None
+
+
 class Trainer:
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
@@ -92,264 +194,257 @@ class Trainer:
       seeds: A seeds.
       checkpoints: where to save and resume from; None = nothing is saved.
       on_epoch: called with each epoch's row of metrics.
-      on_save: called after each checkpoint with the seconds that `program` has spent on compilation.
-      should_stop: called between chunks; where it returns True, the loop saves and raises Interrupted.
-      profile: folder for a profiler trace of the third chunk of steps of this process, which runs after compilation.
-      score: (dev rows, logits [S, N, C], seeds [S]) -> scores in the form of the task's, for seeds with own dev rows.
+      on_save: called after each checkpoint with the seconds that `program` has spent on
+        compilation.
+      should_stop: called between chunks; where it returns True, the loop saves and raises
+        Interrupted.
+      profile: folder for a profiler trace of the third chunk of steps of this process, which runs
+        after compilation.
+      score: (dev rows, logits [S, N, C], seeds [S]) -> scores in the form of the task's, for seeds
+        with own dev rows.
     """
 
     def __init__(
         self,
         program: Program,
         settings: Settings,
-        splits,
+        splits: Mapping[str, Any],
         batches: dict[str, batching.Batches],
-        seeds,
+        seeds: Sequence[int],
         *,
         checkpoints: Checkpoints | None = None,
-        on_epoch: Callable[[dict], None] = lambda row: None,
+        on_epoch: Callable[[Row], None] = lambda row: None,
         on_save: Callable[[float], None] = lambda compile_seconds: None,
         should_stop: Callable[[], bool] = lambda: False,
         profile: Path | None = None,
-        score: Callable | None = None,
-    ):
-        self.program, self.settings, self.seeds = program, settings, tuple(seeds)
+        score: Score | None = None,
+    ) -> None:
+        self.program = program
+        self.settings = settings
+        self.splits = splits
+        self.batches = batches
+        self.seeds = tuple(seeds)
+        self.checkpoints = checkpoints
+        self.on_epoch = on_epoch
+        self.on_save = on_save
+        self.should_stop = should_stop
         self._score = score or (lambda rows, logits, seeds: program.scorer.score(rows, logits))
         self._hosts = program.devices.hosts
-        self.splits, self.batches = splits, batches
-        self.checkpoints, self.should_stop = checkpoints, should_stop
-        self.on_epoch, self.on_save = on_epoch, on_save
-        self._profile, self._chunks = profile, 0
-        self.epoch, self.done, self.sums = (
-            1,
-            0,
-            None,
-        )  # current epoch, its finished batches, their sums
-        self.trained_examples, self.train_seconds = 0, 0.0  # of the finished epochs
-        self.epoch_seconds = 0.0  # of the current epoch, summed over resumed processes
-        steps = max(batches["train"].steps, 1)
-        self._steps = (
-            settings.evaluate_every or steps
-        )  # steps of an epoch; the last epoch of a pass may have fewer
-        self._parts = -(-steps // self._steps)  # epochs of a pass
+        self._profile = profile
+        self.progress = Progress()
+        pass_steps = max(batches["train"].steps, 1)
+        self._calendar = Calendar(pass_steps, settings.evaluate_every or pass_steps)
         started = time.monotonic()
         learner = program.draw(batches["train"].layouts[0], self.seeds)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # most of this time is compilation
         average = states.init_average(learner) if settings.average_from else None
-        drawn = learner, states.init_best(learner), average
-        self.learner, self.best, self.average = program.devices.replicate(drawn)
+        self.learner: states.Learner
+        self.best: states.Best
+        self.average: states.Average | None
+        replicated = program.devices.replicate((learner, states.init_best(learner), average))
+        self.learner, self.best, self.average = replicated
         self._saved = time.monotonic()
         self._compiled_for = 0  # number of seeds for which the programs are compiled
-        self._planner, self._plans = (
-            ThreadPoolExecutor(1, "plans"),
-            {},
-        )  # (pass, seeds) -> future of its batches
+        self._planner = ThreadPoolExecutor(1, "plans")
+        self._plans: dict[tuple[int, tuple[int, ...]], Future[Plan]] = {}  # by pass and seeds
+        self._chunks = 0  # that this process has begun
         # steps of this chunk; steps of the next one by the speed of this process
-        self._chunk = self._next_chunk = 4
+        self._chunk_steps = self._next_chunk_steps = 4
 
-    def begin(self, **weights):
-        """Starts from these weights of the learner; they are the best before the first epoch."""
-        self.learner = self.program.devices.replicate(self.learner.replace(**weights))
+    def begin(self, params: PyTree, batch_stats: PyTree = None) -> None:
+        """Starts from these weights; they are the best before the first epoch. None = as drawn."""
+        stats = self.learner.batch_stats if batch_stats is None else batch_stats
+        learner = replace(self.learner, params=params, batch_stats=stats)
+        self.learner = self.program.devices.replicate(learner)
         self.best = self.program.devices.replicate(states.init_best(self.learner))
 
-    # -- resume ---------------------------------------------------------------------------------------------------
+    # -- resume ----------------------------------------------------------------------------------
 
     def resume(self) -> bool:
         """Restores the newest checkpoint; returns False where there is none."""
-        loaded = self.checkpoints.load() if self.checkpoints else None
-        if loaded is None:
+        checkpoint = self.checkpoints.load() if self.checkpoints else None
+        if checkpoint is None:
             return False
-        tree, meta = loaded
-        self._go_on(restore_into(self._carried(over="learner" not in tree), tree), meta)
+        template = self._arrays(over="learner" not in checkpoint.tree)
+        self._continue_from(restore_into(template, checkpoint.tree), checkpoint.meta)
         return True
 
-    def align(self):
+    def align(self) -> None:
         """Gives all processes the state of the first one, whether it is new, resumed or from
         another run."""
-        if self._hosts.count > 1:
-            live, meta = json.loads(
-                self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0]
-            )
-            learner, best, average = jax.tree.map(
-                np.asarray, (self.learner, self.best, self.average)
-            )
-            learner, average = states.keep_seeds(
-                (learner, average), np.arange(live)
-            )  # in the first's shapes
-            self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all(
-                (learner, best, average)
-            )
-            self._go_on(self._carried(), meta)
+        if self._hosts.count == 1:
+            return
+        message = json.dumps([len(self.learner.seed), self.progress.to_json()])
+        live_seeds, meta = json.loads(self._hosts.exchange(message)[0])
+        learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
+        # The arrays need the shapes of the first process.
+        learner, average = states.keep_seeds((learner, average), np.arange(live_seeds))
+        of_first = multihost_utils.broadcast_one_to_all((learner, best, average))
+        self.learner, self.best, self.average = of_first
+        self._continue_from(self._arrays(), meta)
 
-    def _go_on(self, carried, meta):
-        restored = self.program.devices.replicate(carried)
-        self.best = restored["best"]
-        self.learner = restored.get("learner", self.learner)
-        self.average = restored.get("average", self.average)
-        for name in (*_COUNTERS, "sums"):
-            setattr(
-                self, name, {"epoch_seconds": 0.0, **meta}[name]
-            )  # older checkpoints lack epoch_seconds
-        if self.sums is not None:  # null becomes NaN
-            self.sums = {
-                name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()
-            }
-
-    def save(self):
+    def save(self) -> None:
+        """Saves a checkpoint; after the last epoch only the best weights."""
         self._saved, over = time.monotonic(), self._over()
         if self.checkpoints:
-            self.checkpoints.save(self._carried(over), self._meta(), alone=over)
+            self.checkpoints.save(self._arrays(over=over), self.progress.to_json(), alone=over)
             self.on_save(self.program.compile_seconds)
         self._hosts.meet()  # only the first process saves; the others wait
 
-    def _meta(self):
-        sums = self.sums and {name: _finite(values) for name, values in self.sums.items()}
-        return {**{name: getattr(self, name) for name in _COUNTERS}, "sums": sums}
-
-    def _carried(self, over=False):
+    def _arrays(self, *, over: bool = False) -> dict[str, PyTree]:
         """The arrays of a checkpoint: the best weights, and what training needs, unless it is
         over."""
         if over:
             return {"best": self.best}
-        carried = {"learner": self.learner, "best": self.best}
-        return carried if self.average is None else {**carried, "average": self.average}
+        arrays = {"learner": self.learner, "best": self.best}
+        return arrays if self.average is None else {**arrays, "average": self.average}
 
-    # -- training -------------------------------------------------------------------------------------------------
+    def _continue_from(self, arrays: dict[str, PyTree], meta: dict[str, Any]) -> None:
+        restored = self.program.devices.replicate(arrays)
+        self.best = restored["best"]
+        self.learner = restored.get("learner", self.learner)
+        self.average = restored.get("average", self.average)
+        self.progress = Progress.from_json(meta)
+
+    # -- training --------------------------------------------------------------------------------
 
     def run(self) -> states.Best:
+        """Trains to the end; the best weights of each seed."""
         while not self._over():
             self._drop_finished()
-            self._finish_epoch(*self._train_epoch())
+            examples, save = self._train_epoch()
+            self._finish_epoch(examples, save)
         return self.best
 
-    def pass_of(self, epoch):
-        """The number, from 1, of the pass to which an epoch (or each epoch of an array) belongs."""
-        return -(-epoch // self._parts)
+    def pass_of(self, epoch: int) -> int:
+        """The number, from 1, of the pass to which an epoch belongs."""
+        return self._calendar.pass_of(epoch)
 
     @property
-    def _pass(self):
-        return self.pass_of(self.epoch)
+    def _pass(self) -> int:
+        return self.pass_of(self.progress.epoch)
 
-    def _first(self):
+    @property
+    def _first_step(self) -> int:
         """Steps of the current pass before the current epoch."""
-        return (self.epoch - 1) % self._parts * self._steps
+        return self._calendar.first_step(self.progress.epoch)
 
-    def _over(self):
-        return self._pass > self.settings.epochs or not len(self._slots())
+    def _over(self) -> bool:
+        return self._pass > self.settings.epochs or not len(self._live_slots())
 
-    def _slots(self):
+    def _live_slots(self) -> np.ndarray:
         """Indices in Best of the seeds that still train, by their patience after the last whole
         pass."""
-        done = (self.epoch - 1) // self._parts
-        stale = done - self.pass_of(np.asarray(self.best.epoch))
-        return np.flatnonzero(
-            (stale < self.settings.patience) | (done < self.settings.least_epochs)
-        )
+        done = self._calendar.whole_passes(self.progress.epoch - 1)
+        stale = done - self._calendar.pass_of(np.asarray(self.best.epoch))
+        is_live = (stale < self.settings.patience) | (done < self.settings.least_epochs)
+        return np.flatnonzero(is_live)
 
-    def _learner_slots(self):
-        return np.array([self.seeds.index(seed) for seed in np.asarray(self.learner.seed).tolist()])
+    def _learner_slots(self) -> np.ndarray:
+        """[S], the index in Best of each seed of the learner."""
+        return np.array([self.seeds.index(seed) for seed in self._learner_seeds()])
 
-    def _drop_finished(self):
+    def _learner_seeds(self) -> tuple[int, ...]:
+        return tuple(np.asarray(self.learner.seed).tolist())
+
+    def _drop_finished(self) -> None:
         """Drops finished seeds once they are half of all, so that the program is not compiled again
         for each seed."""
-        places = self._learner_slots()
-        live = np.isin(places, self._slots())
-        if self.done == 0 and live.sum() <= len(live) // 2:
-            kept = states.keep_seeds((self.learner, self.average), np.flatnonzero(live))
-            self.learner, self.average = self.program.devices.replicate(kept)
+        is_live = np.isin(self._learner_slots(), self._live_slots())
+        if self.progress.done == 0 and is_live.sum() <= len(is_live) // 2:
+            rows = np.flatnonzero(is_live)
+            live = states.keep_seeds((self.learner, self.average), rows)
+            self.learner, self.average = self.program.devices.replicate(live)
 
-    def _train_epoch(self):
+    def _train_epoch(self) -> tuple[int, bool]:
         """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after
         it)."""
-        begun, compiled, before = time.monotonic(), self.program.compile_seconds, self.epoch_seconds
-        seeds = np.asarray(self.learner.seed)
-        whole, first, save = self._plan(tuple(seeds.tolist())), self._first(), False
-        plan = whole[first : first + self._steps]
-        self._compile(whole)
+        begun, compiled = time.monotonic(), self.program.compile_seconds
+        progress, seconds_before = self.progress, self.progress.epoch_seconds
+        pass_plan, first = self._plan(), self._first_step
+        plan = pass_plan[first : first + self._calendar.epoch_steps]
+        self._compile(pass_plan)
         title = f"epoch {self._pass}/{self.settings.epochs}"
-        with Bar(
-            title, len(self.splits["train"]), first=_examples(whole[: first + self.done])
-        ) as bar:
-            pending = None
-            while self.done < len(plan):
-                chunk = plan[self.done : self.done + self._chunk]
+        shown = _examples(pass_plan[: first + progress.done])
+        save = False
+        with Bar(title, len(self.splits["train"]), first=shown) as bar:
+            pending = None  # sums of the previous chunk, on the device
+            while progress.done < len(plan):
+                chunk = plan[progress.done : progress.done + self._chunk_steps]
                 started = time.monotonic()
                 with self._traced():
-                    sums = self._train_chunk(chunk, len(whole))
+                    sums = self._train_chunk(chunk)
                 if pending is not None:  # fetch the previous chunk while this one computes
-                    self._take(pending, started)
+                    self._add_sums(pending, started)
                 pending = sums
-                self.done += len(chunk)
-                stop, save = self._agreed(
-                    time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes
-                )
-                if stop or save or self.done == len(plan):
-                    self._take(pending, started)
+                progress.done += len(chunk)
+                is_due = time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes
+                stop, save = self._agreed(is_due)
+                ended = progress.done == len(plan)
+                if stop or save or ended:
+                    self._add_sums(pending, started)
                     pending = None
-                    compiling = self.program.compile_seconds - compiled
-                    self.epoch_seconds = before + time.monotonic() - begun - compiling
-                    if stop or (save and self.done < len(plan)):
+                    compile_seconds = self.program.compile_seconds - compiled
+                    seconds = time.monotonic() - begun - compile_seconds
+                    progress.epoch_seconds = seconds_before + seconds
+                    if stop or (save and not ended):
                         self.save()
                     if stop:
                         raise Interrupted
-                loss = self.sums and np.sum(self.sums["loss"]) / max(np.sum(self.sums["count"]), 1)
-                bar.advance(_examples(chunk), "" if loss is None else f"loss {loss:.3f}")
-        return _examples(plan) * len(seeds), save
+                bar.advance(_examples(chunk), progress.loss_text())
+        return _examples(plan) * len(self.learner.seed), save
 
-    def _compile(self, plan):
-        """Compiles the programs for the batches of a pass and of the dev split, once for each
-        number of seeds."""
-        live = len(self.learner.seed)
-        if self._compiled_for == live:
-            return
-        self._compiled_for, program = live, self.program
-        training, predicting = (
-            {layout: index for layout, index in batches}
-            for batches in (plan, self.batches["dev"].once())
-        )
-        bodies = [
-            partial(program.train_body, layout, self.learner, index)
-            for layout, index in training.items()
-        ]
-        weights = self.learner.variables
-        bodies += [
-            partial(program.predict_body, layout, weights, index)
-            for layout, index in predicting.items()
-        ]
-        say(
-            f"compiling {len(bodies)} programs: half a minute on two idle cores, seconds from the cache"
-        )
-        program.compile(bodies)
-
-    def _plan(self, seeds):
+    def _plan(self) -> Plan:
         """The batches of the current pass. A thread prepares those of the next one while the device
         works."""
-        keys = [
-            (number, seeds)
-            for number in (self._pass, self._pass + 1)
-            if number <= self.settings.epochs
-        ]
-        deal = self.batches["train"].epoch
-        self._plans = {
-            key: self._plans.get(key) or self._planner.submit(deal, *key) for key in keys
-        }
-        return self._plans[keys[0]].result()
+        seeds, current = self._learner_seeds(), self._pass
+        plans = {}
+        for number in (current, current + 1):
+            key = (number, seeds)
+            if key in self._plans:
+                plans[key] = self._plans[key]
+            elif number <= self.settings.epochs:
+                plans[key] = self._planner.submit(self.batches["train"].epoch, number, seeds)
+        self._plans = plans
+        return plans[current, seeds].result()
 
-    def _train_chunk(self, chunk, steps):
-        """Dispatches the steps of a chunk; returns the sums of each step, on the device. steps: of
-        the whole pass."""
+    def _compile(self, pass_plan: Plan) -> None:
+        """Compiles the programs for the batches of a pass and of the dev split, once for each
+        number of seeds."""
+        seeds, program = len(self.learner.seed), self.program
+        if self._compiled_for == seeds:
+            return
+        self._compiled_for = seeds
+        bodies: list[Callable[..., Any]] = []
+        for layout, index in dict(pass_plan).items():
+            bodies.append(partial(program.train_body, layout, self.learner, index))
+        for layout, index in dict(self.batches["dev"].once()).items():
+            bodies.append(partial(program.predict_body, layout, self.learner.variables, index))
+        duration = "half a minute on two idle cores, seconds from the cache"
+        say(f"compiling {len(bodies)} programs: {duration}")
+        program.compile(bodies)
+
+    def _train_chunk(self, chunk: Plan) -> list[Sums]:
+        """Dispatches the steps of a chunk; returns the sums of each step, on the device."""
         sums = []
-        first, every = self.settings.average_from, self.settings.average_every or steps
-        for done, (layout, index) in enumerate(chunk, start=self._first() + self.done + 1):
+        for number, (layout, index) in enumerate(chunk, start=self.progress.done + 1):
             self.learner, step_sums = self.program.train(layout, self.learner, index)
             sums.append(step_sums)
-            if 0 < first <= self._pass and ((self._pass - first) * steps + done) % every == 0:
+            if self._is_averaged(self._first_step + number):
                 self.average = states.add_sample(self.average, self.learner)
         return sums
 
+    def _is_averaged(self, step: int) -> bool:
+        """Whether the weights after this step of the current pass are a sample of the average."""
+        first_pass, pass_steps = self.settings.average_from, self._calendar.pass_steps
+        if first_pass == 0 or self._pass < first_pass:
+            return False
+        steps = (self._pass - first_pass) * pass_steps + step
+        return steps % (self.settings.average_every or pass_steps) == 0
+
     @contextlib.contextmanager
-    def _traced(self):
+    def _traced(self) -> Iterator[None]:
         """Profiles the third chunk. It waits for the device, so that the trace contains exactly
         these steps."""
         self._chunks += 1
@@ -361,128 +456,140 @@ class Trainer:
             yield
             jax.block_until_ready(self.learner)
 
-    def _take(self, sums, started):
+    def _add_sums(self, sums: list[Sums], started: float) -> None:
         """Adds the sums of a chunk's steps to those of the epoch, and adapts the size of chunks to
-        about two seconds.
-
-        The steps are added one by one in float64, so that the sums do not depend on the size of the
-        chunks.
-        """
-        for of_step in jax.device_get(sums):
-            before = self.sums or dict.fromkeys(of_step, 0.0)
-            added = {
-                name: np.add(before[name], value, dtype=np.float64)
-                for name, value in of_step.items()
-            }
-            self.sums = {name: value.tolist() for name, value in added.items()}
+        about two seconds."""
+        for step_sums in jax.device_get(sums):
+            self.progress.add(step_sums)
         seconds = time.monotonic() - started
         if seconds > 1.5 * CHUNK_SECONDS:
-            self._next_chunk = max(1, self._chunk // 2)
+            self._next_chunk_steps = max(1, self._chunk_steps // 2)
         elif seconds < CHUNK_SECONDS / 2:
-            self._next_chunk = min(256, self._chunk * 2)
+            self._next_chunk_steps = min(256, self._chunk_steps * 2)
 
-    def _finish_epoch(self, examples, save):
-        places, averaged = (
-            self._learner_slots(),
-            self.average is not None and np.all(self.average.count),
-        )
-        weights = self.average if averaged else self.learner
-        logits = self.predict("dev", weights.variables)
-        scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
-        unscored = scores["loss"] is None  # no dev answer can be scored
-        if unscored and self.settings.select == "loss":
-            problem = "is 'loss', and no dev answer can be scored"
-            raise ConfigError(problem, field="train.select", fix="give accuracy or last")
-        loss = np.full(len(places), np.nan) if unscored else np.array(scores["loss"]["per_seed"])
-        accuracy = np.array(scores["accuracy"]["per_seed"])
-        last = np.full(len(places), -self.epoch)
-        value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]
-        # A diverged seed never becomes the best. Neither does a finished seed that is trained only
-        # because the program still contains it: the result of a seed must not depend on the other
-        # seeds.
-        allowed = (unscored | np.isfinite(loss)) & np.isin(places, self._slots())
-        value = np.where(allowed, value, np.inf).astype(np.float32)
+    # -- evaluation ------------------------------------------------------------------------------
+
+    def _finish_epoch(self, examples: int, save: bool) -> None:
+        """Scores dev, keeps the weights that are the best so far, writes the epoch's row."""
+        progress = self.progress
+        weights: states.Learner | states.Average = self.learner
+        if self.average is not None and np.all(self.average.count):
+            weights = self.average
+        scores = self._dev_scores(weights)
+        slots = self._learner_slots()
         self.program.devices.check_replicas(self.learner.params)
-        self.best = states.update_best(self.best, weights, places, value, self.epoch)
-        count = np.maximum(self.sums["count"], 1)
-        row = {
-            "epoch": self.epoch,
-            "seeds": [self.seeds[place] for place in places],
-            "train_loss": _finite(np.asarray(self.sums["loss"]) / count),
-            "train_accuracy": _finite(np.asarray(self.sums["correct"]) / count),
-            "dev_loss": _finite(loss),
-            "dev_accuracy": _finite(accuracy),
-            **({"unscored": "dev"} if unscored else {}),
-            "stale": np.asarray(self.best.stale)[places].tolist(),
-            "seconds": round(self.epoch_seconds, 3),
-            "examples_per_second": round(examples / max(self.epoch_seconds, 1e-9), 2),
-            **self._protocol_row(),
-        }
-        self.trained_examples += examples
-        self.train_seconds += self.epoch_seconds
-        self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
+        value = self._selected(scores, slots)
+        self.best = states.update_best(self.best, weights, slots, value, progress.epoch)
+        row = self._row(scores, slots, examples)
+        progress.finish_epoch(examples)
         # The row is written first: a run killed in between trains the epoch again and drops the
         # row.
         self.on_epoch(row)
-        if (
-            save
-            or self._over()
-            or (self.epoch - 1) % (self.settings.checkpoint_epochs * self._parts) == 0
-        ):
+        epochs_between = self.settings.checkpoint_epochs * self._calendar.parts
+        if save or self._over() or (progress.epoch - 1) % epochs_between == 0:
             self.save()
 
-    def _protocol_row(self):
-        """Entries of an epoch's row that only some settings have."""
-        row, settings = {}, self.settings
+    def _dev_scores(self, weights: states.Learner | states.Average) -> "_DevScores":
+        logits = self.predict("dev", weights.variables)
+        scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
+        accuracy = np.array(scores["accuracy"]["per_seed"])
+        if scores["loss"] is not None:
+            return _DevScores(np.array(scores["loss"]["per_seed"]), accuracy)
+        if self.settings.select == "loss":
+            problem = "is 'loss', and no dev answer can be scored"
+            raise ConfigError(problem, field="train.select", fix="give accuracy or last")
+        return _DevScores(np.full(len(accuracy), np.nan), accuracy, unscored=True)
+
+    def _selected(self, scores: "_DevScores", slots: np.ndarray) -> np.ndarray:
+        """[S], the value by which epochs are compared, lower is better.
+
+        A diverged seed never becomes the best. Neither does a finished seed that is trained only
+        because the program still contains it: the result of a seed must not depend on the other
+        seeds.
+        """
+        values = {
+            "loss": scores.loss,
+            "accuracy": 1 - scores.accuracy,
+            "last": np.full(len(slots), -self.progress.epoch),
+        }
+        is_finite = scores.unscored | np.isfinite(scores.loss)
+        is_allowed = is_finite & np.isin(slots, self._live_slots())
+        return np.where(is_allowed, values[self.settings.select], np.inf).astype(np.float32)
+
+    def _row(self, scores: "_DevScores", slots: np.ndarray, examples: int) -> Row:
+        """The row of metrics of the current epoch."""
+        progress, settings = self.progress, self.settings
+        seconds = progress.epoch_seconds
+        row: Row = {
+            "epoch": progress.epoch,
+            "seeds": [self.seeds[slot] for slot in slots],
+            "train_loss": _finite(progress.mean("loss")),
+            "train_accuracy": _finite(progress.mean("correct")),
+            "dev_loss": _finite(scores.loss),
+            "dev_accuracy": _finite(scores.accuracy),
+        }
+        if scores.unscored:
+            row["unscored"] = "dev"
+        row["stale"] = np.asarray(self.best.stale)[slots].tolist()
+        row["seconds"] = round(seconds, 3)
+        row["examples_per_second"] = round(examples / max(seconds, 1e-9), 2)
         if settings.schedule == "halving":
             factor = optim.DECAY ** max(0, self._pass - settings.halve_from + 1)
-            row["rate_factor"] = [factor] * len(self.learner.seed)
+            row["rate_factor"] = [factor] * len(slots)
         if self.average is not None:
             row["averaged"] = int(np.max(self.average.count))
         if settings.evaluate_every:
-            steps = self.batches["train"].steps
-            row |= {
-                "pass": self._pass,
-                "step": (self._pass - 1) * steps + self._first() + self.done,
-            }
+            row["pass"] = self._pass
+            steps_before = (self._pass - 1) * self.batches["train"].steps + self._first_step
+            row["step"] = steps_before + progress.done
         return row
 
-    def predict(self, split: str, variables) -> np.ndarray:
+    def predict(self, split: str, variables: PyTree) -> np.ndarray:
         """Logits [S, N, C] of a split. Where a stop is requested, saves and raises Interrupted."""
-        if self._hosts.count == 1:
-            with Bar(split, self.batches[split].rows, unit="rows") as bar:
+        batches = self.batches[split]
+        if self._hosts.count > 1:
+            logits = self.program.logits(variables, batches)
+            self._stop_if_asked()  # all processes must ask at the same place
+            return logits
+        with Bar(split, batches.rows, unit="rows") as bar:
 
-                def tick(rows):
-                    bar.advance(rows)
-                    self._stop_if_asked()
+            def tick(rows: int) -> None:
+                bar.advance(rows)
+                self._stop_if_asked()
 
-                return self.program.logits(variables, self.batches[split], tick=tick)
-        logits = self.program.logits(variables, self.batches[split])
-        self._stop_if_asked()  # all processes must ask at the same place
-        return logits
+            return self.program.logits(variables, batches, tick=tick)
 
-    def _stop_if_asked(self):
+    def _stop_if_asked(self) -> None:
         """Saves and stops within an evaluation where requested. A resumed run repeats the
         evaluation."""
-        if self._agreed()[0]:
+        stop, _ = self._agreed()
+        if stop:
             self.save()
             raise Interrupted
 
-    def _agreed(self, save=False):
+    def _agreed(self, save: bool = False) -> tuple[bool, bool]:
         """(whether to stop, whether to save), the same on all processes: yes where one process
         needs it.
 
         Also sets the steps of the next chunk to the fewest of all processes.
         """
-        stop, save, steps = self._hosts.agree(self.should_stop(), save, -self._next_chunk)
-        self._chunk = -int(steps)
-        return bool(stop), bool(save)
+        stop, save_now, steps = self._hosts.agree(self.should_stop(), save, -self._next_chunk_steps)
+        self._chunk_steps = -int(steps)
+        return bool(stop), bool(save_now)
 
 
-def _examples(plan):
+class _DevScores(NamedTuple):
+    """The scores of the dev split, each [S]."""
+
+    loss: np.ndarray  # NaN where unscored
+    accuracy: np.ndarray
+    unscored: bool = False  # no dev answer can be scored
+
+
+def _examples(plan: Plan) -> int:
     return sum(int((index[0] >= 0).sum()) for _, index in plan)
 
 
-def _finite(values):
+def _finite(values: Sequence[float] | np.ndarray) -> list[float | None]:
     """The values with None for NaN and infinity, which JSON does not have."""
-    return [float(v) if np.isfinite(v) else None for v in values]
+    return [float(value) if np.isfinite(value) else None for value in values]

@@ -6,6 +6,8 @@ known, and a schedule is an optax schedule, a function of the step.
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,8 @@ from mednli_jax.models import sparse_rows
 OPTIMIZERS = ("adam", "sgd", "adamw")
 SCHEDULES = ("constant", "halving", "linear", "warmup_linear")
 DECAY = 0.5  # factor of a lower rate
+PyTree = Any
+Updated = tuple[PyTree, PyTree]  # (updates, state of the optimiser)
 
 
 class ByRows(optax.GradientTransformationExtraArgs):
@@ -37,9 +41,10 @@ class Options:
       weight_decay: added to the gradient, or decoupled with "adamw", see `build_optimizer`.
       clip: largest global norm of the gradient, per seed; 0 = no limit.
       optimizer: one of OPTIMIZERS.
-      schedule: of the rate. "halving": multiplied by DECAY at each epoch from number `halve_from` on; "linear":
-        multiplied by the share of the run's steps that remain, as in fastText's supervised mode; "warmup_linear": up
-        from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
+      schedule: of the rate. "halving": multiplied by DECAY at each epoch from number `halve_from`
+        on; "linear": multiplied by the share of the run's steps that remain, as in fastText's
+        supervised mode; "warmup_linear": up from 0 in the share `warmup` of the run's steps
+        (rounded up), then down to 0, as in BERT's fine-tuning.
       epochs: of the run.
     """
 
@@ -76,63 +81,74 @@ def build_optimizer(options: Options, epoch_steps: int = 1) -> optax.GradientTra
 
     epoch_steps: batches of an epoch, for schedules.
     """
-    parts = []
+    decays = options.weight_decay > 0 and options.optimizer != "adamw"
+    rate = optax.scale_by_learning_rate(_rate(options, epoch_steps))
+    steps = []
     if options.clip > 0:
-        parts.append(optax.clip_by_global_norm(options.clip))
-    if options.weight_decay > 0 and options.optimizer != "adamw":
-        parts.append(optax.add_decayed_weights(options.weight_decay))
+        steps.append(optax.clip_by_global_norm(options.clip))
+    if decays:
+        steps.append(optax.add_decayed_weights(options.weight_decay))
+    # The inner chain is that of optax.adam, for the names in checkpoints.
+    steps.append(optax.chain(_direction(options), rate))
+    optimizer = optax.chain(*steps)
+    if decays or options.optimizer == "adamw":  # their updates concern every row
+        return optimizer
+    return by_rows(optimizer, moments=options.optimizer == "adam", norms=options.clip > 0)
 
-    def is_matrix(params):  # vectors are biases and scales of norms
-        return jax.tree.map(lambda p: p.ndim > 1, params)
 
-    direction = {
-        "adam": scale_by_adam,
-        "adamw": lambda: optax.chain(
-            optax.scale_by_adam(), optax.add_decayed_weights(options.weight_decay, mask=is_matrix)
-        ),
-        "sgd": optax.identity,
-    }[options.optimizer]()
-    if options.schedule == "constant":
-        rate = optax.scale_by_learning_rate(options.learning_rate)
-    else:
-        rate = optax.scale_by_learning_rate(_rate_of_step(options, epoch_steps))
-    whole = optax.chain(
-        *parts, optax.chain(direction, rate)
-    )  # nested as in optax.adam, for the names in checkpoints
-    if (
-        options.optimizer not in ("adam", "sgd") or options.weight_decay > 0
-    ):  # their updates concern every row
-        return whole
-    return by_rows(whole, moments=options.optimizer == "adam", norms=options.clip > 0)
+def _direction(options: Options) -> optax.GradientTransformation:
+    """The updates before they are multiplied by the rate."""
+    if options.optimizer == "sgd":
+        return optax.identity()
+    if options.optimizer == "adam":
+        return scale_by_adam()
+    decay = optax.add_decayed_weights(options.weight_decay, mask=_is_matrix)
+    return optax.chain(optax.scale_by_adam(), decay)
+
+
+def _is_matrix(params: PyTree) -> PyTree:
+    """A tree of bool: False on vectors, which are biases and scales of norms."""
+    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
     """The optimiser for gradients of single rows. The updates are the same as for gradients of
     whole tables.
 
-    moments: whether it returns updates of whole tables. norms: whether it needs the norm of the
-    gradients.
+    Args:
+      moments: whether it returns updates of whole tables.
+      norms: whether it needs the norm of the gradients.
     """
-    made = optax.with_extra_args_support(optimizer)
+    whole = optax.with_extra_args_support(optimizer)
 
-    def update(updates, state, params=None, *, index=None, **extra):
+    def update(
+        updates: PyTree,
+        state: PyTree,
+        params: PyTree = None,
+        *,
+        index: PyTree = None,
+        **extra_args: PyTree,
+    ) -> Updated:
         if index and (moments or norms):  # a row that was read twice has two gradients
             updates = sparse_rows.summed(updates, params, index)
-        return made.update(updates, state, params, index=index, **extra)
+        result: Updated = whole.update(updates, state, params, index=index, **extra_args)
+        return result
 
-    return (ByMoments if moments else ByRows)(made.init, update)
+    return ByMoments(whole.init, update) if moments else ByRows(whole.init, update)
 
 
-def _rate_of_step(options: Options, epoch_steps: int) -> optax.Schedule:
-    """The learning rate as a function of the number of earlier steps."""
-    steps, rate = options.epochs * epoch_steps, options.learning_rate
+def _rate(options: Options, epoch_steps: int) -> float | optax.Schedule:
+    """The learning rate, or a function of the number of earlier steps."""
+    rate, steps = options.learning_rate, options.epochs * epoch_steps
+    if options.schedule == "constant":
+        return rate
     if options.schedule == "halving":
-        starts = [
-            (epoch - 1) * epoch_steps for epoch in range(options.halve_from, options.epochs + 1)
-        ]
+        lower_from = range(options.halve_from, options.epochs + 1)
+        starts = [(epoch - 1) * epoch_steps for epoch in lower_from]
         return optax.piecewise_constant_schedule(rate, dict.fromkeys(starts, DECAY))
-    warms_up = options.schedule == "warmup_linear"
-    rising = math.ceil(round(options.warmup * steps, 6)) if warms_up else 0
+    if options.schedule == "linear":
+        return optax.linear_schedule(rate, 0.0, max(steps, 1))
+    rising = math.ceil(round(options.warmup * steps, 6))
     falling = optax.linear_schedule(rate, 0.0, max(steps - rising, 1))
     if not rising:
         return falling
@@ -149,28 +165,32 @@ def scale_by_adam(
     """
     whole = optax.scale_by_adam(b1, b2, eps)
 
-    def update(updates, state, params=None, *, index=None, **extra):
+    def update(
+        updates: PyTree,
+        state: optax.ScaleByAdamState,
+        params: PyTree = None,
+        *,
+        index: PyTree = None,
+        **extra_args: PyTree,
+    ) -> Updated:
         if not index:
-            return whole.update(updates, state, params)
-        at, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
+            result: Updated = whole.update(updates, state, params)
+            return result
+        rows_of, gradients = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
 
-        def moment(decay, power):
-            def moved(path, old):
-                new = (1 - decay) * flat[path] ** power
-                return (decay * old).at[at[path]].add(new) if path in at else decay * old + new
-
-            return moved
+        def moved(decay: float, power: int, path: sparse_rows.Path, moment: jax.Array) -> jax.Array:
+            """The moment of a parameter after this step."""
+            new: jax.Array = (1 - decay) * gradients[path] ** power
+            if path in rows_of:
+                return (decay * moment).at[rows_of[path]].add(new)
+            return decay * moment + new
 
         count = optax.safe_increment(state.count)
-        mu, nu = (
-            sparse_rows.walked(state.mu, moment(b1, 1)),
-            sparse_rows.walked(state.nu, moment(b2, 2)),
-        )
-        mean, size = (
-            optax.tree.bias_correction(mu, b1, count),
-            optax.tree.bias_correction(nu, b2, count),
-        )
-        updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, size)
+        mu = sparse_rows.mapped(partial(moved, b1, 1), state.mu)
+        nu = sparse_rows.mapped(partial(moved, b2, 2), state.nu)
+        mean = optax.tree.bias_correction(mu, b1, count)
+        variance = optax.tree.bias_correction(nu, b2, count)
+        updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, variance)
         return updates, optax.ScaleByAdamState(count, mu, nu)
 
     return optax.GradientTransformationExtraArgs(whole.init, update)

@@ -6,6 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
 
 from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.files import write_json
@@ -13,17 +18,25 @@ from mednli_jax.rundir import RunDirectory, environment
 from mednli_jax.terminal import say
 from mednli_jax.training.settings import numeric_settings
 
+Json = Any
+FinishedRun = Any  # run.FinishedRun, of a higher layer
+
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of a fitter."""
+    """The result of a fitter.
 
-    facts: dict  # fields of result.json
-    logits: Callable | None = (
-        None  # split -> logits [S, N, C] of its rows; None where the scores are in `facts`
-    )
-    notes: list[str] = field(default_factory=list)  # warnings for result.json
-    lines: list[str] = field(default_factory=list)  # to print at the end
+    Args:
+      facts: fields of result.json.
+      logits: split -> logits [S, N, C] of its rows; None where the scores are in `facts`.
+      notes: warnings for result.json.
+      lines: to print at the end.
+    """
+
+    facts: dict[str, Json]
+    logits: Callable[[str], np.ndarray] | None = None
+    notes: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
 
 class Session:
@@ -43,15 +56,18 @@ class Session:
         *,
         resume: bool = False,
         profile: bool = False,
-        source=None,
+        source: FinishedRun = None,
         command_line: Sequence[str] = (),
-    ):
-        self.directory, self.resume, self.source = directory, resume, source
+    ) -> None:
+        self.directory = directory
+        self.resume = resume
+        self.source = source
         self.command_line = command_line
         self.profile = directory.folder / "profile" if directory and profile else None
-        self.signals, self._begun = 0, time.monotonic()
-        self._seconds_before = 0.0  # of earlier sessions
+        self.signals = 0
         self.compile_seconds = 0.0  # of all sessions
+        self._seconds_before = 0.0  # of earlier sessions
+        self._begun = time.monotonic()
 
     def say(self, line: str) -> None:
         """Writes a line to the terminal and to the run's log."""
@@ -76,7 +92,7 @@ class Session:
         if threading.current_thread() is not threading.main_thread():
             return
 
-        def stop(number, frame):
+        def stop(number: int, frame: FrameType | None) -> None:
             self.signals += 1
             if self.signals > 1:
                 raise KeyboardInterrupt
@@ -86,29 +102,41 @@ class Session:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
 
-    # -- seconds ------------------------------------------------------------------------------------------------------
+    # -- files of the run ------------------------------------------------------------------------
 
     def count_earlier_sessions(self) -> None:
         """Reads the seconds of earlier sessions from result.json."""
-        earlier = self.directory.result()
-        self._seconds_before = earlier.seconds or 0.0
-        self.compile_seconds = earlier.compile_seconds or 0.0
+        if self.directory:
+            earlier = self.directory.result()
+            self._seconds_before = earlier.seconds or 0.0
+            self.compile_seconds = earlier.compile_seconds or 0.0
 
-    def _spent(self):
-        """The seconds of all sessions so far, as fields of result.json."""
-        seconds = self._seconds_before + time.monotonic() - self._begun
-        return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
+    def _seconds(self) -> float:
+        """Of all sessions so far."""
+        return round(self._seconds_before + time.monotonic() - self._begun, 1)
 
-    def write_status(self, status: str, result: dict | None = None) -> None:
-        """Writes result.json: the status, the result of a complete run, and the seconds of all
-        sessions."""
-        spent = self._spent() if result is None else {"seconds": self._spent()["seconds"]}
-        self.directory.write_result(status, {**(result or {}), **spent})
+    def _spent(self) -> dict[str, Json]:
+        """Fields of result.json."""
+        return {
+            "seconds": self._seconds(),
+            "compile_seconds": round(self.compile_seconds, 2),
+        }
+
+    def write_status(self, status: str) -> None:
+        """Writes result.json: the status, and the seconds of all sessions."""
+        if self.directory:
+            self.directory.write_result(status, self._spent())
+
+    def write_complete(self, result: dict[str, Json]) -> None:
+        """Writes the result.json of a complete run."""
+        if self.directory:
+            self.directory.write_result("complete", {**result, "seconds": self._seconds()})
 
     def write_failure(self, *, resumable: bool) -> None:
         """Writes the result.json of a failed run. resumable: whether the same flags can continue
         it."""
-        self.directory.write_result("failed", {**self._spent(), "resumable": resumable})
+        if self.directory:
+            self.directory.write_result("failed", {**self._spent(), "resumable": resumable})
 
     def on_save(self, compile_seconds: float) -> None:
         """Writes the seconds with each checkpoint, so that a killed run does not count the time of
@@ -116,48 +144,58 @@ class Session:
         self.compile_seconds = compile_seconds
         self.write_status("running")
 
-    def write_facts(self, manifest: dict, devices=()) -> None:
+    def write_facts(self, manifest: dict[str, Json], devices: Sequence[jax.Device] = ()) -> None:
         """Writes env.json and data.json."""
         if self.directory:
             names = [f"{device.platform}:{device.device_kind}" for device in devices]
-            facts = replace(
-                environment(self.command_line), devices=names, settings=numeric_settings()
-            )
+            run_facts = environment(self.command_line)
+            facts = replace(run_facts, devices=names, settings=numeric_settings())
             write_json(self.directory.folder / "env.json", facts.to_json())
             write_json(self.directory.folder / "data.json", manifest)
 
-    def write_epoch(self, row: dict, line: str) -> None:
+    def write_epoch(self, row: dict[str, Json], line: str) -> None:
         """Writes a row of metrics and its log line."""
         if self.directory:
             self.directory.append_metrics(row)
             self.say(line)
 
 
-def epoch_line(row: dict, epochs: int, *measures: str) -> str:
+def epoch_line(row: dict[str, Json], epochs: int, *measures: str) -> str:
     """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of a row of metrics; its
     step if it has one.
 
     measures: further names in the row, e.g. dev_accuracy.
     """
-
-    def mean(values):
-        finite = [value for value in values if value is not None]
-        return sum(finite) / len(finite) if finite else float("nan")
-
-    names = ["train_loss", *["dev_loss"] * ("unscored" not in row), *measures]
-    shown = ", ".join(f"{name.replace('_', ' ')} {mean(row[name]):.4f}" for name in names)
-    shown += ", no dev loss (no dev answer can be scored)" * ("unscored" in row)
+    epoch = f"epoch {row.get('pass', row['epoch'])}/{epochs}"
+    if "step" in row:
+        epoch += f", step {row['step']}"
+    unscored = "unscored" in row
+    names = ("train_loss", *measures) if unscored else ("train_loss", "dev_loss", *measures)
+    shown = [f"{name.replace('_', ' ')} {_mean(row[name]):.4f}" for name in names]
+    if unscored:
+        shown.append("no dev loss (no dev answer can be scored)")
     # The progress bar counts each example once, this rate once for each model that trains on it.
-    models = f" over {len(row['train_loss'])} models" if len(row["train_loss"]) > 1 else ""
-    rate = f"{row['examples_per_second']:.0f}/s{models}, {row['seconds']:.1f} s"
-    step = f", step {row['step']}" if "step" in row else ""
-    return f"epoch {row.get('pass', row['epoch'])}/{epochs}{step}: {shown}, {rate}"
+    models = len(row["train_loss"])
+    over_models = f" over {models} models" if models > 1 else ""
+    shown.append(f"{row['examples_per_second']:.0f}/s{over_models}")
+    shown.append(f"{row['seconds']:.1f} s")
+    return f"{epoch}: {', '.join(shown)}"
 
 
-def check_converged(best_epoch, what: str) -> None:
-    """Raises ConfigError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what:
-    name of a seed."""
-    if not any(epoch > 0 for epoch in best_epoch):
-        problem = f"the dev loss of no {what} was ever a finite number"
+def _mean(values: Sequence[float | None]) -> float:
+    """The mean of the finite values, which are not None."""
+    finite = [value for value in values if value is not None]
+    return sum(finite) / len(finite) if finite else float("nan")
+
+
+def check_converged(best_epochs: Sequence[int], unit: str) -> None:
+    """Raises ConfigError where no seed ever had a finite dev loss.
+
+    Args:
+      best_epochs: [S], 0 = none.
+      unit: name of a seed.
+    """
+    if not any(epoch > 0 for epoch in best_epochs):
+        problem = f"the dev loss of no {unit} was ever a finite number"
         rate, clip = config_field("train.learning_rate"), config_field("train.clip", 10)
         raise ConfigError(problem, fix=("give a lower ", rate, ", or ", clip))

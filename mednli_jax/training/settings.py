@@ -39,7 +39,8 @@ def numeric_settings() -> dict[str, bool | int | str | None]:
 def check_jax() -> None:
     """Raises RunError where jax has no device, or a setting under which the models do not run."""
     for name, values in RUNNING.items():
-        if hasattr(jax.config, name) and (value := getattr(jax.config, name)) not in values:
+        value = getattr(jax.config, name, values[0])  # a version of jax may lack a setting
+        if value not in values:
             problem = f"jax is set to {name}={value}, under which the models do not run"
             raise RunError(problem, fix=f"unset {name.upper()}")
     try:
@@ -52,11 +53,15 @@ def _without_device(error: Exception) -> str:
     """The message for jax's error: its reason, the setting that chose the platform, the extra to
     install."""
     reason = str(error).partition(" (set JAX_PLATFORMS")[0] or "it finds no device of this platform"
-    platforms = jax.config.jax_platforms or jax.config.jax_platform_name or ""
-    setting = "JAX_PLATFORMS" if jax.config.jax_platforms else "JAX_PLATFORM_NAME"
+    setting, platforms = "", ""
+    for name in ("jax_platforms", "jax_platform_name"):
+        setting, platforms = name.upper(), getattr(jax.config, name) or ""
+        if platforms:
+            break
     fix = f"unset {setting}" if platforms else "set JAX_PLATFORMS=cpu"
     extras = {EXTRAS[name] for name in platforms.split(",") if name in EXTRAS}
     if extras:
-        fix += f", or pip install 'mednli_jax[{','.join(sorted(extras))}]' on a machine with the device"
+        package = f"mednli_jax[{','.join(sorted(extras))}]"
+        fix += f", or pip install '{package}' on a machine with the device"
     chosen = f"{setting}={platforms}: " if platforms else ""
     return f"{chosen}jax cannot start ({reason.rstrip('.')}). Fix: {fix}."

@@ -4,23 +4,33 @@ Dimension letters: S seeds still training, A all seeds of the run.
 """
 
 import functools
-import math
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from flax import struct
 
 from mednli_jax.errors import RunError
 
+PyTree = Any
+Array = Any  # a jax.Array, or an np.ndarray on the host
+Tree = TypeVar("Tree")
+
 
 class _Weights:
-    """Weights that can be evaluated: `params` and `batch_stats`."""
+    """Weights that can be evaluated."""
+
+    params: PyTree
+    batch_stats: PyTree
 
     @property
-    def variables(self):
+    def variables(self) -> dict[str, PyTree]:
+        """The weights as collections of a linen module."""
         return {"params": self.params, "batch_stats": self.batch_stats}
 
 
@@ -31,20 +41,20 @@ class Learner(_Weights):
 
     seed: jax.Array  # [S] uint32
     step: jax.Array  # [S] int32, optimiser steps taken
-    params: Any
-    batch_stats: Any
-    opt_state: Any
+    params: PyTree
+    batch_stats: PyTree
+    opt_state: PyTree
 
 
 @struct.dataclass
 class Best(_Weights):
     """The best dev epoch of each of the A seeds, with its parameters."""
 
-    value: jax.Array  # [A] the selected metric, lower is better
-    epoch: jax.Array  # [A] int32, 1-based; 0 before the first evaluation
-    stale: jax.Array  # [A] int32, evaluations since the best one
-    params: Any
-    batch_stats: Any
+    value: Array  # [A] the selected metric, lower is better
+    epoch: Array  # [A] int32, 1-based; 0 before the first evaluation
+    stale: Array  # [A] int32, evaluations since the best one
+    params: PyTree
+    batch_stats: PyTree
 
 
 @struct.dataclass
@@ -57,36 +67,59 @@ class Average(_Weights):
     """
 
     count: jax.Array  # [S] int32, samples so far
-    params: Any
-    batch_stats: Any
+    params: PyTree
+    batch_stats: PyTree
 
 
-def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
+def init_learner(
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    seeds: Sequence[int],
+    example_batch: PyTree,
+    frozen: PyTree,
+) -> Learner:
     """One learner per seed, whose parameters depend on this seed only. Compiled once for a model
     and shapes."""
-    seeds = jnp.asarray(seeds, jnp.uint32)
-    planned = _drawn.eval_shape(seeds, example_batch, frozen, model=model, optimizer=optimizer)
-    room = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    room = room or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
-        "SC_PHYS_PAGES"
-    )  # a CPU has the machine's memory
-    needed = sum(
-        math.prod(leaf.shape) * leaf.dtype.itemsize
-        for leaf in jax.tree.leaves((planned, planned.params))
-    )
-    if needed > room:
-        problem = f"weights and optimiser state need {needed / 1e9:.0f} GB of memory, and there are {room / 1e9:.0f} GB"
+    seeds_S = jnp.asarray(seeds, jnp.uint32)
+    shapes = _drawn.eval_shape(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
+    # The parameters twice, because the best ones are kept.
+    needed, memory = tree_bytes((shapes, shapes.params)), _memory()
+    if needed > memory:
+        gigabytes = f"{needed / 1e9:.0f} GB of memory, and there are {memory / 1e9:.0f} GB"
+        problem = f"weights and optimiser state need {gigabytes}"
         raise RunError(problem, fix="give smaller sizes in config.model, or fewer seeds")
-    return _drawn(seeds, example_batch, frozen, model=model, optimizer=optimizer)
+    learner: Learner = _drawn(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
+    return learner
+
+
+def tree_bytes(tree: PyTree) -> int:
+    """The size of all arrays of a tree, or of arrays with these shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def _memory() -> int:
+    """Bytes of the first device; a CPU has the machine's memory."""
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    of_machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(statistics.get("bytes_limit", of_machine))
 
 
 @functools.partial(jax.jit, static_argnames=("model", "optimizer"))
-def _drawn(seeds, example_batch, frozen, *, model, optimizer):
-    def one(seed):
-        rngs = {"params": jax.random.key(seed)}
-        mutable = ["params", "batch_stats"]
+def _drawn(
+    seeds_S: jax.Array,
+    example_batch: PyTree,
+    frozen: PyTree,
+    *,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+) -> Learner:
+    def of_seed(seed: jax.Array) -> Learner:
         _, variables = model.apply(
-            {"frozen": frozen}, example_batch, train=False, rngs=rngs, mutable=mutable
+            {"frozen": frozen},
+            example_batch,
+            train=False,
+            rngs={"params": jax.random.key(seed)},
+            mutable=["params", "batch_stats"],
         )
         params = variables["params"]
         return Learner(
@@ -97,42 +130,52 @@ def _drawn(seeds, example_batch, frozen, *, model, optimizer):
             opt_state=optimizer.init(params),
         )
 
-    return jax.vmap(one)(seeds)
+    return jax.vmap(of_seed)(seeds_S)
 
 
 def init_best(learner: Learner) -> Best:
     """A Best without an epoch. It is on the host, because one of several processes may still load
     other weights."""
-    size = learner.seed.shape[0]
+    seeds = learner.seed.shape[0]
     return Best(
-        value=np.full((size,), np.inf, np.float32),
-        epoch=np.zeros((size,), np.int32),
-        stale=np.zeros((size,), np.int32),
+        value=np.full(seeds, np.inf, np.float32),
+        epoch=np.zeros(seeds, np.int32),
+        stale=np.zeros(seeds, np.int32),
         params=jax.tree.map(np.array, learner.params),
         batch_stats=jax.tree.map(np.array, learner.batch_stats),
     )
 
 
 @jax.jit
-def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> Best:
+def update_best(
+    best: Best, weights: Learner | Average, slot_S: jax.Array, value_S: jax.Array, epoch: jax.Array
+) -> Best:
     """Replaces the best weights of seeds whose dev value is better.
 
-    weights: of S seeds. slots: [S], the index of each in Best. value: [S], lower is better. epoch:
-    number of this evaluation.
+    Args:
+      weights: of S seeds.
+      slot_S: the index of each seed in Best.
+      value_S: of this evaluation, lower is better.
+      epoch: number of this evaluation.
     """
-    better = value < best.value[slots]
+    better_S = value_S < best.value[slot_S]
 
-    def choose(old, new):
-        mask = better.reshape((-1,) + (1,) * (new.ndim - 1))
-        return old.at[slots].set(jnp.where(mask, new, old[slots]))
+    def choose(old_A: jax.Array, new_S: jax.Array) -> jax.Array:
+        better = _per_seed(better_S, new_S)
+        return old_A.at[slot_S].set(jnp.where(better, new_S, old_A[slot_S]))
 
     return Best(
-        value=choose(best.value, value),
-        epoch=choose(best.epoch, jnp.full_like(best.epoch[slots], epoch)),
-        stale=best.stale.at[slots].set(jnp.where(better, 0, best.stale[slots] + 1)),
+        value=choose(best.value, value_S),
+        epoch=choose(best.epoch, jnp.full_like(best.epoch[slot_S], epoch)),
+        stale=best.stale.at[slot_S].set(jnp.where(better_S, 0, best.stale[slot_S] + 1)),
         params=jax.tree.map(choose, best.params, weights.params),
         batch_stats=jax.tree.map(choose, best.batch_stats, weights.batch_stats),
     )
+
+
+def _per_seed(value_S: jax.Array, array_S: jax.Array) -> jax.Array:
+    """The values with axes of 1, to be combined with an array [S, ...]."""
+    return value_S.reshape((-1,) + (1,) * (array_S.ndim - 1))
 
 
 def init_average(learner: Learner) -> Average:
@@ -146,8 +189,8 @@ def add_sample(average: Average, learner: Learner) -> Average:
     """The mean including the learner's weights."""
     count = average.count + 1
 
-    def mean(old, new):
-        return old + (new - old) / count.reshape((-1,) + (1,) * (new.ndim - 1)).astype(new.dtype)
+    def mean(old: jax.Array, new: jax.Array) -> jax.Array:
+        return old + (new - old) / _per_seed(count, new).astype(new.dtype)
 
     return Average(
         count=count,
@@ -156,8 +199,8 @@ def add_sample(average: Average, learner: Learner) -> Average:
     )
 
 
-def keep_seeds(carried, rows):
+def keep_seeds(tree: Tree, rows: np.ndarray) -> Tree:
     """The rows `rows` of all arrays with a seed axis, so that finished seeds are no longer
     computed."""
-    rows = np.asarray(rows)
-    return jax.tree.map(lambda x: x[rows], carried)
+    rows_of_tree: Tree = jax.tree.map(lambda leaf: leaf[rows], tree)
+    return rows_of_tree

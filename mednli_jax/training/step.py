@@ -4,111 +4,137 @@ Dimension letters: S seeds, Q units of this device's share of the batch, G rows 
 rows, C classes.
 """
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
 
-from mednli_jax.models import sparse_rows as rows
+from mednli_jax.data.batching import Layout
+from mednli_jax.models import sparse_rows
 from mednli_jax.models.table import traits
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
+from mednli_jax.training.task import Scorer
+
+PyTree = Any
+Sums = dict[str, jax.Array]  # `loss`, `correct` and `count` of a batch, each [S]
+TrainBody = Callable[[Learner, PyTree, PyTree, jax.Array], tuple[Learner, Sums]]
+PredictBody = Callable[[PyTree, PyTree, PyTree, jax.Array], jax.Array]
 
 
-def row_keys(seed, step, index_B):
+def row_keys(seed: jax.Array, step: jax.Array, index_B: jax.Array) -> jax.Array:
     """[B] keys fold_in(seed, step, row), so that the dropout of a row depends on no other row and
     no device."""
     key = jax.random.fold_in(jax.random.key(seed), step)
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
 
 
-def _over_seeds(body, arguments):
+def _over_seeds(body: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
     """`body` mapped over the leading axis of all arguments. For a single seed the axis is removed,
     which is faster."""
     if jax.tree.leaves(arguments)[0].shape[0] > 1:
         return jax.vmap(body)(*arguments)
-    return jax.tree.map(
-        lambda leaf: leaf[None], body(*jax.tree.map(lambda leaf: leaf[0], arguments))
-    )
+    result = body(*jax.tree.map(lambda leaf: leaf[0], arguments))
+    return jax.tree.map(lambda leaf: leaf[None], result)
 
 
-def train_step(model, task, optimizer, layout, axis_name=None):
+class _Slopes(NamedTuple):
+    """The results of both passes over the global batch."""
+
+    gradients: PyTree
+    index: PyTree  # rows of tables to which their gradients belong, see models.sparse_rows
+    sums: Sums
+    batch_stats: PyTree
+
+
+def train_step(
+    model: nn.Module,
+    scorer: Scorer,
+    optimizer: optax.GradientTransformation,
+    layout: Layout,
+    axis_name: str | None = None,
+) -> TrainBody:
     """The body `step(learner, frozen, data, index) -> (learner, sums)`.
 
+    The body takes index [S, Q, G] (row numbers, -1 = padding). The sums are over the global batch.
+    They are divided once, at the end of the epoch.
+
     Args:
-      model: linen module, called as `model.apply(variables, batch, train=True)`.
-      task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`.
-      layout: static shape of the batch, for the task.
+      layout: static shape of the batch.
       axis_name: the mapped device axis, None on one device.
-
-    The body takes index [S, Q, G] (row numbers, -1 = padding). The sums are over the global batch,
-    each [S]: loss, correct, count. They are divided once, at the end of the epoch.
     """
-
     takes_rows = isinstance(optimizer, optim.ByRows) and traits(model).trains_rows
     moves_rows = not isinstance(optimizer, optim.ByMoments)
-    optimizer = optax.with_extra_args_support(optimizer)  # one for single rows takes their index
+    update = optax.with_extra_args_support(optimizer).update
 
-    def over_devices(x):
+    def over_devices(x: jax.Array) -> jax.Array:
         return x if axis_name is None else lax.psum(x, axis_name)
 
-    def slopes(learner, frozen, data, index_QG):
-        """(gradients, index of the table rows to which they belong, sums, batch statistics) of the
-        global batch."""
-        batch = task.to_batch(data, index_QG, layout)
+    def slopes(learner: Learner, index_QG: jax.Array, frozen: PyTree, data: PyTree) -> _Slopes:
+        batch = scorer.to_batch(data, index_QG, layout)
         batch = batch.replace(row_key=row_keys(learner.seed, learner.step, index_QG.reshape(-1)))
         count = over_devices(batch.mask.sum())
-        variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
-        index = rows.read(model, variables, batch) if takes_rows else {}
+        variables = {**learner.variables, "frozen": frozen}
+        index = sparse_rows.index_of(model, variables, batch) if takes_rows else {}
 
-        def loss_of(params):
-            given = {**variables, "params": params, rows.INDEX: index}
-            logits_BC, changed = model.apply(given, batch, train=True, mutable=["batch_stats"])
-            loss = jnp.sum(batch.mask * task.loss(logits_BC, batch))
-            correct = jnp.sum(batch.mask * task.correct(logits_BC, batch))
-            return loss / lax.stop_gradient(jnp.maximum(count, 1.0)), (loss, correct, changed)
+        def loss_of(params: PyTree) -> tuple[jax.Array, tuple[jax.Array, jax.Array, PyTree]]:
+            """The mean loss of the global batch as far as this device's rows add to it."""
+            collections = {**variables, "params": params, sparse_rows.INDEX: index}
+            logits_BC, changed = model.apply(
+                collections, batch, train=True, mutable=["batch_stats"]
+            )
+            loss = jnp.sum(batch.mask * scorer.loss(logits_BC, batch))
+            correct = jnp.sum(batch.mask * scorer.correct(logits_BC, batch))
+            mean_loss = loss / lax.stop_gradient(jnp.maximum(count, 1.0))
+            return mean_loss, (loss, correct, changed)
 
-        (_, (loss, correct, changed)), gradients = jax.value_and_grad(loss_of, has_aux=True)(
-            rows.taken(learner.params, index)
-        )
-        gradients, index = rows.over_devices(gradients, index, axis_name)
+        params = sparse_rows.with_rows(learner.params, index)
+        (_, aux), gradients = jax.value_and_grad(loss_of, has_aux=True)(params)
+        loss, correct, changed = aux
+        gradients, index = sparse_rows.over_devices(gradients, index, axis_name)
         sums = {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
-        return gradients, index, sums, changed.get("batch_stats", learner.batch_stats)
+        return _Slopes(gradients, index, sums, changed.get("batch_stats", learner.batch_stats))
 
-    def moved(learner, gradients, index, count, batch_stats):
-        updates, opt_state = optimizer.update(
-            gradients, learner.opt_state, learner.params, index=index
+    def moved(learner: Learner, slopes: _Slopes) -> Learner:
+        updates, opt_state = update(
+            slopes.gradients, learner.opt_state, learner.params, index=slopes.index
         )
+        rows = slopes.index if moves_rows else {}
         return Learner(
             seed=learner.seed,
             step=learner.step + 1,
-            params=rows.added(learner.params, updates, index if moves_rows else {}),
-            batch_stats=batch_stats,
+            params=sparse_rows.added(learner.params, updates, rows),
+            batch_stats=slopes.batch_stats,
             opt_state=opt_state,
         )
 
-    def step(learner, frozen, data, index_SQG):
-        gradients, index, sums, batch_stats = _over_seeds(
-            lambda learner, index: slopes(learner, frozen, data, index), (learner, index_SQG)
+    def step(
+        learner: Learner, frozen: PyTree, data: PyTree, index_SQG: jax.Array
+    ) -> tuple[Learner, Sums]:
+        of_seeds = _over_seeds(
+            lambda learner, index_QG: slopes(learner, index_QG, frozen, data), learner, index_SQG
         )
         # vmap even for a single seed: without the axis XLA copies parameters and moments instead of
         # reusing them.
-        return jax.vmap(moved)(learner, gradients, index, sums["count"], batch_stats), sums
+        return jax.vmap(moved)(learner, of_seeds), of_seeds.sums
 
     return step
 
 
-def predict_step(model, task, layout):
+def predict_step(model: nn.Module, scorer: Scorer, layout: Layout) -> PredictBody:
     """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [Q, G] is
     shared by all seeds."""
 
-    def one_seed(variables, frozen, data, index_QG):
-        batch = task.to_batch(data, index_QG, layout)
-        return model.apply({**variables, "frozen": frozen}, batch, train=False)
+    def predict(variables: PyTree, frozen: PyTree, data: PyTree, index_QG: jax.Array) -> jax.Array:
+        def of_seed(variables: PyTree) -> PyTree:
+            batch = scorer.to_batch(data, index_QG, layout)
+            return model.apply({**variables, "frozen": frozen}, batch, train=False)
 
-    def predict(variables, frozen, data, index_QG):
-        return _over_seeds(
-            lambda variables: one_seed(variables, frozen, data, index_QG), (variables,)
-        )
+        logits_SBC: jax.Array = _over_seeds(of_seed, variables)
+        return logits_SBC
 
     return predict

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,23 +12,31 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Batches, Layout, TrainingBatches
 from mednli_jax.data.corpus import Corpus
 
+Json = dict[str, Any]
+Rows = Any  # a split of a prepared corpus, data.arrays.Rows or more
+Vocabulary = Any  # data.text.Vocab or data.wordpiece.WordPieces
+Example = Any  # a frozen dataclass, see data.examples
+Batch = Any  # a flax.struct.dataclass, see Scorer.to_batch
+
 
 def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
     """The `frozen` collection of the models: the word vectors [V, D]."""
     return {"embedding": {"vectors": jnp.asarray(vectors)}}
 
 
-def summary(what: str, scores: dict, units: str, more: str = "") -> str:
-    """One line with the scores of a split: mean accuracy over the seeds, then the accuracy of each
-    slice."""
-    accuracy, slices = scores["accuracy"], scores.get("slices", {}).items()
-    text = f"{what} {accuracy['mean']:.4f}"
-    if len(accuracy["per_seed"]) > 1:
-        text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
-    shown = (
-        f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} {units})" for name, s in slices
-    )
-    return "".join([text, more, *shown])
+def summary(title: str, scores: Json, units: str, details: str = "") -> str:
+    """One line with the scores of a split: mean accuracy over the seeds, `details`, then the
+    accuracy of each slice."""
+    accuracy = scores["accuracy"]
+    line = f"{title} {accuracy['mean']:.4f}"
+    seeds = len(accuracy["per_seed"])
+    if seeds > 1:
+        line += f" (sd {accuracy['sd']:.4f} over {seeds} seeds)"
+    line += details
+    for name, of_slice in scores.get("slices", {}).items():
+        mean = of_slice["accuracy"]["mean"]
+        line += f", {name} {mean:.4f} ({of_slice['examples']} {units})"
+    return line
 
 
 class Scorer(Protocol):
@@ -43,9 +52,10 @@ class Scorer(Protocol):
       units: name of the rows.
       pieces: whether the rows are of word pieces, whose embeddings the model has.
       labels: of the logits of a classifier; () for other models.
-      padded_length: tokens to which each side is padded for models that see the padding; 0 for others.
+      padded_length: tokens to which each side is padded for models that see the padding; 0 for
+        others.
 
-    `rows` are a split of a prepared corpus as `with_rows` makes them, data.arrays.Rows or more.
+    `rows` are a split of a prepared corpus as `with_rows` makes them.
     """
 
     @property
@@ -64,52 +74,58 @@ class Scorer(Protocol):
     def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
         """The prepared corpus with the rows of each split in the form that `score` needs."""
 
-    def model_facts(self, manifest: dict) -> dict[str, Any]:
+    def model_facts(self, manifest: Json) -> Json:
         """Fields of the model that depend on the prepared corpus (see models.table.Entry.build)."""
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all splits, one array per field."""
 
-    def frozen(self, vectors: np.ndarray) -> dict[str, Any]:
+    def frozen(self, vectors: np.ndarray) -> Json:
         """The `frozen` collection of the models, from the vectors [V, D] of a vocabulary."""
 
     def batches(
-        self, prepared: Prepared, name: str, training: TrainingBatches, *, shares: int, model: Any
+        self,
+        prepared: Prepared,
+        name: str,
+        training: TrainingBatches,
+        *,
+        shares: int,
+        model: nn.Module,
     ) -> Batches:
         """The batches of a split for a model on `shares` devices."""
 
-    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: dict) -> list[Any]:
+    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[Any]:
         """Examples without labels from pairs of texts. manifest: of the corpus that the run was
         trained on."""
 
-    def described(self, rows: Any, logits: np.ndarray) -> list[dict[str, Any]]:
+    def described(self, rows: Rows, logits: np.ndarray) -> list[Json]:
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the
         seeds."""
 
-    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout: Layout) -> Any:
+    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout: Layout) -> Batch:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see
         models.batch).
 
         It is a flax.struct.dataclass with `mask` [B] float and `row_key` [B] or None.
         """
 
-    def loss(self, logits: jax.Array, batch: Any) -> jax.Array:
+    def loss(self, logits: jax.Array, batch: Batch) -> jax.Array:
         """[B], finite also on padding rows."""
 
-    def correct(self, logits: jax.Array, batch: Any) -> jax.Array:
+    def correct(self, logits: jax.Array, batch: Batch) -> jax.Array:
         """[B], 1 where the prediction is right."""
 
-    def score(self, rows: Any, logits: np.ndarray) -> dict[str, Any]:
+    def score(self, rows: Rows, logits: np.ndarray) -> Json:
         """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each
         measure.
 
         The loop reads `loss` and `accuracy` of dev.
         """
 
-    def predictions(self, rows: Any, logits: np.ndarray) -> list[dict[str, Any]]:
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[Json]:
         """One JSON object for each row of a split, for the run's private files."""
 
-    def summary(self, split: str, scores: dict[str, Any]) -> str:
+    def summary(self, split: str, scores: Json) -> str:
         """One line with the scores of a split."""
 
 
@@ -126,10 +142,10 @@ class AttentionScorer(Scorer, Protocol):
     def looked_at(
         self,
         corpus: Corpus,
-        vocabulary: Any,
-        example: Any,
+        vocabulary: Vocabulary,
+        example: Example,
         lengths: tuple[int, int],
         sown: dict[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Json:
         """The attention of one example with texts of these lengths, from the model's collection
         ATTENTION [S, ...]."""

@@ -8,9 +8,8 @@ ONE_CHIP = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,
 def one_device(number: int) -> dict[str, str]:
     """Environment variables of a process that sees one GPU or TPU chip alone.
 
-    Args:
-      number: of the device, from 0, among those that this process sees. Where the environment names fewer devices,
-        several processes share one.
+    number: of the device, from 0, among those that this process sees. Where the environment names
+    fewer devices, several processes share one.
     """
     variables = dict(ONE_CHIP)
     for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"):

@@ -149,6 +149,8 @@ def test_relation_vectors_by_hand(same_words):
         onward[2, 0, NAMES.index(kind)] = back[2, 0, NAMES.index(other)] = 1.0
     np.testing.assert_allclose(relations.energies(2.0)[0], 2.0 * (onward != 0).any(axis=-1))
     alpha, beta = (np.random.default_rng(0).random(shape) for shape in ((1, 3, 2), (1, 2, 3)))
-    premise, hypothesis = relations.attended((jnp.asarray(alpha), jnp.asarray(beta)))
+    premise, hypothesis = relations.attended(
+        layers.Attention(jnp.asarray(alpha), jnp.asarray(beta))
+    )
     np.testing.assert_allclose(premise[0], np.einsum("ij,ijr->ir", alpha[0], onward), rtol=1e-6)
     np.testing.assert_allclose(hypothesis[0], np.einsum("ji,ijr->jr", beta[0], back), rtol=1e-6)

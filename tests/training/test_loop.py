@@ -178,7 +178,7 @@ class Scripted(NLITask):
         trainer = self.trainer[0]
         seeds = [trainer.seeds[place] for place in trainer._learner_slots()]
         assert len(seeds) == len(logits)
-        return np.array([self.script[seed][trainer.epoch - 1] for seed in seeds])
+        return np.array([self.script[seed][trainer.progress.epoch - 1] for seed in seeds])
 
 
 SCRIPT = {
@@ -255,7 +255,7 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     trainer.learner = trainer.learner.replace(params=spoil)
     with pytest.raises(Interrupted):
         trainer.run()
-    assert trainer.done > 0
+    assert trainer.progress.done > 0
     rows = []
     resumed = trainer_of(bow, checkpoints=checkpoints, on_epoch=rows.append)
     assert resumed.resume()
@@ -324,14 +324,14 @@ def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
         np.testing.assert_allclose(
             np.average(parts, axis=0, weights=count), whole_rows[0][name], rtol=1e-6
         )
-    assert trainer.trained_examples == whole.trained_examples
+    assert trainer.progress.trained_examples == whole.progress.trained_examples
 
 
 def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
     settings = dataclasses.replace(SETTINGS, schedule="halving", halve_from=2, **OFTEN)
     _, rows, trainer = train(bow, settings)
     assert [row["rate_factor"][0] for row in rows] == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
-    assert trainer.pass_of(trainer.epoch - 1) == 3
+    assert trainer.pass_of(trainer.progress.epoch - 1) == 3
 
 
 def test_patience_counts_epochs_without_a_better_evaluation(bow):
