@@ -171,7 +171,7 @@ class FoldTraining:
             for chunk in self.chunks:
                 self.program.optimizer = self.optimizers[chunk.group]
                 batches = self.batches[f"{chunk.group}/train"]
-                fitting = devices.fitting(self.program, batches, len(chunk.slots), room, disk)
+                fitting = self.program.fitting_seeds(batches, len(chunk.slots), room, disk)
                 numbers.append(fitting)
             write_json(path, min(numbers))
         return int(path.read_bytes())

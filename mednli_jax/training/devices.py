@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,7 @@ from jax.experimental import multihost_utils
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec
 
-from mednli_jax.data.batching import Batches
 from mednli_jax.training import hosts
-from mednli_jax.training.state import tree_bytes
-
-if TYPE_CHECKING:
-    from mednli_jax.training.program import Program
 
 PyTree = Any
 Body = Callable[..., PyTree]
@@ -231,28 +226,3 @@ def room(device: jax.Device) -> int:
 def room_of_checkpoint(folder: Path) -> int:
     """Bytes that a checkpoint may take."""
     return shutil.disk_usage(folder).free // CHECKPOINTS
-
-
-def fitting(program: "Program", batches: Batches, seeds: int, room: int, checkpoint: int) -> int:
-    """The number of seeds, from 1 to `seeds`, that one program can train.
-
-    The step of the largest layout is compiled for as many seeds as fit by their parameters alone.
-    Where it takes too much memory, the number is reduced in proportion, because nearly all of the
-    memory grows with it. room, checkpoint: bytes for training and for a checkpoint.
-    """
-    layout = max(batches.layouts, key=lambda layout: layout.rows * sum(layout.width))
-    learner = jax.eval_shape(lambda: program.draw(layout, (0,)))
-    learner_bytes, params_bytes = tree_bytes(learner), tree_bytes(learner.params)
-    # best weights, their old values while they are replaced, and gradients
-    seed_bytes = learner_bytes + 3 * params_bytes
-    most = min(seeds, room // seed_bytes, checkpoint // (learner_bytes + params_bytes))
-    if most <= 1:
-        return 1
-
-    def of_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype)
-
-    index = np.full((most, layout.units * program.devices.count, layout.group), -1, np.int32)
-    step_bytes = program.train_bytes(layout, jax.tree.map(of_seeds, learner), index)
-    needed = step_bytes + 2 * most * params_bytes
-    return most if needed <= room else max(1, most * room // needed)

@@ -143,6 +143,30 @@ class Program:
         results = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
         return int(sizes.argument_size_in_bytes + results + sizes.temp_size_in_bytes)
 
+    def fitting_seeds(self, batches: Batches, seeds: int, room: int, checkpoint: int) -> int:
+        """The number of seeds, from 1 to `seeds`, that can train together.
+
+        The step of the largest layout is compiled for as many seeds as fit by their parameters
+        alone. Where it takes too much memory, the number is reduced in proportion, because nearly
+        all of the memory grows with it. room, checkpoint: bytes for training and for a checkpoint.
+        """
+        layout = max(batches.layouts, key=lambda layout: layout.rows * sum(layout.width))
+        learner = jax.eval_shape(lambda: self.draw(layout, (0,)))
+        learner_bytes, params_bytes = states.tree_bytes(learner), states.tree_bytes(learner.params)
+        # best weights, their old values while they are replaced, and gradients
+        seed_bytes = learner_bytes + 3 * params_bytes
+        most = min(seeds, room // seed_bytes, checkpoint // (learner_bytes + params_bytes))
+        if most <= 1:
+            return 1
+
+        def of_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype)
+
+        index = np.full((most, layout.units * self.devices.count, layout.group), -1, np.int32)
+        step_bytes = self.train_bytes(layout, jax.tree.map(of_seeds, learner), index)
+        needed = step_bytes + 2 * most * params_bytes
+        return most if needed <= room else max(1, most * room // needed)
+
     def train_body(
         self,
         layout: Layout,

@@ -235,7 +235,7 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(
     monkeypatch.setattr(program, "train_bytes", lambda layout, learner, index: len(index) << 20)
     program.optimizer, all_fit = unbroken.optimizers["medical"], 1 << 40
     rooms = ((1, all_fit), (all_fit, 1), (7 << 19, all_fit), (all_fit, all_fit))  # memory, disk
-    assert [devices.fitting(program, batches, 7, *room) for room in rooms] == [1, 1, 3, 7]
+    assert [program.fitting_seeds(batches, 7, *room) for room in rooms] == [1, 1, 3, 7]
     config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,)})
 
     def interrupted(training, chunk):
