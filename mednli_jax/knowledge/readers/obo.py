@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import empty_file, line_fault, text_lines
+from mednli_jax.files import FRESH_COPY, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
     Digest,
@@ -293,11 +293,13 @@ def _index(path: Path, terms: Sequence[_Term]) -> dict[str, int]:
     index: dict[str, int] = {}
     ids: set[str] = set()
     for term in terms:
+        problem, fix = "", FRESH_COPY
         if not term.id:
-            problems.add(line_fault(path.name, term.line, "the stanza has no id"))
+            problem = "the stanza has no id"
         elif term.id in ids:
-            problem = f"the id {shown_id(term.id)} is repeated"
-            problems.add(line_fault(path.name, term.line, problem, "keep one stanza a term"))
+            problem, fix = f"the id {shown_id(term.id)} is repeated", "keep one stanza a term"
+        if problem:
+            problems.add(DataError(problem, file=path.name, line=term.line, field="id", fix=fix))
         ids.add(term.id)
         if not term.is_obsolete:
             index[term.id] = len(index)

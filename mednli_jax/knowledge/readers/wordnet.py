@@ -9,14 +9,18 @@ it comes with this package.
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, either_name, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
+    Digest,
     Edges,
+    Graphs,
     Ontology,
     OntologyOptions,
     ReadEdges,
@@ -52,72 +56,45 @@ RELATIONS = {
     ";u": "usage",
 }
 # lexnames(5WN): the lexicographers' files by number.
-LEXICOGRAPHER_FILES = (
-    *(
-        "adj.all",
-        "adj.pert",
-        "adv.all",
-        "noun.Tops",
-        "noun.act",
-        "noun.animal",
-        "noun.artifact",
-        "noun.attribute",
-    ),
-    *(
-        "noun.body",
-        "noun.cognition",
-        "noun.communication",
-        "noun.event",
-        "noun.feeling",
-        "noun.food",
-        "noun.group",
-    ),
-    *(
-        "noun.location",
-        "noun.motive",
-        "noun.object",
-        "noun.person",
-        "noun.phenomenon",
-        "noun.plant",
-    ),
-    *(
-        "noun.possession",
-        "noun.process",
-        "noun.quantity",
-        "noun.relation",
-        "noun.shape",
-        "noun.state",
-    ),
-    *(
-        "noun.substance",
-        "noun.time",
-        "verb.body",
-        "verb.change",
-        "verb.cognition",
-        "verb.communication",
-    ),
-    *(
-        "verb.competition",
-        "verb.consumption",
-        "verb.contact",
-        "verb.creation",
-        "verb.emotion",
-        "verb.motion",
-    ),
-    *(
-        "verb.perception",
-        "verb.possession",
-        "verb.social",
-        "verb.stative",
-        "verb.weather",
-        "adj.ppl",
-    ),
-)
+_LEXICOGRAPHER_FILES = """
+    adj.all adj.pert adv.all
+    noun.Tops noun.act noun.animal noun.artifact noun.attribute noun.body noun.cognition
+    noun.communication noun.event noun.feeling noun.food noun.group noun.location noun.motive
+    noun.object noun.person noun.phenomenon noun.plant noun.possession noun.process noun.quantity
+    noun.relation noun.shape noun.state noun.substance noun.time
+    verb.body verb.change verb.cognition verb.communication verb.competition verb.consumption
+    verb.contact verb.creation verb.emotion verb.motion verb.perception verb.possession verb.social
+    verb.stative verb.weather
+    adj.ppl
+"""
+LEXICOGRAPHER_FILES = tuple(_LEXICOGRAPHER_FILES.split())
 # Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the
 # first edge no more.
 _KNOWN_LOOP = ("inhibit", "restrain")
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand
 _VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
+_OFFSET = re.compile(r"[0-9]{8}")
+
+
+class _Pointer(NamedTuple):
+    """source: index of a synset. target: id of one. file, line: where it stands."""
+
+    source: int
+    symbol: str
+    target: str
+    line: int
+    file: str
+
+
+class _Synset(NamedTuple):
+    """A line of a data file. type: the lexicographer's file. pointers: (symbol, id of the target).
+    is_satellite: of adjectives."""
+
+    id: str
+    type: str
+    words: list[str]
+    pointers: list[tuple[str, str]]
+    is_satellite: bool
 
 
 @dataclass
@@ -127,11 +104,32 @@ class _Synsets:
     ids: list[str] = field(default_factory=list)
     words: list[list[str]] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
-    pointers: list[tuple[int, str, str, int, str]] = field(
-        default_factory=list
-    )  # from, symbol, target, line, file
+    pointers: list[_Pointer] = field(default_factory=list)
     satellites: set[int] = field(default_factory=set)
-    version: str = ""
+    version: str = "unknown"
+
+    def add(self, synset: _Synset, line: int, file: str) -> None:
+        place = len(self.ids)
+        self.ids.append(synset.id)
+        self.words.append(synset.words)
+        self.types.append(synset.type)
+        if synset.is_satellite:
+            self.satellites.add(place)
+        for symbol, target in synset.pointers:
+            self.pointers.append(_Pointer(place, symbol, target, line, file))
+
+
+@dataclass
+class _Names:
+    """names: (word as its synset spells it, synset), as keys, the most frequent sense of a word
+    first. senses: (lemma, synset) -> number of the sense."""
+
+    names: dict[tuple[str, int], None] = field(default_factory=dict)
+    senses: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def add(self, words: Iterable[str], synset: int) -> None:
+        for word in words:
+            self.names.setdefault((word, synset))
 
 
 def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
@@ -153,239 +151,246 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever
     `options` say.
     """
-    paths = wordnet_files(Path(folder)) | (
-        further_files(Path(folder)) if options.relations == "all" else {}
-    )
+    folder = Path(folder)
+    take_all = options.relations == "all"
+    paths = wordnet_files(folder)
+    if take_all:
+        paths |= further_files(folder)
     digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES)).encode())
-    parts = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
+    letters = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
     synsets = _Synsets()
-    for part in parts:
+    for part in letters:
         _read_data(paths[f"data.{part}"], part, synsets, digest)
     index = {concept: place for place, concept in enumerate(synsets.ids)}
-    names, senses = {}, {}
-    for part, letter in parts.items():
-        _read_index(paths[f"index.{part}"], letter, synsets, index, digest, names, senses)
+    names = _Names()
+    for part, letter in letters.items():
+        _read_index(paths[f"index.{part}"], letter, synsets, index, digest, names)
     for place, words in enumerate(synsets.words):  # a word that the index lacks comes last
-        names |= dict.fromkeys((word, place) for word in words if (word, place) not in names)
-    labels = tuple(_labels(synsets, names, senses))
-    for name, letter in EXCEPTIONS.items():
-        if name in paths and letter in parts.values():
-            _read_exceptions(paths[name], letter, synsets, digest, names)
-    lacking = [
-        f"{part}.exc" for part in PARTS if options.relations == "all" and f"{part}.exc" not in paths
-    ]
-    if lacking:
-        warn(
-            f"{folder}: without {' and '.join(lacking)}, irregular forms (men) are not found; copy it from dict/"
-        )
-    is_a, others = _edges(synsets, index, options, tuple(parts.values()))
+        names.add(words, place)
+    labels = tuple(_labels(synsets, names))
+    for file, letter in EXCEPTIONS.items():
+        if file in paths and letter in letters.values():
+            _read_exceptions(paths[file], letter, synsets, digest, names)
+    missing = [f"{part}.exc" for part in PARTS if f"{part}.exc" not in paths]
+    if take_all and missing:
+        problem = f"without {' and '.join(missing)}, irregular forms (men) are not found"
+        warn(f"{folder}: {problem}; copy it from dict/")
+    parents, relations = _graphs(synsets, index, options, set(letters.values()))
     return Ontology(
         name="wordnet",
-        version=synsets.version or "unknown",
+        version=synsets.version,
         ids=tuple(synsets.ids),
         labels=labels,
-        names=tuple(names),
-        parents=is_a,
+        names=tuple(names.names),
+        parents=parents,
         sha256=digest.hexdigest(),
         types=tuple(synsets.types),
-        relations=others,
+        relations=relations,
     )
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    return either_name(folder / name) or either_name(folder / "dict" / name)
 
 
 def wordnet_files(folder: Path) -> dict[str, Path]:
     """The four files by name."""
-    fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
-    found = {
-        name: either_name(folder / name) or either_name(folder / "dict" / name) for name in FILES
-    }
-    return all_there(found, folder, f"{fix} into $MEDNLI_JAX_DATA/wordnet")
+    fix = (
+        f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's"
+        " dict/ folder into $MEDNLI_JAX_DATA/wordnet"
+    )
+    return all_there({name: _file(folder, name) for name in FILES}, folder, fix)
 
 
 def further_files(folder: Path) -> dict[str, Path]:
     """The files of adjectives, adverbs and irregular forms that are there, by name; of a part both
     files or none."""
-    pairs = [(f"data.{part}", f"index.{part}") for part in FURTHER_PARTS]
-    found = {}
-    for names in (*pairs, *((name,) for name in EXCEPTIONS)):
-        paths = {
-            name: either_name(folder / name) or either_name(folder / "dict" / name)
-            for name in names
-        }
-        found |= paths if all(paths.values()) else {}
-    return found
+    groups = [[f"data.{part}", f"index.{part}"] for part in FURTHER_PARTS]
+    groups += [[name] for name in EXCEPTIONS]
+    files: dict[str, Path] = {}
+    for names in groups:
+        paths = {name: path for name in names if (path := _file(folder, name))}
+        if len(paths) == len(names):
+            files |= paths
+    return files
 
 
-def _read_data(path, part, synsets, digest):
+def _read_data(path: Path, part: str, synsets: _Synsets, digest: Digest) -> None:
     problems, before = Problems(), len(synsets.ids)
     for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
-            if not synsets.version and (match := _VERSION.search(line)):
-                synsets.version = match[1]
+            version = _VERSION.search(line)
+            if version and synsets.version == "unknown":
+                synsets.version = version[1]
             continue
         try:
-            concept, kind, words, pointers, satellite = _synset(line, part)
+            synset = _synset(line, part)
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
             continue
-        place = len(synsets.ids)
-        synsets.ids.append(concept)
-        synsets.words.append(words)
-        synsets.types.append(kind)
-        synsets.satellites |= {place} if satellite else set()
-        synsets.pointers += (
-            (place, symbol, target, number, path.name) for symbol, target in pointers
-        )
+        synsets.add(synset, number, path.name)
     problems.raise_if_any()
     if len(synsets.ids) == before:
         raise empty_file(path, "no synsets")
 
 
-def _synset(line, part):
-    """(id, type, words, [(symbol, id of the target)], whether it is a satellite) of a line;
-    ValueError or IndexError where it is none.
+def _synset(line: str, part: str) -> _Synset:
+    """Reads a line; ValueError or IndexError where it is no synset.
 
     offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames]
     | gloss
     """
-    given, bar, _ = line.partition(" | ")
-    fields, letter = given.split(), LETTERS[part]
-    if not bar or fields[2] not in (("a", "s") if letter == "a" else letter):
+    columns, bar, _ = line.partition(" | ")
+    fields, letter = columns.split(), LETTERS[part]
+    offset, file_number, synset_type, word_count = fields[:4]
+    file = LEXICOGRAPHER_FILES[int(file_number)]
+    types = ("a", "s") if letter == "a" else (letter,)
+    if not bar or synset_type not in types or not file.startswith(part):
         raise ValueError
-    kind = LEXICOGRAPHER_FILES[int(fields[1])]
-    if not kind.startswith(part):
-        raise ValueError
-    end = 4 + 2 * int(fields[3], 16)
+    end = 4 + 2 * int(word_count, 16)
     words = [_MARKER.sub("", word).replace("_", " ") for word in fields[4:end:2]]
-    stop = end + 1 + 4 * int(fields[end])
-    rest = fields[stop:]
+    first, end = end + 1, end + 1 + 4 * int(fields[end])
+    frames = fields[end:]
     # Frames of verbs are a number and that many times "+ f_num w_num".
-    if (
-        not words
-        or stop > len(fields)
-        or (rest and (letter != "v" or len(rest) != 1 + 3 * int(rest[0])))
-    ):
+    if not words or end > len(fields) or (frames and letter != "v"):
         raise ValueError
-    columns = (fields[place:stop:4] for place in (end + 1, end + 2, end + 3))
-    pointers = [(symbol, _id(part, offset)) for symbol, offset, part in zip(*columns, strict=True)]
-    return _id(letter, fields[0]), kind, words, pointers, fields[2] == "s"
-
-
-def _id(part, offset):
-    if part not in ("n", "v", "a", "s", "r") or not re.fullmatch(r"[0-9]{8}", offset):
+    if frames and len(frames) != 1 + 3 * int(frames[0]):
         raise ValueError
-    return ("a" if part == "s" else part) + offset
+    pointers = []
+    for place in range(first, end, 4):
+        symbol, target, part_of_target, _ = fields[place : place + 4]
+        pointers.append((symbol, _id(part_of_target, target)))
+    return _Synset(_id(letter, offset), file, words, pointers, synset_type == "s")
 
 
-def _read_index(path, letter, synsets, index, digest, names, senses):
-    """Adds to `names` each (word as its synset spells it, synset), and the number of the sense to
-    `senses`.
+def _id(letter: str, offset: str) -> str:
+    if letter not in ("n", "v", "a", "s", "r") or not _OFFSET.fullmatch(offset):
+        raise ValueError
+    return ("a" if letter == "s" else letter) + offset
 
-    lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
-    """
+
+def _read_index(
+    path: Path,
+    letter: str,
+    synsets: _Synsets,
+    index: Mapping[str, int],
+    digest: Digest,
+    names: _Names,
+) -> None:
+    """Adds the words of an index file."""
     problems = Problems()
     for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):
             continue
-        fields = line.split()
         try:
-            count, symbols = int(fields[2]), int(fields[3])
-            concepts = [_id(letter, offset) for offset in fields[6 + symbols :]]
-            if fields[1] != letter or not count or len(concepts) != count:
-                raise ValueError
+            lemma, concepts = _entry(line, letter)
         except (ValueError, IndexError):
             problem = "the line is not an entry in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
             continue
-        lemma = fields[0].replace("_", " ")
         for sense, concept in enumerate(concepts, start=1):
-            place = index.get(concept)
-            spelled = (
-                []
-                if place is None
-                else [word for word in synsets.words[place] if word.lower() == lemma]
-            )
-            if not spelled:
-                problem = f"the entry names {concept}, " + (
-                    "which is not there" if place is None else "which lacks it"
-                )
-                problems.add(
-                    line_fault(
-                        path.name, number, problem, "take index and data files from one edition"
-                    )
-                )
-            senses[lemma, place] = sense
-            names.update(dict.fromkeys((word, place) for word in spelled))
+            if concept not in index:
+                problem = f"the entry names {concept}, which is not there"
+                problems.add(line_fault(path.name, number, problem, _ONE_EDITION))
+                continue
+            place = index[concept]
+            words = [word for word in synsets.words[place] if word.lower() == lemma]
+            if not words:
+                problem = f"the entry names {concept}, which lacks it"
+                problems.add(line_fault(path.name, number, problem, _ONE_EDITION))
+            names.senses[lemma, place] = sense
+            names.add(words, place)
     problems.raise_if_any()
 
 
-def _read_exceptions(path, letter, synsets, digest, names):
-    """Adds to `names` each (irregular form, synset of its base form), last, for each sense of the
-    base form.
+_ONE_EDITION = "take index and data files from one edition"
+
+
+def _entry(line: str, letter: str) -> tuple[str, list[str]]:
+    """(lemma, ids of its synsets, the most frequent sense first); ValueError or IndexError where
+    the line is no entry.
+
+    lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
+    """
+    fields = line.split()
+    count, symbols = int(fields[2]), int(fields[3])
+    concepts = [_id(letter, offset) for offset in fields[6 + symbols :]]
+    if fields[1] != letter or not count or len(concepts) != count:
+        raise ValueError
+    return fields[0].replace("_", " "), concepts
+
+
+def _read_exceptions(
+    path: Path, letter: str, synsets: _Synsets, digest: Digest, names: _Names
+) -> None:
+    """Adds each irregular form, last, for each sense of its base form.
 
     A line is a form and its base forms.
     """
-    places = {}
-    for word, place in names:
+    places: dict[str, list[int]] = {}
+    for word, place in names.names:
         if synsets.ids[place][0] == letter:
             places.setdefault(word.lower(), []).append(place)
     for _, line in text_lines(path, digest=digest):
         forms = [word.replace("_", " ") for word in line.split()]
-        names.update(
-            dict.fromkeys((forms[0], place) for base in forms[1:] for place in places.get(base, ()))
-        )
+        for base_form in forms[1:]:
+            for place in places.get(base_form, ()):
+                names.add(forms[:1], place)
 
 
-def _labels(synsets, names, senses):
+def _labels(synsets: _Synsets, names: _Names) -> Iterator[str]:
     """See `read_wordnet`; case does not count, as linking does not look at it."""
-    meant = {}
-    for word, place in names:
-        meant.setdefault(word.lower(), place)
+    meaning: dict[str, int] = {}
+    for word, place in names.names:
+        meaning.setdefault(word.lower(), place)
     for place, words in enumerate(synsets.words):
-        unique = next((word for word in words if meant[word.lower()] == place), None)
-        part = synsets.types[place].partition(".")[0]
-        yield unique or f"{words[0]} ({part} {senses.get((words[0].lower(), place), 0)})"
+        part, _, _ = synsets.types[place].partition(".")
+        sense = names.senses.get((words[0].lower(), place), 0)
+        unique = (word for word in words if meaning[word.lower()] == place)
+        yield next(unique, f"{words[0]} ({part} {sense})")
 
 
-def _edges(synsets, index, options, letters):
-    """The is-a graph and the other relations. letters: of the parts of speech that are read."""
-    problems, is_a, others, kinds, file_of = Problems(), [], [], list(RELATIONS.values()), {}
+def _graphs(
+    synsets: _Synsets, index: Mapping[str, int], options: OntologyOptions, letters: set[str]
+) -> Graphs:
+    """letters: of the parts of speech that are read."""
+    problems = Problems()
+    is_a, other_edges = [], []
+    kinds = list(RELATIONS.values())
+    file_of: dict[int, str] = {}
     for place, symbol, target, line, file in synsets.pointers:
-        hypernym = symbol in HYPERNYMS
-        if not hypernym and (
-            options.relations != "all" or symbol not in RELATIONS or target[0] not in letters
-        ):
+        is_hypernym = symbol in HYPERNYMS
+        is_taken = options.relations == "all" and symbol in RELATIONS and target[0] in letters
+        if not is_hypernym and not is_taken:
             continue
-        to = index.get(target)
-        if to is None:
+        if target not in index:
             problem = f"a pointer '{symbol}' leads to {target}, which is not there"
             problems.add(DataError(problem, file=file, line=line, fix=FRESH_COPY))
-        elif hypernym:
-            is_a.append((place, to, line, 0))
+            continue
+        if is_hypernym or (symbol == "&" and place in synsets.satellites):
+            is_a.append((place, index[target], line, 0))
             file_of[place] = file
-        else:
-            others.append((place, to, line, kinds.index(RELATIONS[symbol])))
-            if symbol == "&" and place in synsets.satellites:
-                is_a.append((place, to, line, 0))
-                file_of[place] = file
+        if not is_hypernym:
+            kind = kinds.index(RELATIONS[symbol])
+            other_edges.append((place, index[target], line, kind))
     problems.raise_if_any()
-    is_a = _opened(synsets, is_a)
-    return graphs(
-        ReadEdges(Edges(is_a), Edges(others), kinds), len(synsets.ids), options, file_of.__getitem__
-    )
+    edges = ReadEdges(Edges(_without_loop(synsets, is_a)), Edges(other_edges), kinds)
+    return graphs(edges, len(synsets.ids), options, file_of.__getitem__)
 
 
-def _opened(synsets, is_a):
+def _without_loop(
+    synsets: _Synsets, is_a: list[tuple[int, int, int, int]]
+) -> list[tuple[int, int, int, int]]:
     """The edges without the wrong one of the known loop, where both are there."""
-    both = {(synsets.words[child][0], synsets.words[parent][0]) for child, parent, *_ in is_a}
-    if not both.issuperset((_KNOWN_LOOP, _KNOWN_LOOP[::-1])):
+    ends = [(synsets.words[child][0], synsets.words[parent][0]) for child, parent, *_ in is_a]
+    if _KNOWN_LOOP not in ends or _KNOWN_LOOP[::-1] not in ends:
         return is_a
-    say(
-        f"WordNet: left out that {_KNOWN_LOOP[0]} is-a {_KNOWN_LOOP[1]}, a known loop of version 3.0"
-    )
-    kept = []
-    for edge in is_a:
-        ends = tuple(synsets.words[end][0] for end in edge[:2])
-        if ends != _KNOWN_LOOP or synsets.types[edge[0]][0] != "v":
-            kept.append(edge)
-    return kept
+    child, parent = _KNOWN_LOOP
+    say(f"WordNet: left out that {child} is-a {parent}, a known loop of version 3.0")
+    edges = []
+    for edge, words in zip(is_a, ends, strict=True):
+        is_verb = synsets.types[edge[0]].startswith("v")
+        if words != _KNOWN_LOOP or not is_verb:
+            edges.append(edge)
+    return edges
