@@ -35,6 +35,20 @@ MODELS = {  # name -> (model, fields)
     "esim-typed": ("esim", {"knowledge": "typed"}),
     "fasttext": ("fasttext", {"dim": 5, "buckets": 64}),
     "bert": ("bert", {**_BERT, "knowledge": "bias"}),
+    "encoder-typed": (
+        "encoder",
+        {
+            **_BERT,
+            "knowledge": "typed",
+            "norm_first": True,
+            "head": "gelu",
+            "embedding_size": 6,
+            "token_types": 0,
+            "first_position": 2,
+            "separators": 2,
+            "rematerialise": True,
+        },
+    ),
     "ga_reader": ("ga_reader", {"hops": 2}),
     "sa_reader": ("sa_reader", {}),
 }

@@ -11,7 +11,8 @@ import pytest
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
-from mednli_jax.models import encoder
+from mednli_jax.knowledge.relations import HYPONYM, KINDS
+from mednli_jax.models import encoder, layers
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
@@ -25,6 +26,7 @@ SMALL = {
 }
 SMALL |= {"positions": 48, "cls_id": 1, "sep_id": 2, "longest_path": made_up.LONGEST}
 WIDTH = (12, 8)
+RELATIONS = len(KINDS) + 2  # of links with one named relation
 
 
 def build(**fields):
@@ -133,6 +135,61 @@ def test_links_of_no_weight_are_plain_bert():
     linked = np.asarray((batch.link_distance >= 0).any(axis=1))
     assert changed[~linked].max(initial=0) < 1e-6
     assert changed[linked].min() > 1e-5
+
+
+def test_typed_links_start_as_the_plain_encoder():
+    batch = typed_batch()
+    model = build(knowledge="typed", relations=RELATIONS)
+    params = jax.tree.map(
+        jnp.asarray, model.init({"params": jax.random.key(0)}, batch, train=False)["params"]
+    )
+    plain = {name: leaf for name, leaf in params.items() if name != "knowledge"}
+    assert not np.asarray(params["knowledge"]["relation_weight"]).any()
+    logits = logits_of(model, batch, params)
+    np.testing.assert_allclose(logits, logits_of(build(), batch, plain), atol=1e-6)
+    slope = jax.grad(lambda p: apply(model, p, batch)[:, 0].sum())(params)
+    weight_LRN = slope["knowledge"]["relation_weight"]
+    assert abs(weight_LRN[0]).max() > 0
+    assert not np.asarray(weight_LRN[-1]).any()  # the last layer computes the first piece alone
+
+
+def typed_batch():
+    """Two links of one pair: premise piece 1 names a hypernym of hypothesis piece 0 over 2 edges;
+    premise piece 0 has the relation of the first name to hypothesis piece 1."""
+    return PairBatch(
+        premise=jnp.array([[5, 6, 0]]),
+        premise_length=jnp.array([2]),
+        hypothesis=jnp.array([[7, 8]]),
+        hypothesis_length=jnp.array([2]),
+        mask=jnp.ones(1),
+        link_premise=jnp.array([[1, 0, 0]], jnp.int16),
+        link_hypothesis=jnp.array([[0, 1, 0]], jnp.int16),
+        link_distance=jnp.array([[2, 1, -1]], jnp.int16),
+        link_relation=jnp.array([[HYPONYM, 1 << len(KINDS), 0]], jnp.uint32),
+    )
+
+
+def test_from_hypothesis_to_premise_the_inverse_relation_counts():
+    """In [CLS] p p [SEP] h h [SEP]. The value of hypernyms and hyponyms over 2 edges is 1 - 2/8."""
+    batch = typed_batch()
+    weight_LRN = jnp.arange(1.0, 1 + 2 * RELATIONS * 3).reshape(2, RELATIONS, 3)
+    row = encoder.rows_of_pairs(batch, 1, 2, 1, 7)
+    relations = layers.Relations(batch, RELATIONS)
+    links = encoder.TypedRelations(2, 3, None).apply(
+        {"params": {"relation_weight": weight_LRN}},
+        relations.value_BKR,
+        relations.turned_BKR,
+        *batch.linked_tokens,
+    )
+    energies_NTT = np.asarray(links.energies(1, row))[0]
+    expected = np.zeros((3, 7, 7), np.float32)
+    weight_RN = np.asarray(weight_LRN[1])
+    hypernym, hyponym = (KINDS.index(kind) for kind in ("hypernym", "hyponym"))
+    expected[:, 2, 4] = 0.75 * weight_RN[hyponym]
+    expected[:, 4, 2] = 0.75 * weight_RN[hypernym]
+    expected[:, 1, 5] = weight_RN[len(KINDS)]
+    expected[:, 5, 1] = weight_RN[len(KINDS) + 1]
+    np.testing.assert_allclose(energies_NTT, expected, rtol=1e-6)
 
 
 def test_links_join_pieces_of_the_row_both_ways():
