@@ -3,14 +3,23 @@
   python -m mednli_jax.export runs/esim_kd-demo carried
   echo '{"premise": "No history of CHF.", "hypothesis": "Patient has heart disease."}' |
     python -m mednli_jax.predict --run=carried
+  python -m mednli_jax.export runs/encoder-mednli model --format=transformers
+
+  --format=run|transformers   a run directory, or the files that
+                              transformers.AutoModelForSequenceClassification opens (of encoders)
 
 The folder is a run directory: best weights, config, vocabulary, vectors and result, without the
 corpus, the predictions and the logs. Its README.md is a model card. The vocabulary holds words of
 the corpus, and the licence of the corpus or of the vectors may forbid to pass them on. A run with
 knowledge also needs its ontology where its config names it.
+
+For transformers it holds config.json, model.safetensors, tokenizer.json and
+tokenizer_config.json; a run of several seeds has a folder seed-N for each. Links of ontologies
+stay behind. --config.model.weights=FOLDER reads such a folder.
 """
 
 import sys
+from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
@@ -20,7 +29,7 @@ WORDS = 2  # number of arguments without --
 
 
 def define(values: cli.Flags) -> None:
-    """It has no flags."""
+    cli.define(values, format=("run", "transformers"))
 
 
 def main(values: cli.Flags, *folders: str) -> None:
@@ -28,9 +37,13 @@ def main(values: cli.Flags, *folders: str) -> None:
         raise UsageError(
             "a run and a new folder are needed", fix="export runs/esim_kd-demo carried"
         )
-    from mednli_jax.run import export
+    from mednli_jax import run
 
-    export(*(local_path(folder, "an argument") for folder in folders))
+    source, target = (Path(local_path(folder, "an argument")) for folder in folders)
+    if values.format == "transformers":
+        run.export_to_transformers(source, target)
+    else:
+        run.export(source, target)
     print(folders[1])
 
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -42,7 +43,9 @@ from mednli_jax.errors import (
 )
 from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
+from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.layers import ATTENTION
+from mednli_jax.models.weights import save_weights
 from mednli_jax.report import html, sections
 from mednli_jax.rundir import (
     DIRECT,
@@ -58,6 +61,7 @@ from mednli_jax.rundir import (
     read_kept,
     write_kept,
 )
+from mednli_jax.terminal import warn
 from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
@@ -1044,6 +1048,31 @@ def _model_card(run: FinishedRun) -> str:
     use = f"```python\nfrom mednli_jax import load_run\n\n{call}\n```"
     card = html.public_pages(html.public_figures(run.directory.folder)).card
     return f"---\n{facts}\n{tags}\n---\n{card}\n## Use\n\n{use}\n"
+
+
+def export_to_transformers(folder: Path, target: Path) -> None:
+    """Writes the encoder of a finished run as the Transformers library reads it, and its
+    tokenizer; into a folder for each seed where there are several."""
+    run = load_run(folder)
+    entry, vocabulary = run.experiment.model.entry, run.vocabulary
+    if not isinstance(vocabulary, PieceVocabulary):
+        problem = f"{folder}: the Transformers library has no model like '{entry.name}'"
+        raise RunError(problem, fix="leave out --format, or give a run of an encoder")
+    if target.exists() and any(target.iterdir()):
+        raise RunError(f"{target}: holds files already", fix="name a new folder")
+    facts = run.scorer.model_facts(run.manifest)
+    model = entry.build(run.experiment.model.fields, **facts)
+    assert isinstance(model, Encoder)  # no other model reads pieces
+    if model.knowledge != "none":
+        warn("the links of the run stay behind: the exported model predicts without them")
+    seeds = run.experiment.seeds
+    for place, seed in enumerate(seeds):
+        seed_folder = target / f"seed-{seed}" if len(seeds) > 1 else target
+        private_folder(seed_folder, fix="name another folder")
+        params = jax.tree.map(itemgetter(place), run.variables)["params"]
+        save_weights(seed_folder, model, params, run.scorer.labels)
+        length = model.positions - model.first_position
+        vocabulary.save_for_transformers(seed_folder, length, has_types=model.second_type > 0)
 
 
 def restored_config(values: Mapping[str, Json]) -> Config:

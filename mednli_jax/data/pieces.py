@@ -46,15 +46,17 @@ Json = dict[str, Any]
 
 class PairForm(NamedTuple):
     """The special pieces of a pair: cls premise sep ... sep hypothesis sep, with so many
-    `separators` between the texts; unknown: that of text which no pieces compose."""
+    `separators` between the texts; unknown: that of text which no pieces compose; padding: after
+    the end of a row."""
 
     cls: str = "[CLS]"
     sep: str = "[SEP]"
     unknown: str = "[UNK]"
     separators: int = 1
+    padding: str = "[PAD]"
 
 
-FORMS = {"roberta": PairForm("<s>", "</s>", "<unk>", separators=2)}  # by model_type
+FORMS = {"roberta": PairForm("<s>", "</s>", "<unk>", 2, "<pad>")}  # by model_type
 
 
 @dataclass(frozen=True)
@@ -225,18 +227,33 @@ class PieceVocabulary:
         """Reads a file that `save` wrote; the manifest beside it has its digest."""
         return cls(json.loads(Path(path).read_bytes()))
 
-    def save_for_transformers(self, folder: Path) -> None:
-        """Writes tokenizer.json, which makes a pair's row as well."""
+    def save_for_transformers(self, folder: Path, length: int, *, has_types: bool) -> None:
+        """Writes tokenizer.json, which makes a pair's row as well, and tokenizer_config.json.
+
+        length: most pieces of a row. has_types: whether the pieces of the second text have type 1.
+        """
         library, form = _tokenizers(), self.form
         tokenizer = library.Tokenizer.from_str(self._tokenizer.to_str())
         tokenizer.add_special_tokens([form.cls, form.sep])
         between = " ".join([f"{form.sep}:0"] * form.separators)
+        second = int(has_types)
         tokenizer.post_processor = library.processors.TemplateProcessing(
             single=f"{form.cls}:0 $A:0 {form.sep}:0",
-            pair=f"{form.cls}:0 $A:0 {between} $B:1 {form.sep}:1",
+            pair=f"{form.cls}:0 $A:0 {between} $B:{second} {form.sep}:{second}",
             special_tokens=[(form.cls, self.cls), (form.sep, self.sep)],
         )
         tokenizer.save(str(folder / TOKENIZER))
+        inputs = ["input_ids", "attention_mask", *["token_type_ids"] * has_types]
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "cls_token": form.cls,
+            "sep_token": form.sep,
+            "unk_token": form.unknown,
+            "pad_token": form.padding,
+            "model_max_length": length,
+            "model_input_names": inputs,
+        }
+        write_atomic(folder / CONFIG, json.dumps(config, indent=1) + "\n")
 
 
 def vocabulary_files(path: Path | str) -> list[Path]:

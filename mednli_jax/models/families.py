@@ -2,7 +2,7 @@
 what the Transformers library calls their weights."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,3 +166,21 @@ def fields_of(config: Config) -> Fields:
     if family.after_padding:
         fields["first_position"] = config.get("pad_token_id", PADDING) + 1
     return fields | family.constants | {"epsilon": epsilon}
+
+
+def config_of(fields: Fields, labels: Sequence[str]) -> Config:
+    """The config.json of an Encoder with these fields."""
+    family = family_of(fields)
+    number_of = {label: number for number, label in enumerate(labels)}
+    config: Config = {
+        "model_type": family.model_type,
+        "architectures": [family.class_name],
+        "layer_norm_eps": fields["epsilon"],
+        "hidden_dropout_prob": fields["dropout"],
+        "attention_probs_dropout_prob": fields["dropout"],
+        "id2label": {str(number): label for label, number in number_of.items()},
+        "label2id": number_of,
+        "pad_token_id": fields["first_position"] - 1 if family.after_padding else 0,
+    }
+    config |= {name: value for name, (value, _) in family.required.items()}
+    return config | {name: fields[ours] for name, ours in family.sizes.items()}

@@ -1,4 +1,5 @@
-"""Reads weights of encoders in the format of the Transformers library: config.json and safetensors.
+"""Reads and writes weights of encoders in the format of the Transformers library: config.json and
+safetensors.
 
 Other formats are not read, because they hold programs (pickle) that reading would run. Every weight
 is checked: one error lists all weights that are missing, have another shape or are unknown to the
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import safetensors.numpy
 from flax import traverse_util
 from safetensors import SafetensorError, safe_open
 
 from mednli_jax.errors import DataError, UserError
+from mednli_jax.files import write_atomic
 from mednli_jax.models import families
+from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.families import Config, Fields
 
 CONFIGS = (families.CONFIG, "bert_config.json")
@@ -145,6 +149,25 @@ def description(path: str | Path) -> str:
         f"{fields['hidden_size']}, {fields['vocab_size']:,} pieces, {numbers / 1e6:.1f} million "
         f"numbers of {', '.join(sorted(types))} in {len(files)} files"
     )
+
+
+def save_weights(folder: Path, model: Encoder, params: Params, labels: Sequence[str]) -> None:
+    """Writes the config.json and model.safetensors of an encoder, without its links."""
+    fields = vars(model)
+    family = families.family_of(fields)
+    leaves: Leaves = traverse_util.flatten_dict(params)
+    inside = sources_of(leaves, family.encoder)
+    tensors = {}
+    for place, names in (inside | sources_of(leaves, family.head)).items():
+        prefix = family.prefix if place in inside else ""
+        for name, part in zip(
+            names, np.split(np.asarray(leaves[place]), len(names), axis=-1), strict=True
+        ):
+            array = part.T if place[-1] == "kernel" else part
+            tensors[prefix + name] = np.ascontiguousarray(array, np.float32)
+    config = families.config_of(fields, labels)
+    write_atomic(folder / families.CONFIG, json.dumps(config, indent=1) + "\n")
+    write_atomic(folder / WEIGHTS, safetensors.numpy.save(tensors, {"format": "pt"}))
 
 
 def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:

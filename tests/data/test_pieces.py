@@ -221,7 +221,7 @@ def test_rows_for_transformers(tmp_path):
         for name, content in KINDS[kind]["files"].items():
             write(folder / name, content)
         pieces = PieceVocabulary.load(folder)
-        pieces.save_for_transformers(folder)
+        pieces.save_for_transformers(folder, 512, has_types=kind == "uncased")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.enable_truncation(64)
         pairs = made_up_texts.pairs(20)

@@ -202,3 +202,40 @@ def test_what_the_module_lacks_is_refused_by_name(family, changes, message, tmp_
 def test_the_fields_tell_the_family(family, folders):
     fields = weights.read_architecture(folders[family, "weight"])
     assert families.family_of(fields).model_type == family
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_exported_weights_are_those_that_were_read(family, folders, tmp_path):
+    facts, _ = reference(family)
+    model, params = loaded(family, folders[family, "weight"])
+    order = tuple(facts["config"]["id2label"].values())
+    weights.save_weights(tmp_path, model, jax.tree.map(np.asarray, params), order)
+    again = weights.read_architecture(tmp_path)
+    assert again == weights.read_architecture(folders[family, "weight"])
+    drawn_params = drawn(model, batch_of(family, slice(2)))
+    read = weights.load_weights(tmp_path, drawn_params, labels=order).params
+    jax.tree.map(np.testing.assert_array_equal, read, params)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_library_opens_what_was_exported(family, folders, tmp_path):
+    """Skipped without torch and transformers."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    facts, arrays = reference(family)
+    model, params = loaded(family, folders[family, "weight"])
+    weights.save_weights(tmp_path, model, jax.tree.map(np.asarray, params), LABELS)
+    opened = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert list(opened.config.id2label.values()) == list(LABELS)
+    before, between, after = facts["specials"]
+    for row in (0, 4, 5, 9):
+        premise, hypothesis = (
+            arrays[side][row, : arrays[f"{side}_length"][row]].tolist() for side in SIDES
+        )
+        first, second = [*before, *premise, *between], [*hypothesis, *after]
+        inputs = {"input_ids": torch.tensor([first + second])}
+        if family != "roberta":
+            inputs["token_type_ids"] = torch.tensor([[0] * len(first) + [1] * len(second)])
+        with torch.no_grad():
+            logits = opened(**inputs).logits.numpy()
+        np.testing.assert_allclose(logits[0], arrays["logits"][row], rtol=0, atol=1e-5)
