@@ -45,7 +45,7 @@ from mednli_jax.files import local_path, private_folder, sha256, write_atomic, w
 from mednli_jax.models import table
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.models.weights import save_weights
+from mednli_jax.models.weights import exported_files
 from mednli_jax.report import html, sections
 from mednli_jax.rundir import (
     DIRECT,
@@ -1070,7 +1070,8 @@ def export_to_transformers(folder: Path, target: Path) -> None:
         seed_folder = target / f"seed-{seed}" if len(seeds) > 1 else target
         private_folder(seed_folder, fix="name another folder")
         params = jax.tree.map(itemgetter(place), run.variables)["params"]
-        save_weights(seed_folder, model, params, run.scorer.labels)
+        for name, content in exported_files(model, params, run.scorer.labels).items():
+            write_atomic(seed_folder / name, content)
         length = model.positions - model.first_position
         vocabulary.save_for_transformers(seed_folder, length, has_types=model.second_type > 0)
 

@@ -19,7 +19,6 @@ from flax import traverse_util
 from safetensors import SafetensorError, safe_open
 
 from mednli_jax.errors import DataError, UserError
-from mednli_jax.files import write_atomic
 from mednli_jax.models import families
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.families import Config, Fields
@@ -151,8 +150,11 @@ def description(path: str | Path) -> str:
     )
 
 
-def save_weights(folder: Path, model: Encoder, params: Params, labels: Sequence[str]) -> None:
-    """Writes the config.json and model.safetensors of an encoder, without its links."""
+def exported_files(model: Encoder, params: Params, labels: Sequence[str]) -> dict[str, bytes]:
+    """The content of config.json and of model.safetensors of an encoder, without its links.
+
+    labels: of the logits.
+    """
     fields = vars(model)
     family = families.family_of(fields)
     leaves: Leaves = traverse_util.flatten_dict(params)
@@ -166,8 +168,10 @@ def save_weights(folder: Path, model: Encoder, params: Params, labels: Sequence[
             array = part.T if place[-1] == "kernel" else part
             tensors[prefix + name] = np.ascontiguousarray(array, np.float32)
     config = families.config_of(fields, labels)
-    write_atomic(folder / families.CONFIG, json.dumps(config, indent=1) + "\n")
-    write_atomic(folder / WEIGHTS, safetensors.numpy.save(tensors, {"format": "pt"}))
+    return {
+        families.CONFIG: json.dumps(config, indent=1).encode() + b"\n",
+        WEIGHTS: safetensors.numpy.save(tensors, {"format": "pt"}),
+    }
 
 
 def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:
