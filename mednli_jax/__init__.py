@@ -5,7 +5,7 @@ mednli_jax.api. These names are imported at first use, so that `import mednli_ja
 jax.
 """
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"
 _API = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
 
