@@ -17,8 +17,9 @@ import runpy
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from absl import flags
 from ml_collections import config_flags
@@ -43,10 +44,13 @@ REFUSALS = (
 )
 NO_HOME = "Could not determine home directory"  # begins pathlib's RuntimeError for a path with ~
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
-CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, configs/esim_kd.py:mednli
-  --config.FIELD=VALUE         a field of the config (see --fields), e.g. --config.seeds=0,1,2 --config.train.epochs=4
-                               --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
-                               --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
+CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli,
+                               configs/esim_kd.py:mednli
+  --config.FIELD=VALUE         a field of the config (see --fields), e.g.
+                               --config.seeds=0,1,2 --config.train.epochs=4
+                               --config.model.hidden_size=128 --config.data.limit=1000
+                               --config.data.dir=FOLDER --config.vectors.path=FILE
+                               --config.knowledge.ontology=mesh|FILE"""
 
 # Other names of fields, for suggestions.
 ALIASES = {
@@ -62,32 +66,39 @@ ALIASES = {
     "seeds": "seeds",
 }
 
+CONFIG_FIELD = "--config."  # begins an argument that sets a field
+HELP_FLAGS = {"--help", "-h", "--helpfull", "-help", "--helpshort"}
 Flags = flags.FlagValues
 CONFIG_FIELDS = "config_fields"
 
 
-def define(values: Flags, **defaults) -> None:
-    """Declares flags: {name: default}. A tuple holds the known values of a text; the first is the
+Default = str | bool | list[str] | tuple[str, ...] | None
+
+
+def define(values: Flags, **default_of: Default) -> None:
+    """Declares flags: name = default. A tuple holds the allowed values of a text; the first is the
     default."""
-    kinds = {bool: flags.DEFINE_bool, list: flags.DEFINE_list}
-    for name, default in defaults.items():
+    for name, default in default_of.items():
         if isinstance(default, tuple):
             flags.DEFINE_enum(name, default[0], default, name, flag_values=values)
+        elif isinstance(default, bool):
+            flags.DEFINE_bool(name, default, name, flag_values=values)
+        elif isinstance(default, list):
+            flags.DEFINE_list(name, default, name, flag_values=values)
         else:
-            kind = kinds.get(type(default), flags.DEFINE_string)
-            kind(name, default, name, flag_values=values)
+            flags.DEFINE_string(name, default, name, flag_values=values)
 
 
-def define_numbers(values: Flags, least: int | None = 1, **defaults) -> None:
-    """Declares flags for integers from `least` up: {name: default}."""
-    for name, default in defaults.items():
+def define_numbers(values: Flags, least: int | None = 1, **default_of: int | None) -> None:
+    """Declares flags for integers from `least` up: name = default."""
+    for name, default in default_of.items():
         flags.DEFINE_integer(name, default, name, lower_bound=least, flag_values=values)
 
 
 class _PathParser(flags.ArgumentParser):
     """Turns the text of a flag into the path of a file or folder of this machine."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
 
@@ -108,9 +119,9 @@ def define_config_fields(values: Flags) -> None:
 
 def config_fields(values: Flags) -> dict[str, str]:
     """{field: value} of the flags --config.FIELD=VALUE."""
-    fields = {}
-    for word in values[CONFIG_FIELDS].value:
-        name, equals, value = word.removeprefix("--config.").partition("=")
+    fields: dict[str, str] = {}
+    for word in values[CONFIG_FIELDS].value or ():
+        name, equals, value = word.removeprefix(CONFIG_FIELD).partition("=")
         if not equals:
             raise UsageError(f"--config.{name} has no value", fix=f"give --config.{name}=VALUE")
         fields[name] = value
@@ -136,30 +147,34 @@ def run(
 
     Args:
       main: takes the flags, then at most `words` arguments without --.
-      usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it. It is the docstring of the
-        command's module, which `python -OO` drops: None then.
-      define: declares the command's flags. Where --corpus names a variant of a config file, it returns that file.
+      usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it. It is the
+        docstring of the command's module, which `python -OO` drops: None then.
+      define: declares the command's flags. Where --corpus names a variant of a config file, it
+        returns that file.
     """
 
-    def work():
-        given, values = set(sys.argv[1:]), flags.FlagValues()
-        if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & given:
+    def work() -> int | None:
+        values = flags.FlagValues()
+        words_given = set(sys.argv[1:])
+        if HELP_FLAGS & words_given:
             text = _docstring(Path(main.__code__.co_filename)) if usage is None else usage
             print(text.strip().replace("{config}", CONFIG_HELP), flush=True)
-        elif "--version" in given:
+        elif "--version" in words_given:
             print(f"mednli_jax {mednli_jax.__version__}")
-        elif "--list" in given:
+        elif "--list" in words_given:
             print(_list())
-        elif "--fields" in given:
+        elif "--fields" in words_given:
             sys.argv.remove("--fields")
             _parse(values, define(values))
             print(*field_lines(config(values)), sep="\n")
         else:
-            rest = _parse(values, define(values))
-            if len(rest) > words:
-                fix = _meant(values, rest[words]) or "flags are --name=value; see --help"
-                raise UsageError(f"unexpected argument '{rest[words]}'", fix=fix)
-            return main(values, *rest)
+            arguments = _parse(values, define(values))
+            if len(arguments) > words:
+                word = arguments[words]
+                fix = _meant(values, word) or "flags are --name=value; see --help"
+                raise UsageError(f"unexpected argument '{word}'", fix=fix)
+            return main(values, *arguments)
+        return None
 
     return script(work)
 
@@ -167,12 +182,18 @@ def run(
 def _meant(values: Flags, word: str) -> str:
     """The flag for an argument that names a run, an input or a config; "" for another argument."""
     place = Path(word).expanduser()
-    kinds = {
+    fits = {
         "run": (place / "config.json").is_file(),
         "config": place.suffix == ".py" or word.partition(":")[0] in _configs(),
         "input": place.is_file(),
     }
-    return next((f"--{name}={word}" for name, fits in kinds.items() if fits and name in values), "")
+    for name in fits:
+        if fits[name] and name in values:
+            return f"--{name}={word}"
+    return ""
+
+
+# -- the words of this process ---------------------------------------------------------------------
 
 
 def arguments() -> list[str]:
@@ -186,10 +207,12 @@ def command_line() -> list[str]:
     root = Path(mednli_jax.__file__).resolve().parent
     file = Path(program).resolve()
     if file.is_relative_to(root):
-        parts = file.relative_to(root.parent).with_suffix("").parts
-        module = ".".join(parts).removesuffix(".__main__")
+        names = file.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(names).removesuffix(".__main__")
         return ["python", "-m", module, *arguments]
-    return [*["python"] * (file.suffix == ".py"), program, *arguments]
+    if file.suffix == ".py":
+        return ["python", program, *arguments]
+    return [program, *arguments]
 
 
 def set_arguments(program: str, arguments: Sequence[str]) -> None:
@@ -202,6 +225,9 @@ def typed(command: str) -> str:
     mednli_jax.train`."""
     script = Path([*sys.orig_argv, "", ""][1]).name
     return f"{script} {command}" if script == "mednli-jax" else f"python -m mednli_jax.{command}"
+
+
+# -- exit codes ------------------------------------------------------------------------------------
 
 
 def script(work: Callable[[], int | None]) -> int:
@@ -217,42 +243,43 @@ def _exit_code(work: Callable[[], int | None]) -> int:
         code = work() or OK
         sys.stdout.flush()  # a full disk is an error of the command
         return code
-    except ResumableError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return INTERRUPTED
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        return USAGE
+        return INTERRUPTED if isinstance(error, ResumableError) else USAGE
     except KeyboardInterrupt:
         print("interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in REFUSALS:
-            where, reason = error.filename or "standard output or a file", os.strerror(error.errno)
-            fix = (
-                SHORTER_NAME
-                if error.errno == errno.ENAMETOOLONG
-                else "check the disk and its permissions"
-            )
-            print(f"error: {where}: {reason}. Fix: {fix}.", file=sys.stderr)
-            return USAGE
-        if isinstance(error, RuntimeError) and str(error).startswith(NO_HOME):
-            fix = "set $HOME, or give paths without ~ and set $MEDNLI_JAX_CACHE"
-            print(
-                f"error: the home folder of a path with ~ is not known. Fix: {fix}.",
-                file=sys.stderr,
-            )
-            return USAGE
-        if isinstance(error, FloatingPointError):  # as $JAX_DEBUG_NANS and $JAX_DEBUG_INFS ask for
-            problem = f"jax_debug_nans or jax_debug_infs is set, and a number was not finite ({errors.summary(error)})"
-            fix = "give a lower --config.train.learning_rate, or unset JAX_DEBUG_NANS and JAX_DEBUG_INFS"
-            print(f"error: {problem}. Fix: {fix}.", file=sys.stderr)
-            return USAGE
-        if told := errors.of_plugin(error):
-            print(f"error: {told}", file=sys.stderr)
+        message = _refusal(error) or errors.of_plugin(error)
+        if message:
+            print(f"error: {message}", file=sys.stderr)
             return USAGE
         errors.report_bug(error)
         return BUG
+
+
+def _refusal(error: Exception) -> str:
+    """The line for an error of the system or of jax's checks that a user can correct; "" for
+    another one."""
+    problem = fix = ""
+    if isinstance(error, OSError) and error.errno in REFUSALS:
+        where = error.filename or "standard output or a file"
+        problem, fix = f"{where}: {os.strerror(error.errno)}", "check the disk and its permissions"
+        if error.errno == errno.ENAMETOOLONG:
+            fix = SHORTER_NAME
+    elif isinstance(error, RuntimeError) and str(error).startswith(NO_HOME):
+        problem = "the home folder of a path with ~ is not known"
+        fix = "set $HOME, or give paths without ~ and set $MEDNLI_JAX_CACHE"
+    elif isinstance(error, FloatingPointError):  # as $JAX_DEBUG_NANS and $JAX_DEBUG_INFS ask for
+        setting = "jax_debug_nans or jax_debug_infs is set"
+        problem = f"{setting}, and a number was not finite ({errors.summary(error)})"
+        fix = (
+            "give a lower --config.train.learning_rate, or unset JAX_DEBUG_NANS and JAX_DEBUG_INFS"
+        )
+    return str(UserError(problem, fix=fix))
+
+
+# -- parsing ---------------------------------------------------------------------------------------
 
 
 def _parse(values: Flags, corpus_config: str | None) -> list[str]:
@@ -261,109 +288,110 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
 
     sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config.seeds=0` for
     `--config.seeds 0`.
+
+    corpus_config: the file of which --corpus names a variant.
     """
-    program, *argv = sys.argv
-    argv = [
-        re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), each)
-        for each in argv
-    ]
-    argv = _with_values(argv)
-    sys.argv = [program, *argv]
+    program, *words = sys.argv
+    words = _with_values([_with_underscores(word) for word in words])
+    sys.argv = [program, *words]
     if corpus_config:
-        argv = _with_corpus(argv, corpus_config)
+        words = _with_corpus(words, corpus_config)
     if CONFIG_FIELDS in values:
-        words = [word for word in argv if word.startswith("--config.")]
-        argv = [word for word in argv if not word.startswith("--config.")]
-        values[CONFIG_FIELDS].value = words
-    files = [each for each in argv if each.startswith("--config=") and "config" in values]
-    argv = [program, *(each for each in argv if each not in files)]
-    if files:
+        values[CONFIG_FIELDS].value = [word for word in words if word.startswith(CONFIG_FIELD)]
+        words = [word for word in words if not word.startswith(CONFIG_FIELD)]
+    if "config" in values:
+        names = [word for word in words if word.startswith("--config=")]
+        words = [word for word in words if word not in names]
+    else:
+        names = []
+    words = [program, *words]
+    if names:
         delattr(values, "config")
-        found = read_config(files[-1].partition("=")[2])
-        _check_fields(values, argv, found)
-        config_flags.DEFINE_config_dict("config", found, flag_values=values, sys_argv=argv)
-    elif any(each.startswith("--config.") for each in argv):
+        config = read_config(names[-1].partition("=")[2])
+        _check_fields(values, words, config)
+        config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=words)
+    elif any(word.startswith(CONFIG_FIELD) for word in words):
         raise UsageError("--config is missing", fix="--config=esim_kd")
     try:
-        return values(argv)[1:]
+        return list(values(words))[1:]
     except (flags.Error, TypeError, ValueError) as error:
-        message = " ".join(str(error).split()).replace(
-            "Unknown command line flag '", "unknown flag '--"
-        )
+        message = " ".join(str(error).split())
+        message = message.replace("Unknown command line flag '", "unknown flag '--")
         message = re.sub(r"mean: (.+) \?$", r"mean --\1?", message)
-        end, types = (
-            "." * (not message.endswith("?")),
-            ", and --fields for types" * ("config" in values),
-        )
-        raise UsageError(f"{message}{end}", fix=f"see --help{types}") from None
+        types = ", and --fields for types" if "config" in values else ""
+        raise UsageError(message, fix=f"see --help{types}") from None
 
 
-def _with_values(argv: list[str]) -> list[str]:
+def _with_underscores(word: str) -> str:
+    """`--dry_run=1` for `-dry-run=1`; the value stays."""
+    return re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), word)
+
+
+def _with_values(words: Sequence[str]) -> list[str]:
     """Joins --config and each --config.FIELD with a value that is a word of its own."""
-    joined = []
-    for argument in argv:
+    joined: list[str] = []
+    for word in words:
         before = joined[-1] if joined else ""
-        is_value = re.fullmatch(r"--config(\.[^=]*)?", before) and not argument.startswith("--")
+        is_value = re.fullmatch(r"--config(\.[^=]*)?", before) and not word.startswith("--")
         if is_value:
-            joined[-1] = f"{before}={argument}"
+            joined[-1] = f"{before}={word}"
         else:
-            joined.append(argument)
+            joined.append(word)
     return joined
 
 
-def _with_corpus(argv, config_file) -> list[str]:
+def _with_corpus(words: list[str], config_file: str) -> list[str]:
     """The arguments with --corpus expanded: to a variant of the config file, and the folder of the
     user's files."""
-    corpora = [each.partition("=")[2] for each in argv if each.startswith("--corpus=")]
+    corpora = [word.partition("=")[2] for word in words if word.startswith("--corpus=")]
     if not corpora:
-        return argv
-    if any(each.startswith("--config=") for each in argv):
+        return words
+    if any(word.startswith("--config=") for word in words):
         raise UsageError("--corpus and --config both name a corpus", fix="leave one of them out")
-    if corpora[-1] in defaults.VARIANTS:
-        return [f"--config={config_file}:{corpora[-1]}", *argv]
-    path = Path(corpora[-1]).expanduser()
-    if not corpora[-1] or not path.exists():
-        hint, known = (
-            defaults.did_you_mean(corpora[-1], defaults.VARIANTS),
-            ", ".join(defaults.VARIANTS),
-        )
-        raise UsageError(
-            f"--corpus: no corpus or file '{corpora[-1]}'.{hint}",
-            fix=f"give a path or one of {known}",
-        )
-    return [
-        f"--config={config_file}:file",
-        f"--config.data.dir={path if path.is_dir() else path.parent}",
-        *argv,
-    ]
+    corpus = corpora[-1]
+    if corpus in defaults.VARIANTS:
+        return [f"--config={config_file}:{corpus}", *words]
+    path = Path(corpus).expanduser()
+    if not corpus or not path.exists():
+        hint = defaults.did_you_mean(corpus, defaults.VARIANTS)
+        fix = f"give a path or one of {', '.join(defaults.VARIANTS)}"
+        raise UsageError(f"--corpus: no corpus or file '{corpus}'.{hint}", fix=fix)
+    folder = path if path.is_dir() else path.parent
+    return [f"--config={config_file}:file", f"--config.data.dir={folder}", *words]
+
+
+# -- configs ---------------------------------------------------------------------------------------
 
 
 def config_file(name: str) -> Path:
     """The file of --config=NAME, whatever its variant."""
-    name, configs = name.partition(":")[0], _configs()
-    path = Path(name) if Path(name).is_file() else configs.get(name)
-    if path is None:
-        hint, known = defaults.did_you_mean(Path(name).stem, configs), ", ".join(configs)
-        raise UsageError(
-            f"--config: no config or file '{name}'.{hint}", fix=f"give a file or one of {known}"
-        )
-    return path
+    name = name.partition(":")[0]
+    if Path(name).is_file():
+        return Path(name)
+    configs = _configs()
+    if name not in configs:
+        hint = defaults.did_you_mean(Path(name).stem, configs)
+        problem = f"--config: no config or file '{name}'.{hint}"
+        raise UsageError(problem, fix=f"give a file or one of {', '.join(configs)}")
+    return configs[name]
 
 
 def read_config(name: str) -> ConfigDict:
     """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant."""
     path, variant = config_file(name), name.split(":", 1)[1:]
     try:
-        found = runpy.run_path(str(path))["get_config"](*variant)
-        found.lock()
-        return found
+        config = runpy.run_path(str(path))["get_config"](*variant)
+        config.lock()
+        return config
     except UserError:
         raise
     except Exception as error:  # a config file is code and may raise any exception
         frames = traceback.walk_tb(error.__traceback__)
-        lines = [f":{line}" for frame, line in frames if frame.f_code.co_filename == str(path)]
-        lines += [f":{error.lineno}"] if isinstance(error, SyntaxError) else []
-        problem = f"{path}{''.join(lines[-1:])}: {type(error).__name__} in the config file"
+        lines = [line for frame, line in frames if frame.f_code.co_filename == str(path)]
+        if isinstance(error, SyntaxError) and error.lineno:
+            lines.append(error.lineno)
+        place = f"{path}:{lines[-1]}" if lines else str(path)
+        problem = f"{place}: {type(error).__name__} in the config file"
         raise UsageError(problem, fix="define get_config as the files of configs/ do") from None
 
 
@@ -378,7 +406,7 @@ def config(values: Flags) -> ConfigDict:
     return values.config
 
 
-def required(values: Flags, name: str, example: str) -> str | Path:
+def required(values: Flags, name: str, example: str) -> Any:
     """The value of a flag."""
     if not values[name].value:
         raise UsageError(f"--{name} is missing", fix=example)
@@ -387,15 +415,15 @@ def required(values: Flags, name: str, example: str) -> str | Path:
 
 def config_name() -> str:
     """The name of a run directory: `esim_kd-demo` from `--config=configs/esim_kd.py`."""
-    for argument in sys.argv:
-        if argument.startswith("--config="):
-            file, _, variant = argument.partition("=")[2].partition(":")
+    for word in sys.argv:
+        if word.startswith("--config="):
+            file, _, variant = word.partition("=")[2].partition(":")
             return f"{Path(file).stem}-{(variant or 'demo').replace('/', '-')}"
     return "run"
 
 
 def _docstring(file: Path) -> str:
-    return ast.get_docstring(ast.parse(file.read_text("utf-8")))
+    return ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
 
 
 def _list() -> str:
@@ -404,60 +432,76 @@ def _list() -> str:
     for name, file in _configs().items():
         purpose = " ".join(_docstring(file).partition("\n\n")[0].split())
         lines.append(f"  {name:28} {purpose.partition(': ')[0]}")
-    lines += [
-        "",
-        "Corpora, the VARIANT of a config; `doctor` lists those found, and where to get the others",
-    ]
-    for kind, variants in defaults.VARIANTS_OF.items():
-        lines += textwrap.wrap(
-            f"{kind}: {', '.join(variants)}", 100, initial_indent="  ", subsequent_indent="    "
-        )
+    lines.append("")
+    lines.append(
+        "Corpora, the VARIANT of a config; `doctor` lists those found, and where to get the others"
+    )
+    for examples, variants in defaults.VARIANTS_OF.items():
+        text = f"{examples}: {', '.join(variants)}"
+        lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines)
 
 
-def _check_fields(values, argv, config) -> None:
-    """Raises UserError where an argument --config.FIELD names no field, with a similar field of any
-    section.
+def _check_fields(values: Flags, words: Sequence[str], config: ConfigDict) -> None:
+    """Raises UsageError where an argument --config.FIELD names no field, with a similar field of
+    any section.
 
     Also where --lr or --epochs, which are no flags, stand for a field.
     """
-    known = {f"--config.{field}": field.rpartition(".")[2] for field, *_ in fields(config)}
-    for argument in argv:
-        name = argument.partition("=")[0].replace("--noconfig.", "--config.")
-        flag, last = name.lstrip("-"), name.lstrip("-").rpartition(".")[2]
-        alias = f"--config.{ALIASES.get(last)}"
-        if (flag in ALIASES and flag not in values) or (
-            name.startswith("--config.") and name not in known
-        ):
-            near = (
-                [alias]
-                if alias in known
-                else difflib.get_close_matches(name, known, n=1, cutoff=0.8)
-            )
-            last = difflib.get_close_matches(last, known.values(), n=1)
-            near = near or [flag for flag in known if known[flag] in last]
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise UsageError(
-                f"{name}: the config has no such field.{hint}", fix="give a field of --fields"
-            )
+    last_names = {f"--config.{field.name}": field.last_name for field in fields(config)}
+    for word in words:
+        name = word.partition("=")[0].replace("--noconfig.", CONFIG_FIELD)
+        flag, last_name = name.lstrip("-"), name.rpartition(".")[2].lstrip("-")
+        is_alias = flag in ALIASES and flag not in values
+        if is_alias or (name.startswith(CONFIG_FIELD) and name not in last_names):
+            near = _nearest(name, f"--config.{ALIASES.get(last_name)}", last_name, last_names)
+            hint = f" Did you mean {near}?" if near else ""
+            problem = f"{name}: the config has no such field.{hint}"
+            raise UsageError(problem, fix="give a field of --fields")
 
 
-def fields(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, object]]:
-    """(name with its sections, type, value) of each field."""
+def _nearest(name: str, alias: str, last_name: str, last_names: Mapping[str, str]) -> str:
+    """The flag of the most similar field, by alias, by whole name, by name without section; "" for
+    none. last_names: flag -> name without section."""
+    if alias in last_names:
+        return alias
+    whole = difflib.get_close_matches(name, last_names, n=1, cutoff=0.8)
+    if whole:
+        return whole[0]
+    similar = difflib.get_close_matches(last_name, last_names.values(), n=1)
+    return next((flag for flag in last_names if last_names[flag] in similar), "")
+
+
+class Field(NamedTuple):
+    """A field of a config: its name with the sections, its type and value."""
+
+    name: str
+    type_name: str
+    value: Any
+
+    @property
+    def last_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+def fields(config: ConfigDict, prefix: str = "") -> Iterator[Field]:
+    """The fields of a config and of its sections."""
     for name, value in config.items(preserve_field_references=True):
         if isinstance(value, ConfigDict):
             yield from fields(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", getattr(config.get_type(name), "__name__", ""), config[name]
+            type_name = config.get_type(name).__name__
+            yield Field(f"{prefix}{name}", type_name, config[name])
 
 
 def field_lines(config: ConfigDict) -> Iterator[str]:
     """One line per field: its flag, type, value and meaning."""
-    rows = [
-        (f"--config.{name}", kind, "" if value is None else repr(value))
-        for name, kind, value in fields(config)
-    ]
+    rows = []
+    for field in fields(config):
+        value = "" if field.value is None else repr(field.value)
+        meaning = defaults.HELP.get(field.name, "")
+        rows.append((f"--config.{field.name}", field.type_name, value, meaning))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        meaning = defaults.HELP.get(row[0].removeprefix("--config."), "")
-        yield "  ".join([*map(str.ljust, row, widths), meaning]).rstrip()
+    for flag, type_name, value, meaning in rows:
+        line = f"{flag:{widths[0]}}  {type_name:{widths[1]}}  {value:{widths[2]}}  {meaning}"
+        yield line.rstrip()
