@@ -44,13 +44,10 @@ REFUSALS = (
 )
 NO_HOME = "Could not determine home directory"  # begins pathlib's RuntimeError for a path with ~
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
-CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli,
-                               configs/esim_kd.py:mednli
-  --config.FIELD=VALUE         a field of the config (see --fields), e.g.
-                               --config.seeds=0,1,2 --config.train.epochs=4
-                               --config.model.hidden_size=128 --config.data.limit=1000
-                               --config.data.dir=FOLDER --config.vectors.path=FILE
-                               --config.knowledge.ontology=mesh|FILE"""
+CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, my_config.py
+  --config.FIELD=VALUE         a field of the config (see --fields): --config.seeds=0,1,2
+                               --config.train.epochs=4 --config.data.dir=FOLDER
+                               --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
 
 # Other names of fields, for suggestions.
 ALIASES = {
