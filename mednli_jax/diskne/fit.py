@@ -18,7 +18,7 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Batches
-from mednli_jax.diskne import tables
+from mednli_jax.diskne import scores as fold_scores
 from mednli_jax.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.diskne.folds import Fold, FoldChoice, Slot, slot_code
@@ -103,7 +103,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session, choice: Fo
 class FoldTraining:
     """The training of all slots of one run.
 
-    slots: a row of JSON for each slot that is done, see tables.read_slots.
+    slots: a row of JSON for each slot that is done, see fold_scores.read_slots.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class FoldTraining:
         if not self.choice.at_once:
             choice = replace(self.choice, at_once=self._fitting())
             self.chunks = chunks_of(choice, self.experiment.seeds, self.prepared)
-        tables.write_examples(self.directory, self.benchmark)
-        self.slots = tables.read_slots(self.directory)
+        fold_scores.write_examples(self.directory, self.benchmark)
+        self.slots = fold_scores.read_slots(self.directory)
         self._say_sizes()
         done = {(row["group"], row["disease"], row["seed"]) for row in self.slots}
         for chunk in self.chunks:
@@ -201,7 +201,7 @@ class FoldTraining:
             dev = {name: float(of_slot["per_seed"][number]) for name, of_slot in scores.items()}
             row = self._row(slot, int(best.epoch[number]), dev, test_logits[number])
             self.slots.append(row)
-        self.directory.write_lines(tables.SLOTS, self.slots)
+        self.directory.write_lines(fold_scores.SLOTS, self.slots)
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
         self.session.on_save(self.program.compile_seconds)
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
@@ -276,7 +276,7 @@ class FoldTraining:
     def _fitted(self) -> Fitted:
         places = sorted({slot.fold for chunk in self.chunks for slot in chunk.slots})
         folds = [self.folds[place] for place in places]
-        scores = tables.scores(self.benchmark, folds, tables.probabilities(self.slots))
+        scores = fold_scores.scores(self.benchmark, folds, fold_scores.probabilities(self.slots))
         if reported := self.choice.categories:
             scores = {name: figures for name, figures in scores.items() if name in reported}
         rows = [json.loads(line) for _, line in self.directory.metrics()]

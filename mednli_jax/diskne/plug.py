@@ -4,20 +4,19 @@ disease."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mednli_jax.diskne import tables
+from mednli_jax.diskne import scores, tables
 from mednli_jax.diskne.corpus import FILE, NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
 from mednli_jax.nli.config import class_numbers, corpus_of, of_pieces, padded_length
 from mednli_jax.nli.plug import NLI
-from mednli_jax.report.options import PaperTable, TableOptions
+from mednli_jax.report.options import PaperTable
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, RunResult
@@ -104,13 +103,13 @@ class DisKnE(NLI):
         return partial(fit, choice=choice)
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
-        return tables.run_sections(directory.folder)
+        return scores.run_sections(directory.folder)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
-        return tables.run_sections(directory.folder).before
+        return scores.run_sections(directory.folder).before
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
-        return page.compare(folders, split, tables.outcomes)
+        return page.compare(folders, split, scores.outcomes)
 
     analyses = MappingProxyType({})  # the pairs of DisKnE are those of MedNLI
     alone = ()
@@ -120,17 +119,9 @@ class DisKnE(NLI):
         source = published("diskne")["source"]
         paper_tables = {}
         for number in NUMBERS:  # of single diseases
-            table = PaperTable(partial(_filled, number), source, shareable=False)
-            paper_tables[f"{tables.TABLE}{number}"] = table
+            table = PaperTable(partial(tables.report, number), source, shareable=False)
+            paper_tables[f"{tables.NAME}{number}"] = table
         return paper_tables
 
 
 TASK = DisKnE()
-
-
-def _filled(number: str, folder: Path, options: TableOptions) -> Report:
-    """One of the paper's tables. All finished runs of the folder are columns."""
-    systems = tables.systems(folder, options.read)
-    section = tables.table_section(number, systems)
-    runs = [folder / system.name for system in systems]
-    return Report(asdict(section.grids[0]), [section], runs=runs)

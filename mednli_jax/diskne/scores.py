@@ -1,0 +1,287 @@
+"""Scores of DisKnE's folds, and the files and the page of their runs.
+
+A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a
+description of its examples (private/examples.jsonl); neither file holds text. In scores a system is
+its runs, {run: {uid: probabilities of the classes}}. All test examples of a disease count,
+negatives too (the published script left false positives out).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mednli_jax.data.examples import LABELS
+from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
+from mednli_jax.diskne.folds import Fold
+from mednli_jax.errors import Problems, RunError
+from mednli_jax.files import json_lines
+from mednli_jax.report.metrics import mean_sd, per_class
+from mednli_jax.report.outcomes import Outcomes, outcomes_of
+from mednli_jax.report.sections import Grid, RunSections, Section, points
+from mednli_jax.rundir import RunDirectory
+
+AVERAGES = ("macro", "weighted")
+TITLES = {
+    "symptoms": "Symptoms > Disease",
+    "treatments": "Treatments > Disease",
+    "tests": "Tests > Disease",
+    "procedures": "Procedures > Disease",
+    "terminological": "Terminological",
+}
+ALWAYS = "always positive"
+SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
+RANKED = {
+    "hits": "hits@1",  # share of the queries whose true disease comes first
+    "reciprocal_rank": "MRR",  # mean of 1 / rank of the true disease
+    "average_precision": "AP",  # over all examples of a disease, whatever their premises
+}
+Runs = Mapping[str, Mapping[str, Sequence[float]]]
+Json = Any
+Scores = dict[str, Json]  # JSON values
+
+
+def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str, Scores]:
+    """category -> scores of a system's runs, 0-1; without the categories that no fold reports.
+
+    Returns, of a category
+      diseases: {disease: {"f1": mean over the runs, "per_run", "positives", "negatives",
+        "always_positive"}};
+      macro, weighted: `mean_sd` over the runs of the mean over diseases, which weigh the same or by
+        positive examples;
+      always_positive: both averages of a classifier that always says true;
+      ranking: `mean_sd` over the runs of the means over diseases of each of RANKED, and "chance",
+        the hits@1 of guessing; missing where no positive example has a negative.
+    """
+    of_category = {}
+    for category in CATEGORIES:
+        tested = _tested(benchmark, folds, category)
+        if tested:
+            diseases = {name: _of_disease(examples, runs) for name, examples in tested.items()}
+            of_category[category] = {
+                **averaged(diseases),
+                **_ranking([_ranks(examples, runs) for examples in tested.values()]),
+            }
+    return of_category
+
+
+def _tested(
+    benchmark: Benchmark, folds: Sequence[Fold], category: str
+) -> dict[str, list[DiseaseExample]]:
+    """disease -> its test examples of a category."""
+    tested = {}
+    for fold in folds:
+        if category in fold.categories:
+            examples = [benchmark.examples[row] for row in fold.test]
+            tested[fold.disease] = [e for e in examples if e.category == category]
+    return tested
+
+
+def _of_disease(examples: Sequence[DiseaseExample], runs: Runs) -> Scores:
+    gold_N = np.array([LABELS.index(example.pair.label) for example in examples])
+    per_run = []
+    for p_of_uid in runs.values():
+        p_NC = np.array([p_of_uid[example.uid] for example in examples])
+        per_run.append(_f1(gold_N, p_NC.argmax(axis=1)))
+    positives = sum(example.is_positive for example in examples)
+    always_N = np.full(len(gold_N), LABELS.index(POSITIVE))
+    return {
+        "f1": float(np.mean(per_run)),
+        "per_run": per_run,
+        "positives": positives,
+        "negatives": len(gold_N) - positives,
+        "always_positive": _f1(gold_N, always_N),
+    }
+
+
+def _f1(gold_N: np.ndarray, predicted_N: np.ndarray) -> float:
+    return per_class(gold_N, predicted_N)[POSITIVE]["f1"]
+
+
+def averaged(diseases: Mapping[str, Scores]) -> Scores:
+    """The scores of diseases with their averages."""
+    of_diseases = diseases.values()
+    positives_D = np.array([of_disease["positives"] for of_disease in of_diseases], float)
+    always_D = np.array([of_disease["always_positive"] for of_disease in of_diseases])
+    f1_DR = np.array([of_disease["per_run"] for of_disease in of_diseases])
+    return {
+        "diseases": diseases,
+        "macro": mean_sd(f1_DR.mean(axis=0)),
+        "weighted": mean_sd(np.average(f1_DR, axis=0, weights=positives_D)),
+        "always_positive": {
+            "macro": float(always_D.mean()),
+            "weighted": float(np.average(always_D, weights=positives_D)),
+        },
+    }
+
+
+# With one positive in eleven examples a model may rank well and still call nothing positive: its F1
+# is 0 then. A query is a positive example with the negatives made from it. Where probabilities are
+# equal, hits@1 and MRR are their means over all orders; AP treats equal ones as one step, as
+# scikit-learn does.
+
+
+class Ranks(NamedTuple):
+    """Measures of a disease. per_run: a measure of RANKED -> its value in each run."""
+
+    per_run: Mapping[str, Sequence[float]]
+    chance: float
+
+
+def _ranking(of_diseases: Sequence[Ranks | None]) -> Scores:
+    """The means over diseases, with the key `ranking`; nothing where no disease has ranks."""
+    ranked = [ranks for ranks in of_diseases if ranks is not None]
+    if not ranked:
+        return {}
+    ranking: Scores = {}
+    for name in RANKED:
+        value_DR = np.array([ranks.per_run[name] for ranks in ranked])
+        ranking[name] = mean_sd(value_DR.mean(axis=0))
+    ranking["chance"] = float(np.mean([ranks.chance for ranks in ranked]))
+    return {"ranking": ranking}
+
+
+def _ranks(examples: Sequence[DiseaseExample], runs: Runs) -> Ranks | None:
+    """The measures of a disease; None where no positive example has a negative."""
+    gold_N = np.array([example.is_positive for example in examples])
+    queries = _queries(examples, gold_N)
+    if not queries:
+        return None
+    from sklearn.metrics import average_precision_score
+
+    per_run: dict[str, list[float]] = {name: [] for name in RANKED}
+    for p_of_uid in runs.values():
+        p_N = np.array([p_of_uid[example.uid][LABELS.index(POSITIVE)] for example in examples])
+        ranks = [_rank(p_N[rows], gold_N[rows]) for rows in queries]
+        per_run["hits"].append(float(np.mean([rank.hit for rank in ranks])))
+        per_run["reciprocal_rank"].append(float(np.mean([rank.reciprocal for rank in ranks])))
+        per_run["average_precision"].append(average_precision_score(gold_N, p_N))
+    return Ranks(per_run, float(np.mean([1 / len(rows) for rows in queries])))
+
+
+def _queries(examples: Sequence[DiseaseExample], gold_N: np.ndarray) -> list[np.ndarray]:
+    """The rows of each positive example with its negatives."""
+    rows_of_query = defaultdict(list)
+    for row, example in enumerate(examples):
+        made_from = example.uid.removesuffix(f".{example.disease}")
+        rows_of_query[example.uid if example.is_positive else made_from].append(row)
+    every_query = [np.array(rows) for rows in rows_of_query.values()]
+    return [rows for rows in every_query if len(rows) > 1 and gold_N[rows].sum() == 1]
+
+
+class Rank(NamedTuple):
+    """hits@1 and the reciprocal rank of the one positive."""
+
+    hit: float
+    reciprocal: float
+
+
+def _rank(p_Q: np.ndarray, gold_Q: np.ndarray) -> Rank:
+    """The means over the orders of equal probabilities."""
+    above, equal = int((p_Q[~gold_Q] > p_Q[gold_Q]).sum()), int((p_Q[~gold_Q] == p_Q[gold_Q]).sum())
+    ranks = above + 1 + np.arange(equal + 1)
+    return Rank(float((ranks == 1).mean()), float((1 / ranks).mean()))
+
+
+# -- the files of a run ----------------------------------------------------------------------------
+
+
+def _lines(path: Path) -> list[Scores]:
+    """The rows of one of a run's files; none where there is no file."""
+    problems = Problems()
+    rows = [row for _, row in json_lines(path, problems)] if path.is_file() else []
+    problems.raise_if_any()
+    return rows
+
+
+def read_slots(directory: RunDirectory) -> list[Scores]:
+    """A row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test (uid:
+    probabilities)."""
+    return _lines(directory.private / SLOTS)
+
+
+def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
+    """Writes a description of the examples, so that a report needs no corpus."""
+    rows = []
+    for example in benchmark.examples:
+        rows.append(
+            {
+                "uid": example.uid,
+                "disease": example.disease,
+                "target": example.target,
+                "category": example.category,
+                "label": example.pair.label,
+            }
+        )
+    directory.write_lines(EXAMPLES, rows)
+
+
+def probabilities(slots: Iterable[Scores]) -> dict[str, dict[str, list[float]]]:
+    """seed -> uid -> probabilities of the classes; each example is tested in one fold of a seed."""
+    runs: dict[str, dict[str, list[float]]] = defaultdict(dict)
+    for slot in slots:
+        runs[str(slot["seed"])].update(slot["test"])
+    return dict(runs)
+
+
+def outcomes(directory: RunDirectory, split: str) -> Outcomes:
+    """A run's predictions for the test examples of all its folds."""
+    if split != "test":
+        problem = f"{directory.folder}: folds have no predictions of the {split} split"
+        raise RunError(problem, fix="give --split=test")
+    labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES)}
+    runs = probabilities(read_slots(directory))
+    seeds = sorted(runs, key=int)
+    uids = sorted(runs[seeds[0]])
+    p_NSC = np.array([[runs[seed][uid] for seed in seeds] for uid in uids], float)
+    gold_N = np.array([LABELS.index(labels[uid]) for uid in uids])
+    return outcomes_of(uids, gold_N, p_NSC.argmax(axis=2), p_NSC)
+
+
+def run_sections(folder: Path) -> RunSections:
+    """Averages of each category, and F1 of each disease, of a finished run; nothing of an
+    unfinished one."""
+    result = RunDirectory.existing(folder).result().values
+    if result["status"] != "complete":
+        return RunSections()
+    rows: list[tuple[str, ...]] = []
+    of_diseases: list[tuple[str, ...]] = []
+    for category, of_category in result["categories"].items():
+        rows.append(_category_row(category, of_category))
+        for disease, of_disease in of_category["diseases"].items():
+            name, positives = result["names"][disease], str(of_disease["positives"])
+            of_diseases.append((name, TITLES[category], positives, points(of_disease["f1"])))
+    averages = ("macro F1", "weighted F1", ALWAYS)
+    header = ("category", "diseases", "positives", "negatives", *averages, *RANKED.values())
+    words = [
+        "F1 of the positive class in points, mean and sd over runs; each disease is tested by its "
+        "own fold",
+        "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among "
+        "the ten or so that a premise is tested with; average precision (AP) over a disease's "
+        "examples; means over diseases",
+    ]
+    grid = Grid("", (*header, "hits@1 by chance"), rows)
+    diseases = Grid("", ("disease", "category", "positives", "F1"), of_diseases, left=2)
+    return RunSections([Section("Scores", words, [grid])], [Section("Diseases", grids=[diseases])])
+
+
+def _category_row(category: str, of_category: Scores) -> tuple[str, ...]:
+    diseases = of_category["diseases"].values()
+    counts = []
+    for name in ("positives", "negatives"):
+        counts.append(str(sum(of_disease[name] for of_disease in diseases)))
+    averages = [mean_cell(of_category[average]) for average in AVERAGES]
+    ranking = of_category.get("ranking")
+    ranks = ["-"] * (len(RANKED) + 1)
+    if ranking:
+        ranks = [*(mean_cell(ranking[name]) for name in RANKED), points(ranking["chance"])]
+    always = points(of_category["always_positive"]["macro"])
+    return (TITLES[category], str(len(diseases)), *counts, *averages, always, *ranks)
+
+
+def mean_cell(figures: Scores) -> str:
+    """A mean over runs in points, with its deviation where there are several runs."""
+    spread = f" ±{points(figures['sd'])}" if len(figures["per_seed"]) > 1 else ""
+    return f"{points(figures['mean'])}{spread}"
