@@ -271,8 +271,8 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
     scored = result["categories"]["symptoms"]
     assert len(scored["macro"]["per_seed"]) == len(SEEDS)
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
-    code, out, _ = call_command(report, "--table=diskne2", f"--runs={place.parent}")
-    assert (code, "Table 2" in out, "macro average" in out) == (0, True, True)
+    code, out, err = call_command(report, "--table=diskne2", f"--runs={place.parent}")
+    assert (code, "Table 2" in out, "macro average" in out) == (0, True, True), err
     assert call_command(report, place)[0] == 0
     with pytest.raises(RunError):
         load_run(place)
