@@ -6,7 +6,8 @@ of a corpus that is not open are named in private files alone.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from scipy import stats
 
@@ -19,6 +20,7 @@ from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, p_value, points
 from mednli_jax.report.tables import of_corpus
+from mednli_jax.rundir import Json
 
 SKEWED = 1.2  # times the even share of a class
 HYPERNYM, CAUSE, FINE = "hypernym", "probable cause", "everything is fine"
@@ -48,39 +50,69 @@ HEALTH_WORDS = frozenset(_HEALTH.split())
 PATIENT = ("patient", "patients")
 
 
+@dataclass(frozen=True)
+class Spread:
+    """The pairs that satisfy a heuristic, over the classes (Table 5). Without pairs the test and
+    the top class are None.
+
+    Args:
+      labels: class -> pairs.
+      chi_square, p_value: against equal numbers in every class.
+      top, share: the class with most of them, and its share (0-1).
+    """
+
+    pairs: int
+    labels: Mapping[str, int]
+    chi_square: float | None = None
+    p_value: float | None = None
+    top: str | None = None
+    share: float | None = None
+
+
 def heuristics(pairs: Pairs, options: AnalysisOptions) -> Report:
     """The annotators' heuristics over all splits together."""
-    pairs.needs_knowledge("heuristics")
+    ontology = pairs.needs_knowledge("heuristics").ontology
     labels = [example.label for example in pairs.examples]
-    rows = satisfied(pairs.examples, *pairs.mentions, pairs.corpus.ontology)
-    found = spread(rows, labels)
-    notes = _heuristic_notes(pairs, found, labels)
-    given = {
+    rows = satisfied(pairs.examples, *pairs.mentions, ontology)
+    spreads = spread(rows, labels)
+    notes = _notes(pairs, ontology, rows, labels)
+    figures: dict[str, Json] = {
         "splits": list(pairs.splits),
         "pairs": len(labels),
         "knowledge": pairs.knowledge,
-        "heuristics": found,
+        "heuristics": {name: asdict(of_name) for name, of_name in spreads.items()},
     }
-    uids = {name: [pairs.examples[row].uid for row in chosen] for name, chosen in rows.items()}
-    sections = [_heuristic_section(pairs.name, given, classes_of(labels))]
+    words = [
+        f"{len(labels):,} pairs of {', '.join(pairs.splits)}; concepts of {pairs.knowledge}; "
+        "chi-square against equal numbers in every class",
+        *(f"{name}: expected to serve {SERVES[name]}" for name in spreads),
+    ]
+    title = f"Heuristics of annotators, {pairs.name} ({PAPER}, Table 5)"
+    sections = [Section(title, words, [_grid(pairs.name, spreads, classes_of(labels))])]
+    uids = {}
+    for name, of_name in rows.items():
+        uids[name] = [pairs.examples[row].uid for row in of_name]
     if pairs.is_open:
-        return Report({**given, "uids": uids}, sections, notes=notes)
-    return Report(given, sections, private={"heuristics.json": {"uids": uids}}, notes=notes)
+        return Report({**figures, "uids": uids}, sections, notes=notes)
+    return Report(figures, sections, private={"heuristics.json": {"uids": uids}}, notes=notes)
 
 
-def _heuristic_notes(pairs, found, labels) -> list[str]:
+def _notes(
+    pairs: Pairs, ontology: Ontology, rows: Mapping[str, Sequence[int]], labels: Sequence[str]
+) -> list[str]:
     notes, linking = [], pairs.corpus.linking
-    if CAUSE not in found:
+    if CAUSE not in rows:
         notes.append(f"{CAUSE} is left out. Fix: --config.knowledge.ontology=mesh")
-    elif linking.mentions is None:
-        types = tuple(linking.types or pairs.corpus.ontology.link_types)
-        if missing := [kind for kind in PERSONS if not kind.startswith(types)]:
-            notes.append(
-                f"{CAUSE}: kinds {', '.join(missing)} are not linked. Fix: --config.knowledge.types"
-            )
-    if max(map(labels.count, set(labels))) > SKEWED * len(labels) / len(set(labels)):
+    elif linking and linking.mentions is None:
+        linked = tuple(linking.types or ontology.link_types)
+        if missing := [kind for kind in PERSONS if not kind.startswith(linked)]:
+            kinds = f"kinds {', '.join(missing)} are not linked"
+            notes.append(f"{CAUSE}: {kinds}. Fix: --config.knowledge.types")
+    of_class = Counter(labels)
+    if max(of_class.values()) > SKEWED * len(labels) / len(of_class):
         notes.append(
-            "the classes of this corpus are not even, as the chi-square test expects: see its p with care"
+            "the classes of this corpus are not even, as the chi-square test expects: see its p "
+            "with care"
         )
     return notes
 
@@ -94,127 +126,132 @@ def satisfied(
     """heuristic -> the rows of the examples that satisfy it, in rising order.
 
     hypernym: a concept of the hypothesis is more general than one of the premise: one of its tree
-    numbers is a proper
-      prefix of one of the other's; of an ontology without tree numbers, it is an ancestor by is-a.
+      numbers is a proper prefix of one of the other's; of an ontology without tree numbers, it is
+      an ancestor by is-a.
     probable cause: the premise has a concept of CAUSED, the hypothesis one of CAUSES or below (in
-    MeSH alone). everything is fine: both sides have a concept in common, other than the patient,
-    and the hypothesis has a negation
-      or a word of health, which is no part of a concept's name ("normal pressure hydrocephalus").
+      MeSH alone).
+    everything is fine: both sides have a concept in common, other than the patient, and the
+      hypothesis has a negation or a word of health, which is no part of a concept's name ("normal
+      pressure hydrocephalus").
     """
-    kinds = _Kinds(ontology)
-    rows = {name: [] for name in (HYPERNYM, *([CAUSE] if kinds.trees else ()), FINE)}
-    for row, (example, left, right) in enumerate(
-        zip(examples, premise_mentions, hypothesis_mentions, strict=True)
-    ):
-        premise, hypothesis = kinds.named(left), kinds.named(right)
-        if any(not hypothesis.isdisjoint(kinds.above(concept)) for concept in premise):
+    concepts = _Concepts(ontology)
+    names = (HYPERNYM, CAUSE, FINE) if concepts.trees else (HYPERNYM, FINE)
+    rows: dict[str, list[int]] = {name: [] for name in names}
+    pairs = zip(examples, premise_mentions, hypothesis_mentions, strict=True)
+    for row, (example, left, right) in enumerate(pairs):
+        premise, hypothesis = concepts.of(left), concepts.of(right)
+        if not hypothesis.isdisjoint(concepts.above_any(premise)):
             rows[HYPERNYM].append(row)
-        caused = any(
-            tree.startswith(CAUSED) for concept in premise for tree in kinds.trees.get(concept, ())
-        )
-        if caused and any(
-            not CAUSES.keys().isdisjoint((concept, *kinds.above(concept))) for concept in hypothesis
-        ):
-            rows[CAUSE].append(row)
-        inside = {place for mention in right for place in range(mention.start, mention.end)}
-        words = {
-            token.casefold()
-            for place, token in enumerate(example.hypothesis_tokens)
-            if place not in inside
-        }
-        if (premise & hypothesis) - kinds.patients and words & (NEGATIONS | HEALTH_WORDS):
+        if concepts.may_have_cause(premise):
+            general = hypothesis | concepts.above_any(hypothesis)
+            if not general.isdisjoint(CAUSES):
+                rows[CAUSE].append(row)
+        words = _words_outside(example.hypothesis_tokens, right)
+        if (premise & hypothesis) - concepts.patients and words & (NEGATIONS | HEALTH_WORDS):
             rows[FINE].append(row)
     return rows
 
 
-class _Kinds:
+def _words_outside(tokens: Sequence[str], mentions: Sequence[Mention]) -> set[str]:
+    """The words that are no part of a mention."""
+    inside: set[int] = set()
+    for mention in mentions:
+        inside.update(range(mention.start, mention.end))
+    return {token.casefold() for place, token in enumerate(tokens) if place not in inside}
+
+
+class _Concepts:
     """The more general concepts and the tree numbers of a concept; none for a concept that the
     ontology lacks."""
 
-    def __init__(self, ontology: Ontology):
-        self.ontology, self._above, self.trees = ontology, {}, {}
+    def __init__(self, ontology: Ontology) -> None:
+        self.ontology = ontology
+        self.trees: dict[str, list[str]] = {}
+        self._above: dict[str, set[str]] = {}
         if tuple(ontology.link_types) == LINK_TYPES:  # types are tree numbers
-            kinds = zip(ontology.ids, ontology.types, strict=True)
-            self.trees = {
-                concept: tuple(filter(None, types.split("|"))) for concept, types in kinds
-            }
+            for concept, types in zip(ontology.ids, ontology.types, strict=True):
+                self.trees[concept] = [tree for tree in types.split("|") if tree]
         self.owner = {tree: concept for concept, trees in self.trees.items() for tree in trees}
-        named = zip(ontology.ids, ontology.labels, strict=True)
-        self.patients = {concept for concept, label in named if label.casefold() in PATIENT}
+        labels = zip(ontology.ids, ontology.labels, strict=True)
+        self.patients = {concept for concept, label in labels if label.casefold() in PATIENT}
 
-    def named(self, mentions: Sequence[Mention]) -> set[str]:
+    def of(self, mentions: Sequence[Mention]) -> set[str]:
         """The concepts of mentions; a cross-reference (a CUI of SNOMED CT) is all concepts that
         have it."""
-        ids, indices = self.ontology.ids, self.ontology.indices
-        named = {mention.concept for mention in mentions}
-        return {
-            concept
-            for name in named
-            for concept in [ids[place] for place in indices(name)] or [name]
-        }
+        concepts: set[str] = set()
+        for mention in mentions:
+            indices = self.ontology.indices(mention.concept)
+            concepts.update([self.ontology.ids[i] for i in indices] or [mention.concept])
+        return concepts
+
+    def above_any(self, concepts: set[str]) -> set[str]:
+        """The concepts that are more general than any of these."""
+        return set().union(*map(self.above, concepts))
 
     def above(self, concept: str) -> set[str]:
         """The more general concepts."""
         if concept not in self._above:
-            if self.trees:
-                # The proper prefixes of a tree number: of C14.280.067, C14.280 and C14.
-                parts = (tree.split(".") for tree in self.trees.get(concept, ()))
-                heads = {".".join(of[:length]) for of in parts for length in range(1, len(of))}
-                self._above[concept] = {self.owner[head] for head in heads & self.owner.keys()}
-            else:
-                known = concept in self.ontology.index_of
-                self._above[concept] = set(self.ontology.ancestors(concept)) if known else set()
+            self._above[concept] = (
+                self._of_trees(concept) if self.trees else self._ancestors(concept)
+            )
         return self._above[concept]
 
+    def _ancestors(self, concept: str) -> set[str]:
+        if concept not in self.ontology.index_of:
+            return set()
+        return set(self.ontology.ancestors(concept))
 
-def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]:
-    """The distribution of each heuristic's rows over the classes that occur, as JSON values (Table
-    5).
+    def _of_trees(self, concept: str) -> set[str]:
+        """The owners of the proper prefixes of tree numbers: of C14.280.067, C14.280 and C14."""
+        above = set()
+        for tree in self.trees.get(concept, ()):
+            while "." in tree:
+                tree = tree.rpartition(".")[0]
+                if tree in self.owner:
+                    above.add(self.owner[tree])
+        return above
 
-    Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square
-    against equal numbers in every class; top: the class with most of them, share: its share (0-1).
-    """
-    classes, found = classes_of(labels), {}
-    for name, chosen in rows.items():
-        of_class = Counter(labels[row] for row in chosen)
+    def may_have_cause(self, concepts: set[str]) -> bool:
+        trees = [tree for concept in concepts for tree in self.trees.get(concept, ())]
+        return any(tree.startswith(CAUSED) for tree in trees)
+
+
+def spread(rows: Mapping[str, Sequence[int]], labels: Sequence[str]) -> dict[str, Spread]:
+    """The distribution of each heuristic's rows over the classes that occur."""
+    classes = classes_of(labels)
+    spreads = {}
+    for name, of_name in rows.items():
+        of_class = Counter(labels[row] for row in of_name)
         counts = {label: of_class[label] for label in classes}
-        figures = dict.fromkeys(("chi_square", "p_value", "top", "share"))
-        if chosen:
-            test = stats.chisquare(list(counts.values()))
-            top = max(classes, key=counts.get)
-            figures = {"chi_square": float(test.statistic), "p_value": float(test.pvalue)}
-            figures |= {"top": top, "share": counts[top] / len(chosen)}
-        found[name] = {"pairs": len(chosen), "labels": counts, **figures}
-    return found
-
-
-def _heuristic_section(corpus, given, classes) -> Section:
-    found, rows = given["heuristics"], []
-    words = [
-        f"{given['pairs']:,} pairs of {', '.join(given['splits'])}; concepts of {given['knowledge']}; chi-square "
-        "against equal numbers in every class",
-        *(f"{name}: expected to serve {SERVES[name]}" for name in found),
-    ]
-    for name, figures in found.items():
-        counts = [f"{count:,}" for count in figures["labels"].values()]
-        rows.append(
-            (
-                name,
-                f"{figures['pairs']:,}",
-                *counts,
-                *(_tested(figures) if figures["top"] else ("-",) * 4),
-            )
+        if not of_name:
+            spreads[name] = Spread(0, counts)
+            continue
+        test = stats.chisquare(list(counts.values()))
+        top = max(classes, key=counts.__getitem__)
+        spreads[name] = Spread(
+            pairs=len(of_name),
+            labels=counts,
+            chi_square=float(test.statistic),
+            p_value=float(test.pvalue),
+            top=top,
+            share=counts[top] / len(of_name),
         )
+    return spreads
+
+
+def _grid(corpus: str, spreads: Mapping[str, Spread], classes: Sequence[str]) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for name, of_name in spreads.items():
+        counts = [f"{count:,}" for count in of_name.labels.values()]
+        tested = _tested(asdict(of_name)) if of_name.pairs else ("-",) * 4
+        rows.append((name, f"{of_name.pairs:,}", *counts, *tested))
         if paper := of_corpus("artifacts", corpus, "tables", "5", name):
             rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(paper)))
-    grid = Grid("", ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%"), rows)
-    return Section(f"Heuristics of annotators, {corpus} ({PAPER}, Table 5)", words, [grid])
+    header = ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%")
+    return Grid("", header, rows)
 
 
-def _tested(found):
-    return (
-        f"{found['chi_square']:,.2f}",
-        p_value(found["p_value"]),
-        found["top"],
-        points(found["share"]),
-    )
+def _tested(figures: Mapping[str, Json]) -> tuple[str, ...]:
+    """The cells of a test, ours or the paper's."""
+    chi_square, p = f"{figures['chi_square']:,.2f}", p_value(figures["p_value"])
+    return chi_square, p, figures["top"], points(figures["share"])

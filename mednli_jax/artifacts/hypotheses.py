@@ -1,8 +1,7 @@
 """Artefacts of annotation in the words and lengths of hypotheses.
 
 Tables 3 and 4 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), for any corpus: PMI of tokens and
-classes (section
-4.1, A.2) and lengths by class (4.3).
+classes (section 4.1, A.2) and lengths by class (4.3).
 
 A sentence that occurs several times counts each time. Words of a corpus that is not open are in
 private files alone.
@@ -10,9 +9,10 @@ private files alone.
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -25,6 +25,7 @@ from mednli_jax.report.metrics import holm
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full, p_value, points
 from mednli_jax.report.tables import of_corpus, published
+from mednli_jax.rundir import Json
 
 PAPER = published("artifacts")["source"]
 # A token that occurs with fewer premises may identify a patient: such tokens can be left out.
@@ -36,55 +37,102 @@ _WORD = re.compile(r"\w\w")
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
     """The classes that occur, in the order of LABELS. Raises DataError if there is nothing to
     compare."""
-    classes = tuple(label for label in LABELS if label in set(labels))
+    classes = tuple(label for label in LABELS if label in labels)
     if len(classes) < 2:
+        problem = "the pairs are of fewer than two classes, so that nothing can be compared"
         fix = "give a corpus whose labels differ, or more of it (config.data.limit)"
-        raise DataError(
-            "the pairs are of fewer than two classes, so that nothing can be compared", fix=fix
-        )
+        raise DataError(problem, fix=fix)
     return classes
 
 
-def _merging(merged_by) -> str:
-    return (
-        f"entities of {merged_by} merged"
-        if merged_by
-        else "nothing merged, the config takes no knowledge"
-    )
+def _merging(merged_by: str) -> str:
+    if merged_by:
+        return f"entities of {merged_by} merged"
+    return "nothing merged, the config takes no knowledge"
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """A token in the hypotheses of a class.
+
+    Args:
+      pmi: in bits.
+      count: occurrences in the class.
+      examples: pairs of the class that have it.
+      share: `examples` of all pairs of the class, 0-1: the % that Table 3's caption names.
+      p: its share of the tokens of the class, 0-1.
+      p_smoothed: the same of the smoothed counts: the % that the published code prints.
+      premises: distinct ones, in all classes.
+    """
+
+    token: str
+    pmi: float
+    count: int
+    examples: int
+    share: float
+    p: float
+    p_smoothed: float
+    premises: int
+
+
+class TokenTable(NamedTuple):
+    """rows: class -> its tokens. facts: JSON values."""
+
+    rows: Mapping[str, list[TokenRow]]
+    facts: Mapping[str, Json]
+
+    def best(self, count: int, *, premises: int = 0) -> "TokenTable":
+        """The first tokens of each class that occur with so many premises."""
+        best = {}
+        for label, rows in self.rows.items():
+            best[label] = [row for row in rows if row.premises >= premises][:count]
+        return self._replace(rows=best)
 
 
 def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
     """PMI of tokens and classes over the training hypotheses, entities merged."""
-    settings = {"smoothing": options.smoothing, "min_count": options.min_count}
     train = pairs.splits["train"].examples
     sentences = pairs.hypotheses(merged=True)[: len(train)]
     if not options.stop_words:
-        sentences = list(map(content, sentences))
-    # Premises are distinguished by their words, because two groups with one premise describe one
-    # patient.
-    premises, labels = [example.premise for example in train], [example.label for example in train]
-    rows, facts = token_rows(sentences, labels, premises, **settings)
-    about = {"split": "train", "knowledge": pairs.knowledge, "merged_by": pairs.merged_by}
-    about |= {"stop_words": options.stop_words, **settings, **facts}
-    best = {label: of_class[: options.top] for label, of_class in rows.items()}
-    whole = _tokens_shown(pairs.name, about, best)
+        sentences = [content(sentence) for sentence in sentences]
+    table = token_rows(
+        sentences,
+        [example.label for example in train],
+        # Two groups with one premise describe one patient.
+        [example.premise for example in train],
+        smoothing=options.smoothing,
+        min_count=options.min_count,
+    )
+    about = {
+        "split": "train",
+        "knowledge": pairs.knowledge,
+        "merged_by": pairs.merged_by,
+        "stop_words": options.stop_words,
+        "smoothing": options.smoothing,
+        "min_count": options.min_count,
+        **table.facts,
+    }
+    whole = _tokens_shown(pairs.name, TokenTable(table.best(options.top).rows, about))
     if pairs.is_open and not options.public:
         return whole
     private = {} if pairs.is_open else in_full("lexical", whole)
-    if not options.public:
-        left_out = "words of a corpus that is not open are written to private/ of --out alone; see --public"
-        shown = _tokens_shown(pairs.name, about, best, left_out)
-        return Report(
-            about, [replace(section, grids=[]) for section in shown.sections], private=private
+    if options.public:
+        few = table.facts["tokens_of_few_premises"]
+        left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises"
+        frequent = table.best(options.top, premises=PUBLIC_PREMISES)
+        shown = _tokens_shown(
+            pairs.name, TokenTable(frequent.rows, about), f"{left_out} are left out"
         )
-    few = facts["tokens_of_few_premises"]
-    left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises are left out"
-    frequent = {
-        label: [row for row in found if row["premises"] >= PUBLIC_PREMISES]
-        for label, found in rows.items()
-    }
-    best = {label: found[: options.top] for label, found in frequent.items()}
-    return replace(_tokens_shown(pairs.name, about, best, left_out), private=private)
+        return replace(shown, private=private)
+    (section,) = whole.sections
+    words = [
+        *section.words,
+        "words of a corpus that is not open are written to private/ of --out alone; see --public",
+    ]
+    return Report(about, [replace(section, words=words, grids=[])], private=private)
 
 
 def content(tokens: Sequence[str]) -> tuple[str, ...]:
@@ -93,9 +141,37 @@ def content(tokens: Sequence[str]) -> tuple[str, ...]:
     scikit-learn's list and pattern."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    return tuple(
-        token for token in tokens if token not in ENGLISH_STOP_WORDS and _WORD.search(token)
-    )
+    words = [token for token in tokens if token not in ENGLISH_STOP_WORDS]
+    return tuple(word for word in words if _WORD.search(word))
+
+
+class TokenCounts(NamedTuple):
+    """Of T tokens in C classes. counts [T, C]: occurrences; examples [T, C]: hypotheses that have
+    the token; premises [T]: distinct ones."""
+
+    counts: np.ndarray
+    examples: np.ndarray
+    premises: list[int]
+
+
+def _counted(
+    tokens: Sequence[str],
+    classes: Sequence[str],
+    sentences: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    premises: Sequence[Hashable],
+) -> TokenCounts:
+    place = {token: number for number, token in enumerate(tokens)}
+    column = {label: number for number, label in enumerate(classes)}
+    counts, examples = np.zeros((2, len(tokens), len(classes)), np.int64)
+    seen: list[set[Hashable]] = [set() for _ in tokens]
+    for sentence, label, premise in zip(sentences, labels, premises, strict=True):
+        for token, count in Counter(sentence).items():
+            if (number := place.get(token)) is not None:
+                counts[number, column[label]] += count
+                examples[number, column[label]] += 1
+                seen[number].add(premise)
+    return TokenCounts(counts, examples, [len(of_token) for of_token in seen])
 
 
 def token_rows(
@@ -105,215 +181,229 @@ def token_rows(
     *,
     smoothing: float = 50,
     min_count: int = 5,
-) -> tuple[dict[str, list[dict]], dict]:
-    """({class: rows of the tokens that occur in it}, facts as JSON values).
+) -> TokenTable:
+    """The tokens of each class.
 
     PMI(t, c) = log2 p(t, c) / (p(t) p(c)) of tokens that occur at least `min_count` times.
     `smoothing` is added to the occurrences of every such token in every class. Joint and marginal
     probabilities come from that table (Gururangan et al. 2018, section 3). Rarer tokens are not in
     it, because their many smoothed rows would level p(c).
 
-    A row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of the
-    class that have it, and of all its pairs, 0-1: the % that Table 3's caption names), p (its share
-    of the tokens of the class, 0-1), p_smoothed (the same of the smoothed counts: the % that the
-    published code prints), premises (distinct ones). The highest PMI comes first; tokens of equal
-    PMI are ordered by frequency, then by the alphabet.
+    The highest PMI comes first; tokens of equal PMI are ordered by frequency, then by the alphabet.
     """
-    column = {label: number for number, label in enumerate(classes_of(labels))}
+    classes = classes_of(labels)
     frequency = Counter(token for sentence in sentences for token in sentence)
-    known = sorted(token for token, count in frequency.items() if count >= min_count)
-    if not known:
+    frequent = sorted(token for token, count in frequency.items() if count >= min_count)
+    if not frequent:
         problem = f"no token of the hypotheses occurs {min_count} times"
         raise UsageError(problem, fix="give a lower --min_count, or more pairs")
-    place = {token: number for number, token in enumerate(known)}
-    counts, examples = np.zeros((2, len(known), len(column)), np.int64)
-    seen = [set() for _ in known]
-    for sentence, label, premise in zip(sentences, labels, premises, strict=True):
-        for token, count in Counter(sentence).items():
-            if (number := place.get(token)) is not None:
-                counts[number, column[label]] += count
-                examples[number, column[label]] += 1
-                seen[number].add(premise)
-    of_class, smoothed = Counter(labels), counts + smoothing
+    counted = _counted(frequent, classes, sentences, labels, premises)
+    counts, smoothed = counted.counts, counted.counts + smoothing
     joint = smoothed / smoothed.sum()
     with np.errstate(divide="ignore"):
         pmi = np.log2(joint) - np.log2(joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
-    p, p_smoothed = (table / np.maximum(table.sum(axis=0), 1) for table in (counts, smoothed))
-    rows = {}
-    for label, c in column.items():
-        of_label = [
-            {
-                "token": token,
-                "pmi": float(pmi[t, c]),
-                "count": int(counts[t, c]),
-                "examples": int(examples[t, c]),
-                "share": float(examples[t, c] / of_class[label]),
-                "p": float(p[t, c]),
-                "p_smoothed": float(p_smoothed[t, c]),
-                "premises": len(seen[t]),
-            }
-            for token, t in place.items()
-            if counts[t, c]
-        ]
-        rows[label] = sorted(of_label, key=lambda row: (-row["pmi"], -row["count"], row["token"]))
-    facts = {
-        "tokens": len(known),
-        "rare_tokens": len(frequency) - len(known),
-        "tokens_of_few_premises": sum(len(premises) < PUBLIC_PREMISES for premises in seen),
-        "pairs": {label: of_class[label] for label in column},
-    }
-    return rows, facts
-
-
-def _tokens_shown(name, about, rows, left_out="") -> Report:
-    """The table."""
-    words = [
-        f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
-        f"{about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
-        f"{'kept' if about['stop_words'] else 'and punctuation left out'}; PMI in bits, "
-        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token; p: share of the "
-        "class's tokens, in %; smoothed: the same of the smoothed counts",
-        *filter(None, [left_out]),
-    ]
-    grids, theirs = [], of_corpus("artifacts", name, "tables", "3")
-    columns = (
-        "PMI",
-        "%",
-        "p",
-        "smoothed",
-        "pairs",
-        "premises",
-        *(("paper", "paper, %") if theirs else ()),
-    )
-    for label, of_class in rows.items():
-        cells = []
-        for row in of_class:
-            shares = (f"{100 * row[share]:.2f}" for share in ("share", "p", "p_smoothed"))
-            cells.append(
-                (
-                    row["token"],
-                    f"{row['pmi']:.2f}",
-                    *shares,
-                    str(row["examples"]),
-                    str(row["premises"]),
-                )
+    p = counts / np.maximum(counts.sum(axis=0), 1)
+    p_smoothed = smoothed / np.maximum(smoothed.sum(axis=0), 1)
+    pairs = Counter(labels)
+    rows: dict[str, list[TokenRow]] = {}
+    for c, label in enumerate(classes):
+        rows[label] = []
+        for t in np.flatnonzero(counts[:, c]):
+            row = TokenRow(
+                token=frequent[t],
+                pmi=float(pmi[t, c]),
+                count=int(counts[t, c]),
+                examples=int(counted.examples[t, c]),
+                share=float(counted.examples[t, c] / pairs[label]),
+                p=float(p[t, c]),
+                p_smoothed=float(p_smoothed[t, c]),
+                premises=counted.premises[t],
             )
-        if theirs:
-            printed = ((token, f"{share:.2f}") for token, share in theirs[label])
-            both = zip_longest(cells, printed)
-            cells = [(*(ours or ("",) * 7), *(paper or ("", ""))) for ours, paper in both]
+            rows[label].append(row)
+        rows[label].sort(key=lambda row: (-row.pmi, -row.count, row.token))
+    facts = {
+        "tokens": len(frequent),
+        "rare_tokens": len(frequency) - len(frequent),
+        "tokens_of_few_premises": sum(count < PUBLIC_PREMISES for count in counted.premises),
+        "pairs": {label: pairs[label] for label in classes},
+    }
+    return TokenTable(rows, facts)
+
+
+def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
+    rows, about = table
+    stop_words = "kept" if about["stop_words"] else "and punctuation left out"
+    words = [
+        f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that "
+        f"occur {about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
+        f"{stop_words}; PMI in bits, {about['smoothing']:g} added to each count; %: pairs of the "
+        "class that have the token; p: share of the class's tokens, in %; smoothed: the same of "
+        "the smoothed counts"
+    ]
+    if left_out:
+        words.append(left_out)
+    paper = of_corpus("artifacts", name, "tables", "3")
+    columns = ["PMI", "%", "p", "smoothed", "pairs", "premises"]
+    if paper:
+        columns += ["paper", "paper, %"]
+    grids = []
+    for label, of_class in rows.items():
+        cells = [_token_cells(row) for row in of_class]
+        if paper:
+            published_cells = [(token, f"{share:.2f}") for token, share in paper[label]]
+            beside = zip_longest(cells, published_cells)
+            cells = [(*(ours or ("",) * 7), *(theirs or ("", ""))) for ours, theirs in beside]
         grids.append(Grid("", (label, *columns), cells))
     section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids)
     notes = [] if any(rows.values()) else ["no token is left to show"]
-    return Report({**about, "top": rows}, [section], notes=notes)
+    top = {label: [asdict(row) for row in of_class] for label, of_class in rows.items()}
+    return Report({**about, "top": top}, [section], notes=notes)
+
+
+def _token_cells(row: TokenRow) -> tuple[str, ...]:
+    shares = (f"{100 * share:.2f}" for share in (row.share, row.p, row.p_smoothed))
+    return row.token, f"{row.pmi:.2f}", *shares, str(row.examples), str(row.premises)
+
+
+# -- lengths ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClassLengths:
+    """lengths: number of tokens -> pairs."""
+
+    pairs: int
+    mean: float
+    median: float
+    lengths: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class KruskalWallis:
+    """The test of Kruskal & Wallis 1952 over all classes."""
+
+    statistic: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class LengthTest:
+    """Mann-Whitney's U of the first of two classes (two-sided, normal approximation with ties).
+
+    Args:
+      longer: the probability that a sentence of the first class is the longer one, ties counting
+        half.
+      p_holm: the p-value, corrected over the comparisons (Holm 1979).
+    """
+
+    first: str
+    second: str
+    u: float
+    p_value: float
+    longer: float
+    p_holm: float = 1.0
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths in tokens by class (Table 4), and whether they differ."""
+
+    classes: Mapping[str, ClassLengths]
+    kruskal_wallis: KruskalWallis
+    comparisons: Sequence[LengthTest]
 
 
 def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Lengths of hypotheses by class, with and without the tokens of entities merged."""
-    over = options.lengths
-    examples = pairs.examples if over == "all" else pairs.splits["train"].examples
-    labels, found = [example.label for example in examples], {}
-    for name, is_merged in (("separate", False), ("merged", True)):
-        found[name] = lengths(pairs.hypotheses(merged=is_merged)[: len(examples)], labels)
-    series = {}  # per cent of a class
-    for label, figures in found["separate"]["classes"].items():
-        series[label] = [0.0] * LONGEST_SHOWN
-        for length, count in figures["lengths"].items():
-            series[label][min(max(int(length), 1), LONGEST_SHOWN) - 1] += (
-                100 * count / figures["pairs"]
-            )
+    split = options.lengths
+    examples = pairs.examples if split == "all" else pairs.splits["train"].examples
+    labels = [example.label for example in examples]
+    separate = lengths(pairs.hypotheses(merged=False)[: len(examples)], labels)
+    merged = lengths(pairs.hypotheses(merged=True)[: len(examples)], labels)
     ticks = [*map(str, range(1, LONGEST_SHOWN)), f"{LONGEST_SHOWN}+"]
-    chart = charts.bars(
-        series, ticks, title=f"{pairs.name}: length of hypotheses", x="tokens", y="% of the class"
-    )
-    given = {"split": over, "knowledge": pairs.knowledge, "merged_by": pairs.merged_by, **found}
-    return Report(given, [_length_section(pairs, over, found, chart)], {"lengths.png": chart.png()})
-
-
-def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
-    """Lengths in tokens by class (Table 4), and whether they differ, as JSON values.
-
-    Returns
-      classes {class: {pairs, mean, median, lengths {tokens: pairs}}};
-      kruskal_wallis {statistic, p_value} over all classes (Kruskal & Wallis 1952);
-      comparisons [{first, second, u, p_value, p_holm, longer}]: Mann-Whitney's U of the first (two-sided, normal
-        approximation with ties), corrected over the comparisons (Holm 1979); longer: the probability that a sentence
-        of the first class is the longer one, ties counting half.
-    """
-    of_class = {
-        label: np.array(
-            [len(s) for s, given in zip(sentences, labels, strict=True) if given == label]
-        )
-        for label in classes_of(labels)
+    title = f"{pairs.name}: length of hypotheses"
+    series = {label: _percentages(of_class) for label, of_class in separate.classes.items()}
+    chart = charts.bars(series, ticks, title=title, x="tokens", y="% of the class")
+    assert chart  # there are pairs
+    figures = {
+        "split": split,
+        "knowledge": pairs.knowledge,
+        "merged_by": pairs.merged_by,
+        "separate": asdict(separate),
+        "merged": asdict(merged),
     }
-    whole = (0.0, 1.0) if _all_equal(*of_class.values()) else stats.kruskal(*of_class.values())
-    comparisons = []
+    sentences = "hypotheses of all splits" if split == "all" else "training hypotheses"
+    section = Section(
+        f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)",
+        [f"tokens of the {sentences}; merged: {_merging(pairs.merged_by)}"],
+        _length_grids(pairs.name, {"separate": separate, "merged": merged}),
+        [("Lengths, every token on its own", chart)],
+    )
+    return Report(figures, [section], {"lengths.png": chart.png()})
+
+
+def _percentages(of_class: ClassLengths) -> list[float]:
+    """The share of each length, up to LONGEST_SHOWN or more, in per cent."""
+    shares = [0.0] * LONGEST_SHOWN
+    for length, count in of_class.lengths.items():
+        place = min(max(int(length), 1), LONGEST_SHOWN) - 1
+        shares[place] += 100 * count / of_class.pairs
+    return shares
+
+
+def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> Lengths:
+    """The lengths of sentences by class."""
+    length_N, label_N = np.array([len(sentence) for sentence in sentences]), np.array(labels)
+    of_class = {label: length_N[label_N == label] for label in classes_of(labels)}
+    whole = KruskalWallis(0.0, 1.0)
+    if not _all_equal(*of_class.values()):
+        statistic, p = stats.kruskal(*of_class.values())
+        whole = KruskalWallis(float(statistic), float(p))
+    tests = []
     for first, second in combinations(of_class, 2):
         a, b = of_class[first], of_class[second]
-        if _all_equal(a, b):  # SciPy's p-value is 1 before 1.18 and nan since
-            u, p = len(a) * len(b) / 2, 1.0
-        else:
+        u, p = len(a) * len(b) / 2, 1.0
+        if not _all_equal(a, b):  # SciPy's p-value is 1 before 1.18 and nan since
             u, p = stats.mannwhitneyu(a, b, method="asymptotic")
         longer = float(u) / (len(a) * len(b))
-        comparisons.append(
-            {"first": first, "second": second, "u": float(u), "p_value": float(p), "longer": longer}
-        )
-    for comparison, p in zip(comparisons, holm([c["p_value"] for c in comparisons]), strict=True):
-        comparison["p_holm"] = p
+        tests.append(LengthTest(first, second, float(u), float(p), longer))
+    adjusted = holm([test.p_value for test in tests])
+    tests = [replace(test, p_holm=p) for test, p in zip(tests, adjusted, strict=True)]
     classes = {}
-    for label, found in of_class.items():
-        figures = {
-            "pairs": len(found),
-            "mean": float(found.mean()),
-            "median": float(np.median(found)),
-        }
-        classes[label] = {
-            **figures,
-            "lengths": {str(n): count for n, count in sorted(Counter(found.tolist()).items())},
-        }
-    whole = {"statistic": float(whole[0]), "p_value": float(whole[1])}
-    return {"classes": classes, "kruskal_wallis": whole, "comparisons": comparisons}
+    for label, length in of_class.items():
+        numbers = {str(n): count for n, count in sorted(Counter(length.tolist()).items())}
+        mean, median = float(length.mean()), float(np.median(length))
+        classes[label] = ClassLengths(len(length), mean, median, numbers)
+    return Lengths(classes, whole, tests)
 
 
 def _all_equal(*samples: np.ndarray) -> bool:
     return len(np.unique(np.concatenate(samples))) == 1
 
 
-def _length_section(pairs, over, found, chart) -> Section:
-    of = "hypotheses of all splits" if over == "all" else "training hypotheses"
-    words = [f"tokens of the {of}; merged: {_merging(pairs.merged_by)}"]
-    classes = list(found["separate"]["classes"])
-    header = ("", *(f"{label}, {what}" for label in classes for what in ("mean", "median")))
-    rows, tests = [], []
-    for kind, of in found.items():
-        figures = [of["classes"][label] for label in classes]
-        rows.append(
-            (kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}")))
-        )
-        if paper := of_corpus("artifacts", pairs.name, "tables", "4", kind):
-            rows.append(
-                ("  in the paper", *(f"{value:.1f}" for label in classes for value in paper[label]))
-            )
-        p = p_value(of["kruskal_wallis"]["p_value"])
-        tests.append((kind, "all classes (Kruskal-Wallis)", p, "", ""))
-        for pair in of["comparisons"]:
-            names = f"{pair['first']}, {pair['second']}"
-            tests.append(
-                (
-                    kind,
-                    names,
-                    p_value(pair["p_value"]),
-                    p_value(pair["p_holm"]),
-                    points(pair["longer"]),
-                )
-            )
+def _length_grids(corpus: str, kinds: Mapping[str, Lengths]) -> list[Grid]:
+    """Table 4, and the tests. kinds: separate and merged tokens."""
+    rows: list[tuple[str, ...]] = []
+    tests = []
+    header = [""]
+    for label in kinds["separate"].classes:
+        header += [f"{label}, mean", f"{label}, median"]
+    for kind, of_kind in kinds.items():
+        cells = [kind]
+        for of_class in of_kind.classes.values():
+            cells += [f"{of_class.mean:.2f}", f"{of_class.median:.1f}"]
+        rows.append(tuple(cells))
+        if paper := of_corpus("artifacts", corpus, "tables", "4", kind):
+            values = [value for label in of_kind.classes for value in paper[label]]
+            rows.append(("  in the paper", *(f"{value:.1f}" for value in values)))
+        whole = p_value(of_kind.kruskal_wallis.p_value)
+        tests.append((kind, "all classes (Kruskal-Wallis)", whole, "", ""))
+        for test in of_kind.comparisons:
+            p, p_holm = p_value(test.p_value), p_value(test.p_holm)
+            names = f"{test.first}, {test.second}"
+            tests.append((kind, names, p, p_holm, points(test.longer)))
     question = (
         "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)"
     )
-    tested = Grid(
-        question, ("tokens", "classes", "p", "Holm p", "first is longer, %"), tests, left=2
-    )
-    title = f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)"
-    return Section(
-        title, words, [Grid("", header, rows), tested], [("Lengths, every token on its own", chart)]
-    )
+    columns = ("tokens", "classes", "p", "Holm p", "first is longer, %")
+    return [Grid("", tuple(header), rows), Grid(question, columns, tests, left=2)]

@@ -12,6 +12,7 @@ from mednli_jax.artifacts.aflite import Settings, State
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.plug import corpus_of
+from mednli_jax.report.options import AnalysisOptions
 
 N = 60
 
@@ -149,9 +150,7 @@ def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path):
 
 def test_the_settings_of_the_paper_and_in_proportion():
     def options(pairs, **more):
-        return filtering.settings(
-            pairs, **{"m": None, "n": 64, "k": None, "tau": 0.75, "seed": 0, **more}
-        )
+        return filtering.settings_for(pairs, AnalysisOptions(**more))
 
     assert options(14_049) == Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)
     assert (options(4_200).m, options(4_200).k) == (1_680, 149)

@@ -4,7 +4,7 @@ are shown."""
 import json
 import math
 import stat
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from made_up_commands import COMMON, SECRET, call_command, write_shared_premises
@@ -57,25 +57,25 @@ def test_tokens_by_hand():
         "pairs": {E: 2, N: 3},
     }
     first, second, _ = rows[E]
-    assert first == {
+    assert vars(first) == {
         "token": "x", "pmi": pytest.approx(1.0), "count": 3, "examples": 2,
         "share": 1.0, "p": 3 / 5, "p_smoothed": 3 / 5, "premises": 1,
     }  # fmt: skip
-    assert (second["token"], second["count"], second["share"], second["premises"]) == (
+    assert (second.token, second.count, second.share, second.premises) == (
         "z",
         1,
         0.5,
         3,
     )
-    assert second["pmi"] == pytest.approx(math.log2(2 / 3))
+    assert second.pmi == pytest.approx(math.log2(2 / 3))
     # x occurs in no neutral hypothesis, so it is never listed for that class.
-    assert [(row["token"], row["share"]) for row in rows[N]] == [
+    assert [(row.token, row.share) for row in rows[N]] == [
         ("y", 1.0),
         ("z", pytest.approx(2 / 3)),
     ]
     smoothed = hypotheses.token_rows(*given, smoothing=2, min_count=2)[0][E][0]
-    assert (smoothed["p"], smoothed["p_smoothed"]) == (3 / 5, pytest.approx(5 / 11))
-    assert smoothed["pmi"] == pytest.approx(math.log2((5 / 22) / (7 / 22 * 11 / 22)))
+    assert (smoothed.p, smoothed.p_smoothed) == (3 / 5, pytest.approx(5 / 11))
+    assert smoothed.pmi == pytest.approx(math.log2((5 / 22) / (7 / 22 * 11 / 22)))
 
 
 def test_stop_words_are_dropped_as_published():
@@ -107,7 +107,7 @@ def test_classes_that_cannot_be_compared_are_refused():
 
 
 def lengths_of(lengths, labels):
-    return hypotheses.lengths([("w",) * length for length in lengths], labels)
+    return asdict(hypotheses.lengths([("w",) * length for length in lengths], labels))
 
 
 def test_lengths_by_hand():
@@ -265,12 +265,12 @@ def test_chi_square_by_hand():
     p = exp(-3)."""
     labels = [E] * 6 + [N] * 3 + [C] * 9
     found = heuristics.spread({HYPERNYM: list(range(9)), FINE: []}, labels)
-    assert found[HYPERNYM] == {
+    assert vars(found[HYPERNYM]) == {
         "pairs": 9, "labels": {E: 6, N: 3, C: 0}, "top": E, "share": pytest.approx(2 / 3),
         "chi_square": pytest.approx(6.0), "p_value": pytest.approx(math.exp(-3)),
     }  # fmt: skip
     nothing = {"chi_square": None, "p_value": None, "top": None, "share": None}
-    assert found[FINE] == {"pairs": 0, "labels": {E: 0, N: 0, C: 0}, **nothing}
+    assert vars(found[FINE]) == {"pairs": 0, "labels": {E: 0, N: 0, C: 0}, **nothing}
 
 
 def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):
