@@ -23,48 +23,39 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Reads the reports, writes the corpus and prints the counts. Raises: UserError where --out has
-    a corpus."""
-    there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
-    if there:
-        raise UserError(
-            f"{there[0]}: exists already", fix="give --out another folder, or remove it"
-        )
+    """Reads the reports, writes the corpus and prints the counts."""
+    paths = {split: arguments.out / file for split, file in FILES.items()}
+    for path in paths.values():
+        if path.exists():
+            fix = "give --out another folder, or remove it"
+            raise UserError(f"{path}: exists already", fix=fix)
     reports = read_reports(arguments.reports)
-    names = OntologyOptions(sources=tuple(arguments.sources))
-    ontology = (
-        None
-        if arguments.ontology == "none"
-        else load_ontology(arguments.ontology, arguments.data, names)
-    )
+    ontology = None
+    if arguments.ontology != "none":
+        names = OntologyOptions(sources=tuple(arguments.sources))
+        ontology = load_ontology(arguments.ontology, arguments.data, names)
     whole = build_queries(reports, ontology)
     splits = divided(whole, arguments.dev, arguments.test)
-    folder = private_folder(arguments.out)
+    private_folder(arguments.out)
     for name, split in splits.items():
-        write_clicr(split.examples, folder / FILES[name])
-    print(
-        json.dumps(
-            {**whole.facts, "queries": {name: len(split) for name, split in splits.items()}},
-            indent=2,
-        )
-    )
+        write_clicr(split.examples, paths[name])
+    sizes = {name: len(split) for name, split in splits.items()}
+    print(json.dumps({**whole.facts, "queries": sizes}, indent=2))
 
 
 def main() -> int:
     """Reads the flags and builds; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--reports", type=cli.path, required=True, help="JSON lines, plain or gzipped"
-    )
-    parser.add_argument("--out", type=cli.path, required=True, help="folder of the new corpus")
-    parser.add_argument(
-        "--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms"
-    )
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    add = parser.add_argument
+    add("--reports", type=cli.path, required=True, help="JSON lines, plain or gzipped")
+    add("--out", type=cli.path, required=True, help="folder of the new corpus")
+    add("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
     sources = "vocabularies of the UMLS to use, e.g. SNOMEDCT_US MSH (default: all)"
-    parser.add_argument("--sources", nargs="+", default=(), metavar="SAB", help=sources)
-    parser.add_argument("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")
-    parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")
-    parser.add_argument("--test", type=float, default=0.07, help="share of the reports")
+    add("--sources", nargs="+", default=(), metavar="SAB", help=sources)
+    add("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")
+    add("--dev", type=float, default=0.06, help="share of the reports")
+    add("--test", type=float, default=0.07, help="share of the reports")
     arguments = parser.parse_args()
     return cli.script(lambda: build(arguments))
 

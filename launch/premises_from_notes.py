@@ -1,9 +1,10 @@
 """Sample candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History
 sections.
 
-  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv --number=5000
-  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv --number=5000 --seed=1 \\
-      --categories='Discharge summary,Physician'
+  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv \\
+      --number=5000
+  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv \\
+      --number=5000 --seed=1 --categories='Discharge summary,Physician'
 
 Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences
 with the lowest keyed hashes. Every distinct sentence is equally likely, a seed always gives the
@@ -20,6 +21,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
@@ -30,49 +32,53 @@ from mednli_jax.terminal import say
 HEADER = "uid\tsentence\n"
 
 
-def sample(pairs: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:
-    """`number` (uid, sentence) in random order, or all where there are fewer; the first of equal
+class Premise(NamedTuple):
+    uid: str
+    sentence: str
+
+
+def sample(premises: Iterable[tuple[str, str]], number: int, seed: int) -> list[Premise]:
+    """`number` premises in random order, or all where there are fewer; the first of equal
     sentences.
 
     Only the sample is in memory. A sentence that is dropped once has a higher hash than all later
     samples, so that it never has to come back.
     """
-    kept, highest = {}, []
-    for uid, sentence in pairs:
-        digest = int.from_bytes(
-            hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=16).digest()
-        )
-        if digest in kept or (len(kept) == number and digest > -highest[0]):
+    chosen: dict[int, Premise] = {}
+    highest: list[int] = []  # a heap of the negative hashes
+    for uid, sentence in premises:
+        text = f"{seed} {sentence}".encode()
+        digest = int.from_bytes(hashlib.blake2b(text, digest_size=16).digest())
+        full = len(chosen) == number
+        if digest in chosen or (full and digest > -highest[0]):
             continue
-        kept[digest] = uid, sentence
+        chosen[digest] = Premise(uid, sentence)
         heapq.heappush(highest, -digest)
-        if len(kept) > number:
-            del kept[-heapq.heappop(highest)]
-    return [kept[digest] for digest in sorted(kept)]
+        if full:
+            del chosen[-heapq.heappop(highest)]
+    return [chosen[digest] for digest in sorted(chosen)]
 
 
 def write(arguments: argparse.Namespace) -> None:
-    """Samples, writes and prints the counts. Raises: UserError, DataError(s) for bad notes."""
+    """Samples, writes and prints the counts."""
     if arguments.number < 1:
         raise UserError(f"--number is {arguments.number}", fix="give 1 or more")
     out = arguments.out
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
-        say(
-            f"{out}: lies in a git work tree. Licensed text could be committed: give another folder."
-        )
-    categories = tuple(name.strip() for name in arguments.categories.split(",") if name.strip())
-    facts = {}
-    chosen = sample(
-        past_medical_history(arguments.notes, categories, facts), arguments.number, arguments.seed
-    )
+        problem = "lies in a git work tree. Licensed text could be committed"
+        say(f"{out}: {problem}: give another folder.")
+    categories = [name.strip() for name in arguments.categories.split(",") if name.strip()]
+    facts: dict[str, int] = {}
+    premises = past_medical_history(arguments.notes, categories, facts)
+    chosen = sample(premises, arguments.number, arguments.seed)
     if not chosen:
-        what = (
-            "holds no sentence of a Past Medical History section"
-            + " in these categories" * bool(categories)
-        )
-        raise UserError(f"{arguments.notes}: {what}", fix="check the file and --categories")
+        problem = "holds no sentence of a Past Medical History section"
+        if categories:
+            problem += " in these categories"
+        raise UserError(f"{arguments.notes}: {problem}", fix="check the file and --categories")
     private_folder(out.parent)
-    write_over(out, HEADER + "".join(f"{uid}\t{sentence}\n" for uid, sentence in chosen), HEADER)
+    lines = [f"{premise.uid}\t{premise.sentence}\n" for premise in chosen]
+    write_over(out, HEADER + "".join(lines), HEADER)
     print(json.dumps({**facts, "sampled": len(chosen)}, indent=2))
 
 
@@ -80,20 +86,12 @@ def main() -> int:
     """Reads the flags and samples; returns the exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument(
-        "--notes", type=cli.path, required=True, help="NOTEEVENTS.csv, plain or gzipped"
-    )
-    parser.add_argument(
-        "--out",
-        type=cli.path,
-        required=True,
-        help="the file to write; an existing sample is replaced",
-    )
-    parser.add_argument("--number", type=int, required=True, help="distinct sentences")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
-    parser.add_argument(
-        "--categories", default="", help="values of CATEGORY to read, between commas; '' reads all"
-    )
+    add = parser.add_argument
+    add("--notes", type=cli.path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
+    add("--out", type=cli.path, required=True, help="the file; an existing sample is replaced")
+    add("--number", type=int, required=True, help="distinct sentences")
+    add("--seed", type=int, default=0, help="of the sample (default 0)")
+    add("--categories", default="", help="of notes to read, between commas; '' reads all")
     arguments = parser.parse_args()
     return cli.script(lambda: write(arguments))
 
