@@ -103,8 +103,8 @@ def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails."""
     place = find_source(name, data_dir).place
     if name == "snomed":
-        kinds, _ = snomed_files(place, OntologyOptions().languages)
-        return tuple(path for paths in kinds.values() for path in paths)
+        snapshot = snomed_files(place, OntologyOptions().languages)
+        return (snapshot.concept, *snapshot.descriptions, snapshot.relationship)
     return tuple({"umls": umls_files, "wordnet": wordnet.wordnet_files}[name](place).values())
 
 

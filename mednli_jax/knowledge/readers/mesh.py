@@ -7,13 +7,15 @@ empty). MeSH is courtesy of the U.S. National Library of Medicine; see resources
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import empty_field, empty_file, line_fault, table_rows, text_lines
 from mednli_jax.knowledge.ontology import (
+    Digest,
     Edges,
     Ontology,
     OntologyOptions,
@@ -35,21 +37,25 @@ TREE_NUMBER = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3})*")
 # and mental disorders, body functions. Left out are the trees of general things that a text
 # mentions all the time without stating a finding: animals, plants, food, research methods,
 # behaviour at large, people, places, professions, publications, administration.
-LINK_TYPES = (
-    *(f"A{part:02}" for part in (*range(1, 13), *range(14, 18))),
-    *("B01.300", "B03", "B04", "C", "D", "E01", "E02", "E03", "E04", "E06", "E07"),
-    *(
-        "F01.145.126",
-        "F01.145.317",
-        "F01.145.805",
-        "F01.470.132",
-        "F03",
-        "G08",
-        "G09",
-        "G10",
-        "G11",
-    ),
-)
+_TREES = """
+    A01 A02 A03 A04 A05 A06 A07 A08 A09 A10 A11 A12 A14 A15 A16 A17
+    B01.300 B03 B04
+    C D
+    E01 E02 E03 E04 E06 E07
+    F01.145.126 F01.145.317 F01.145.805 F01.470.132 F03
+    G08 G09 G10 G11
+"""
+LINK_TYPES = tuple(_TREES.split())
+
+
+class _Descriptor(NamedTuple):
+    """A row of the table."""
+
+    id: str
+    name: str
+    tree_numbers: list[str]
+    synonyms: list[str]
+    line: int
 
 
 def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = None) -> Ontology:
@@ -66,124 +72,157 @@ def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = 
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
-    ids, labels, trees, synonyms, lines = _read_descriptors(source, digest)
-    index, aliases = {concept: position for position, concept in enumerate(ids)}, []
-    for file in alias_files():
-        header = ABBREVIATION_HEADER if file.name == ABBREVIATIONS else ALIAS_HEADER
-        rows = _rows(file, header, digest, Problems())
-        aliases.append(
-            [(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index]
-        )
-    is_a = Edges([(child, parent, lines[child], 0) for child, parent in _edges(trees)])
-    options = options or OntologyOptions()
+    descriptors = _read_descriptors(source, digest)
+    index = {descriptor.id: place for place, descriptor in enumerate(descriptors)}
+    abbreviations, *aliases = (_read_aliases(file, index, digest) for file in alias_files())
+    labels = tuple(descriptor.name for descriptor in descriptors)
+    edges = []
+    for child, parent in _edges(descriptors):
+        edges.append((child, parent, descriptors[child].line, 0))
     parents, relations = graphs(
-        ReadEdges(is_a, Edges(), ()), len(ids), options, lambda child: source.name
+        ReadEdges(Edges(edges), Edges(), ()),
+        len(descriptors),
+        options or OntologyOptions(),
+        lambda child: source.name,
     )
     return Ontology(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",
-        ids=ids,
+        ids=tuple(index),
         labels=labels,
-        names=tuple(_names(labels, synonyms, chain.from_iterable(aliases))),
+        names=_names(descriptors, [*abbreviations, *chain.from_iterable(aliases)]),
         parents=parents,
         sha256=digest.hexdigest(),
-        types=tuple("|".join(numbers) for numbers in trees),
+        types=tuple(map(_joined_tree_numbers, descriptors)),
         link_types=LINK_TYPES,
-        abbreviations=frozenset(name for name, _ in aliases[0]),
+        abbreviations=frozenset(name for name, _ in abbreviations),
         relations=relations,
     )
+
+
+def _joined_tree_numbers(descriptor: _Descriptor) -> str:
+    return "|".join(descriptor.tree_numbers)
 
 
 def natural_order(name: str) -> str | None:
     """Turns "Neoplasms, Breast" into "Breast Neoplasms"; None for a name that is not an inversion,
     such as chemical names ("2,4-D", "Ethanol, 2-chloro-") and lists ("Nose, Mouth, and Throat")."""
-    parts = name.split(", ")
-    if len(parts) < 2 or any(not part or part.endswith("-") or "(" in part for part in parts):
+    phrases = name.split(", ")
+    if len(phrases) < 2:
         return None
-    if any(part.split()[0].casefold() in ("and", "or") for part in parts):
-        return None
-    return " ".join(reversed(parts))
+    for phrase in phrases:
+        if not phrase or phrase.endswith("-") or "(" in phrase:
+            return None
+        if phrase.split()[0].casefold() in ("and", "or"):
+            return None
+    return " ".join(reversed(phrases))
 
 
 def alias_files() -> list[Path]:
     """The bundled files of other names, in order of precedence."""
-    return [
-        RESOURCES / name for name in (ABBREVIATIONS, "aliases_everyday.tsv", "aliases_doid.tsv")
-    ]
+    names = (ABBREVIATIONS, "aliases_everyday.tsv", "aliases_doid.tsv")
+    return [RESOURCES / name for name in names]
 
 
 def _rows(
-    path, names: tuple[str, ...], digest, problems: Problems
+    path: Path, names: tuple[str, ...], digest: Digest, problems: Problems
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """(line number, {column: cell}) of the rows with the right number of cells; the others go into
     `problems`."""
 
-    def columns(number, header):
+    def columns(number: int, header: list[str]) -> tuple[str, ...]:
         if tuple(header) != names:
             fix = f"the first line must name, between tabs: {', '.join(names)}"
             raise line_fault(path.name, number, "the header is not that of this table", fix)
         return names
 
     content = hashlib.sha256()
-    lines = text_lines(path, digest=content)
-    lines = chain(
-        [next(lines, (1, ""))], lines
-    )  # the first line is the header, even if it is empty
-    records = ((number, line.split("\t")) for number, line in lines if line or number == 1)
-    yield from table_rows(path.name, records, problems, columns)
+    yield from table_rows(path.name, _records(path, content), problems, columns)
     digest.update(content.digest())
 
 
-def _read_descriptors(path, digest) -> Iterator[tuple]:
-    """(ids, labels, tree numbers, synonyms, line of each), sorted by id; raises every fault of the
-    file together."""
-    problems, rows, owner = Problems(), {}, {}
+def _records(path: Path, content: Digest) -> Iterator[tuple[int, list[str]]]:
+    """The cells of the lines. The first line is the header, even if it is empty or missing."""
+    is_empty = True
+    for number, line in text_lines(path, digest=content):
+        is_empty = False
+        if line or number == 1:
+            yield number, line.split("\t")
+    if is_empty:
+        yield 1, [""]
 
-    def fault(problem, line, name, fix):
+
+def _read_aliases(path: Path, index: dict[str, int], digest: Digest) -> list[tuple[str, int]]:
+    """(name, concept) of the concepts that the table has."""
+    header = ABBREVIATION_HEADER if path.name == ABBREVIATIONS else ALIAS_HEADER
+    aliases = []
+    for _, row in _rows(path, header, digest, Problems()):
+        if row["concept"] in index:
+            aliases.append((row[header[0]], index[row["concept"]]))
+    return aliases
+
+
+def _read_descriptors(path: Path, digest: Digest) -> list[_Descriptor]:
+    """The descriptors sorted by id; raises every fault of the file together."""
+    problems = Problems()
+    descriptors: dict[str, _Descriptor] = {}
+    owner: dict[str, str] = {}  # of a tree number
+
+    def fault(problem: str, line: int, name: str, fix: str) -> None:
         problem = f"field '{name}' {problem}"
         problems.add(DataError(problem, file=path.name, line=line, field=name, fix=fix))
 
     for line, row in _rows(path, HEADER, digest, problems):
-        concept, trees = row["id"], [part for part in row["tree_numbers"].split("|") if part]
-        if not concept or not row["name"].strip():
+        concept, name = row["id"], row["name"]
+        if not concept or not name.strip():
             problems.add(empty_field(path, line, "name" if concept else "id"))
             continue
-        if concept in rows:
+        if concept in descriptors:
             fault(f"repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
             continue
-        names = [name for name in row["synonyms"].split("|") if name.strip()]
-        rows[concept] = concept, row["name"], trees, names, line
+        trees = [tree for tree in row["tree_numbers"].split("|") if tree]
+        synonyms = [synonym for synonym in row["synonyms"].split("|") if synonym.strip()]
+        descriptors[concept] = _Descriptor(concept, name, trees, synonyms, line)
         for tree in trees:
             if not TREE_NUMBER.fullmatch(tree):
-                form = "write it like C14.280.067, with | between several"
-                fault(f"of {shown_id(concept)} is malformed", line, "tree_numbers", form)
+                fix = "write it like C14.280.067, with | between several"
+                fault(f"of {shown_id(concept)} is malformed", line, "tree_numbers", fix)
             elif owner.setdefault(tree, concept) != concept:
                 both = f"gives {tree} to {shown_id(owner[tree])} and to {shown_id(concept)}"
                 fault(both, line, "tree_numbers", "leave it to one of them")
     problems.raise_if_any()
-    if not rows:
+    if not descriptors:
         raise empty_file(path, "no descriptors")
-    return zip(*(rows[concept] for concept in sorted(rows)), strict=True)
+    return [descriptors[concept] for concept in sorted(descriptors)]
 
 
-def _edges(trees) -> Iterator[tuple[int, int]]:
+def _edges(descriptors: Sequence[_Descriptor]) -> Iterator[tuple[int, int]]:
     """(child, parent) index pairs; see `read_mesh` for the tree numbers that give none."""
-    owner = {tree: concept for concept, numbers in enumerate(trees) for tree in numbers}
+    owner: dict[str, int] = {}
+    for concept, descriptor in enumerate(descriptors):
+        owner |= dict.fromkeys(descriptor.tree_numbers, concept)
     for tree, concept in owner.items():
-        parts = tree.split(".")
-        above = [owner.get(".".join(parts[:length])) for length in range(len(parts) - 1, 0, -1)]
+        above = []  # owners of the tree numbers above, nearest first
+        while "." in tree:
+            tree = tree.rpartition(".")[0]
+            above.append(owner.get(tree))
         if above and above[0] is not None and concept not in above:
             yield concept, above[0]
 
 
-def _names(labels, synonyms, aliases) -> Iterator[tuple[str, int]]:
+def _names(
+    descriptors: Sequence[_Descriptor], aliases: Sequence[tuple[str, int]]
+) -> tuple[tuple[str, int], ...]:
     """Every (name, concept) once, in the order of precedence that `read_mesh` states."""
-    given = [*((label, concept) for concept, label in enumerate(labels)), *aliases]
-    given += [(name, concept) for concept, names in enumerate(synonyms) for name in names]
-    taken = {name.casefold() for name, _ in given}
-    yield from dict.fromkeys(given)
-    for name, concept in given:
+    named = [(descriptor.name, concept) for concept, descriptor in enumerate(descriptors)]
+    named += aliases
+    for concept, descriptor in enumerate(descriptors):
+        named += [(synonym, concept) for synonym in descriptor.synonyms]
+    taken = {name.casefold() for name, _ in named}
+    names = dict.fromkeys(named)
+    for name, concept in named:
         turned = natural_order(name)
         if turned is not None and turned.casefold() not in taken:
             taken.add(turned.casefold())
-            yield turned, concept
+            names[turned, concept] = None
+    return tuple(names)

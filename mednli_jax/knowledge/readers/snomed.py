@@ -8,15 +8,18 @@ or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes w
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
+    Digest,
     Edges,
     Ontology,
     OntologyOptions,
@@ -26,66 +29,76 @@ from mednli_jax.knowledge.ontology import (
 from mednli_jax.knowledge.readers.tables import Block, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
 
-_COMPONENT = ("id", "effectiveTime", "active", "moduleId")
-COLUMNS = {
-    "Concept": (*_COMPONENT, "definitionStatusId"),
-    "Description": (
-        *_COMPONENT,
-        "conceptId",
-        "languageCode",
-        "typeId",
-        "term",
-        "caseSignificanceId",
-    ),
-    "Relationship": (
-        *(*_COMPONENT, "sourceId", "destinationId", "relationshipGroup"),
-        *("typeId", "characteristicTypeId", "modifierId"),
-    ),
+_COLUMNS = {
+    "Concept": "definitionStatusId",
+    "Description": "conceptId languageCode typeId term caseSignificanceId",
+    "Relationship": """
+        sourceId destinationId relationshipGroup typeId characteristicTypeId modifierId""",
 }
+_COMPONENT = ("id", "effectiveTime", "active", "moduleId")
+COLUMNS = {kind: (*_COMPONENT, *columns.split()) for kind, columns in _COLUMNS.items()}
 IS_A = 116680003
 FULLY_SPECIFIED, SYNONYM = "900000000000003001", "900000000000013009"
 _FILE = re.compile(
-    r"x?sct2_(Concept|Description|Relationship)_([A-Za-z]*)Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?"
+    r"x?sct2_(?P<kind>Concept|Description|Relationship)_(?P<extension>[A-Za-z]*)Snapshot"
+    r"(?:-(?P<language>[\w-]+?))?_(?P<release>\w+)\.txt(?:\.gz)?"
 )
 _ACTIVE = ("active", "1", "0")  # the column and its values
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
 # Languages as the UMLS abbreviates them, for those that name them so for every terminology.
-_ISO = {"ENG": "en", "SPA": "es", "FRE": "fr", "DUT": "nl", "GER": "de", "SWE": "sv", "DAN": "da", "NOR": "no",
-        "POR": "pt", "EST": "et", "CHI": "zh"}  # fmt: skip
+_ISO_CODES = "ENG:en SPA:es FRE:fr DUT:nl GER:de SWE:sv DAN:da NOR:no POR:pt EST:et CHI:zh"
+_ISO = dict(pair.split(":") for pair in _ISO_CODES.split())
 
 # Semantic tags worth linking in clinical text: those of the UMLS semantic groups disorders and
 # findings, procedures, anatomy, chemicals and drugs. A tag counts by its beginning: "medicinal
 # product form" is a "medicinal product".
 LINK_TYPES = (
-    *("disorder", "finding", "situation", "morphologic abnormality"),
-    *("procedure", "regime/therapy"),
-    *("body structure", "cell", "cell structure"),
-    *("substance", "product", "medicinal product", "clinical drug", "real clinical drug"),
+    "disorder",
+    "finding",
+    "situation",
+    "morphologic abnormality",
+    "procedure",
+    "regime/therapy",
+    "body structure",
+    "cell",
+    "cell structure",
+    "substance",
+    "product",
+    "medicinal product",
+    "clinical drug",
+    "real clinical drug",
 )
 
 
 @dataclass
 class _Concepts:
-    """Rows of the concept file, by id. ids: int64 [N], ascending. index: int32 [N], of the active
-    ones, else -1."""
+    """The rows of the concept file, sorted by id.
+
+    ids: int64 [N]. index: int32 [N], of the active ones, else -1. lines: int64 [N].
+    """
 
     ids: np.ndarray
     index: np.ndarray
+    lines: np.ndarray
 
     @property
     def active(self) -> np.ndarray:
         """int64 [C], the ids of the active concepts."""
-        return self.ids[self.index >= 0]
+        active: np.ndarray = self.ids[self.index >= 0]
+        return active
 
     def find(self, block: Block, column: str) -> np.ndarray:
         """int32 [R], the index of each row's concept, -1 where it is inactive. Raises for unknown
         ids."""
-        wanted = block.numbers(column)
-        place = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        ids = block.numbers(column)
+        place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         problem = f"field '{column}' names a concept that the concept file does not have"
-        fix = "take all files from one edition; an extension alone lacks the concepts of the International Edition"
-        block.refuse(self.ids[place] != wanted, problem, column, fix)
-        return self.index[place]
+        fix = (
+            "take all files from one edition; an extension alone lacks the concepts of the"
+            " International Edition"
+        )
+        block.refuse(self.ids[place] != ids, problem, column, fix)
+        return np.take(self.index, place)
 
 
 def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = None) -> Ontology:
@@ -100,158 +113,197 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     says that b is the finding site of a. `cross_references` are the CUIs of concepts where `conso`,
     the UMLS's MRCONSO.RRF, is given.
     """
-    found, version = snomed_files(Path(folder), options.languages)
-    tables = {
-        kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found
-    }
-    digest = hashlib.sha256(repr((options.languages, options.relations, DROPPED_CYCLES)).encode())
-    concepts, lines = _read_concepts(tables["Concept"][0], digest)
-    labels, names, types = _read_names(tables, concepts, lines, options.languages, digest)
+    snapshot = snomed_files(Path(folder), options.languages)
+    filters = (options.languages, options.relations, DROPPED_CYCLES)
+    digest = hashlib.sha256(repr(filters).encode())
+    concept_table = _table(snapshot.concept, "Concept")
+    concepts = _read_concepts(concept_table, digest)
     ids = tuple(map(str, concepts.active.tolist()))
-    table = tables["Relationship"][0]
-    edges = _read_relationships(table, concepts, labels, options.relations, digest)
-    references = ()
+    descriptions = [_table(path, "Description") for path in snapshot.descriptions]
+    rows = _DescriptionRows(descriptions, concepts, options.languages, digest)
+    if not rows.is_named.all():
+        first = int(concepts.lines[concepts.index >= 0][~rows.is_named].min())
+        count = np.count_nonzero(~rows.is_named)
+        problem = f"the concept has no description, as {count} active ones do"
+        fix = "take all files from one edition, whole"
+        raise concept_table.fault(problem, first, "id", fix)
+    names = _names(rows, ids)
+    table = _table(snapshot.relationship, "Relationship")
+    edges = _read_relationships(table, concepts, names.labels, options.relations, digest)
+    references = []
     if conso is not None:
-        place = {code: index for index, code in enumerate(ids)}
-        codes = cuis_of_codes(conso, "SNOMEDCT_US")
-        references = tuple((cui, place[code]) for code, cui in codes if code in place)
-        digest.update(repr(references).encode())
-    parents, relations = graphs(ReadEdges(*edges), len(ids), options, lambda child: table.path.name)
+        index = {code: concept for concept, code in enumerate(ids)}
+        for code, cui in cuis_of_codes(conso, "SNOMEDCT_US"):
+            if code in index:
+                references.append((cui, index[code]))
+        digest.update(repr(tuple(references)).encode())
+    parents, relations = graphs(edges, len(ids), options, lambda child: table.path.name)
     return Ontology(
         name="snomed",
-        version=version,
+        version=snapshot.edition,
         ids=ids,
-        labels=labels,
-        names=names,
+        labels=names.labels,
+        names=names.names,
         parents=parents,
         sha256=digest.hexdigest(),
-        types=types,
+        types=names.types,
         link_types=LINK_TYPES,
         relations=relations,
-        cross_references=references,
+        cross_references=tuple(references),
     )
 
 
-def _languages(languages):
-    return tuple(_ISO.get(language, language.lower()) for language in languages)
+def _table(path: Path, kind: str) -> Table:
+    return Table(path, COLUMNS[kind], is_rrf=False)
 
 
 def release_files(folder: Path) -> list[Path]:
     """The Snapshot files of a release: in the folder, in a folder in it, or in their
     Snapshot/Terminology/."""
-    places = ("", "*/", "Snapshot/Terminology/", "*/Snapshot/Terminology/")
-    return sorted(
-        path
-        for place in places
-        for path in folder.glob(f"{place}*sct2_*Snapshot*")
-        if path.is_file()
-    )
+    files: list[Path] = []
+    for place in ("", "*/", "Snapshot/Terminology/", "*/Snapshot/Terminology/"):
+        files += filter(Path.is_file, folder.glob(f"{place}*sct2_*Snapshot*"))
+    return sorted(files)
 
 
-def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
-    """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition)."""
-    wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
+class Snapshot(NamedTuple):
+    """The files of a snapshot; descriptions: one per language."""
+
+    edition: str
+    concept: Path
+    descriptions: Sequence[Path]
+    relationship: Path
+
+
+def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
+    """The files of the one edition in a folder."""
+    codes = _language_codes(languages)
+    editions: set[str] = set()
+    # kind -> name without .gz -> path; the plain file where both exist
+    files: dict[str, dict[str, Path]] = {kind: {} for kind in COLUMNS}
     for path in release_files(folder):
         match = _FILE.fullmatch(path.name)
         if not match:
             continue
-        kind, extension, language, release = match.groups()
-        if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
-            editions.add(f"{extension}_{release}".lstrip("_"))
-            found[kind].setdefault(
-                path.name.removesuffix(".gz"), path
-            )  # the plain file if both exist
-    for kind, paths in found.items():
+        language = (match["language"] or "").split("-")[0]
+        if match["kind"] == "Description" and codes and language and language not in codes:
+            continue
+        editions.add(f"{match['extension']}_{match['release']}".lstrip("_"))
+        files[match["kind"]].setdefault(path.name.removesuffix(".gz"), path)
+    for kind, paths in files.items():
         if not paths:
-            pattern = f"sct2_{kind}_Snapshot{f'-{wanted[0]}' if kind == 'Description' and wanted else ''}_*.txt"
-            fix = "name the folder of an unpacked RF2 release, whose Snapshot/Terminology/ has the file"
+            language = f"-{codes[0]}" if kind == "Description" and codes else ""
+            pattern = f"sct2_{kind}_Snapshot{language}_*.txt"
+            fix = (
+                "name the folder of an unpacked RF2 release, whose Snapshot/Terminology/ has the"
+                " file"
+            )
             raise DataError(f"no such file below {folder}", file=pattern, fix=fix)
     if len(editions) > 1:
         problem = f"the folder holds several editions: {', '.join(sorted(editions))}"
-        fix = "name the folder of one of them"
-        raise DataError(problem, file=folder.name, fix=fix)
-    return {kind: list(paths.values()) for kind, paths in found.items()}, editions.pop()
+        raise DataError(problem, file=folder.name, fix="name the folder of one of them")
+    concept, descriptions, relationship = (list(files[kind].values()) for kind in COLUMNS)
+    return Snapshot(editions.pop(), concept[0], descriptions, relationship[0])
 
 
-def _read_concepts(table: Table, digest) -> tuple[_Concepts, np.ndarray]:
-    """The concepts by id, and int64 [N], the line of each."""
-    ids, active = [], []
+def _language_codes(languages: Sequence[str]) -> list[str]:
+    return [_ISO.get(language, language.lower()) for language in languages]
+
+
+def _read_concepts(table: Table, digest: Digest) -> _Concepts:
+    id_blocks, active_blocks = [], []
     for block in table.blocks(digest, "id", "active"):
-        ids.append(block.numbers("id"))
-        active.append(block.is_set(*_ACTIVE))
-    ids, active = np.concatenate(ids), np.concatenate(active)
+        id_blocks.append(block.numbers("id"))
+        active_blocks.append(block.is_set(*_ACTIVE))
+    ids, is_active = np.concatenate(id_blocks), np.concatenate(active_blocks)
     order = np.argsort(ids, kind="stable")
-    ids, active, lines = ids[order], active[order], order + 2
-    twice = np.flatnonzero(ids[1:] == ids[:-1]) + 1
-    if len(twice):
-        line = int(lines[twice].min())
+    ids, is_active, lines = ids[order], is_active[order], order + 2
+    repeated = np.flatnonzero(ids[1:] == ids[:-1]) + 1
+    if len(repeated):
+        problem = f"field 'id' repeats a concept, as {len(repeated)} rows do"
         fix = "take the Snapshot files, which state each concept once"
-        raise table.fault(f"field 'id' repeats a concept, as {len(twice)} rows do", line, "id", fix)
-    if not active.any():
+        raise table.fault(problem, int(lines[repeated].min()), "id", fix)
+    if not is_active.any():
         raise table.fault("holds no active concept")
-    return _Concepts(ids, np.where(active, np.cumsum(active) - 1, -1).astype(np.int32)), lines
+    index = np.where(is_active, np.cumsum(is_active) - 1, -1)
+    return _Concepts(ids, index.astype(np.int32), lines)
 
 
-def _read_names(tables, concepts: _Concepts, lines, languages, digest):
-    """(labels [C], names, types [C]) by the description files."""
-    codes, wanted = _languages(languages), ("conceptId", "active", "languageCode", "typeId", "term")
-    owners, texts, full = [], [], {}
-    named = np.zeros(len(concepts.active), bool)
-    for block in chain.from_iterable(
-        table.blocks(digest, *wanted) for table in tables["Description"]
-    ):
-        owner = concepts.find(block, "conceptId")
-        named[owner[owner >= 0]] = True
-        keep = block.is_set(*_ACTIVE) & (owner >= 0)
-        if codes:
-            keep &= block.is_any("languageCode", *codes)
-        block, owner = block.only(keep), owner[keep]
-        block.refuse(block.is_blank("term"), "field 'term' is empty", "term")
-        whole, synonym = (block.is_any("typeId", kind) for kind in (FULLY_SPECIFIED, SYNONYM))
-        for concept, term in zip(
-            owner[whole].tolist(), block.only(whole).texts("term"), strict=True
-        ):
-            full.setdefault(concept, term)
-        owners.append(owner[synonym])
-        texts += block.only(synonym).texts("term")
-    if not named.all():
-        first = int(lines[concepts.index >= 0][~named].min())
-        problem = f"the concept has no description, as {np.count_nonzero(~named)} active ones do"
-        raise tables["Concept"][0].fault(
-            problem, first, "id", "take all files from one edition, whole"
-        )
-    owners = np.concatenate(owners).tolist()
-    synonyms = dict(reversed(list(zip(owners, texts, strict=True))))  # the first of each concept
+class _DescriptionRows:
+    """The active descriptions in the chosen languages, in the order of the files.
+
+    full_name: concept -> its first fully specified name. synonyms: (text, concept).
+    is_named: bool [C], whether a concept has a description in any language.
+    """
+
+    def __init__(
+        self, tables: Sequence[Table], concepts: _Concepts, languages: Sequence[str], digest: Digest
+    ) -> None:
+        self.full_name: dict[int, str] = {}
+        self.synonyms: list[tuple[str, int]] = []
+        self.is_named = np.zeros(len(concepts.active), bool)
+        codes = _language_codes(languages)
+        columns = ("conceptId", "active", "languageCode", "typeId", "term")
+        for block in chain.from_iterable(table.blocks(digest, *columns) for table in tables):
+            concept = concepts.find(block, "conceptId")
+            self.is_named[concept[concept >= 0]] = True
+            is_chosen = block.is_set(*_ACTIVE) & (concept >= 0)
+            if codes:
+                is_chosen &= block.is_any("languageCode", *codes)
+            block, concept = block.only(is_chosen), concept[is_chosen]
+            block.refuse(block.is_blank("term"), "field 'term' is empty", "term")
+            is_full = block.is_any("typeId", FULLY_SPECIFIED)
+            full_names = block.only(is_full).texts("term")
+            for owner, name in zip(concept[is_full].tolist(), full_names, strict=True):
+                self.full_name.setdefault(owner, name)
+            is_synonym = block.is_any("typeId", SYNONYM)
+            texts = block.only(is_synonym).texts("term")
+            self.synonyms += zip(texts, concept[is_synonym].tolist(), strict=True)
+
+
+class _Names(NamedTuple):
+    """Fields of the Ontology."""
+
+    labels: tuple[str, ...]
+    types: tuple[str, ...]
+    names: tuple[tuple[str, int], ...]
+
+
+def _names(rows: _DescriptionRows, ids: Sequence[str]) -> _Names:
+    synonym_of: dict[int, str] = {}  # the first of each concept
+    for text, concept in rows.synonyms:
+        synonym_of.setdefault(concept, text)
     labels, types = [], []
-    for concept, number in enumerate(concepts.active.tolist()):
-        name = full.get(concept, "")
+    names: dict[tuple[str, int], None] = {}
+    for concept, ident in enumerate(ids):
+        name = rows.full_name.get(concept, "")
         tag = _TAG.search(name)
-        labels.append((name[: tag.start()] if tag else name) or synonyms.get(concept, str(number)))
         types.append(tag[1] if tag else "")
-    given = (
-        (label, concept)
-        for concept, label in enumerate(labels)
-        if concept in full or concept in synonyms
-    )
-    names = tuple(dict.fromkeys(chain(given, zip(texts, owners, strict=True))))
-    return tuple(labels), names, tuple(types)
+        label = name[: tag.start()] if tag else name
+        labels.append(label or synonym_of.get(concept, ident))
+        if concept in rows.full_name or concept in synonym_of:
+            names[labels[-1], concept] = None
+    names |= dict.fromkeys(rows.synonyms)
+    return _Names(tuple(labels), tuple(types), tuple(names))
 
 
-def _read_relationships(table: Table, concepts: _Concepts, labels, relations: str, digest):
-    """(is-a edges from child to parent, other edges, the names of their kinds)."""
-    is_a, others = Edges(), Edges()
+def _read_relationships(
+    table: Table, concepts: _Concepts, labels: Sequence[str], relations: str, digest: Digest
+) -> ReadEdges:
+    is_a, other_edges = Edges(), Edges()
     for block in table.blocks(digest, "active", "sourceId", "destinationId", "typeId"):
         block = block.only(block.is_set(*_ACTIVE))
-        kinds = block.numbers("typeId")
+        is_hierarchy = block.numbers("typeId") == IS_A
         if relations == "is_a":
-            block, kinds = block.only(kinds == IS_A), kinds[kinds == IS_A]
-        source, target = (concepts.find(block, column) for column in ("sourceId", "destinationId"))
-        kept = (source >= 0) & (target >= 0)
-        hierarchy = kept & (kinds == IS_A)
-        is_a.add(source[hierarchy], target[hierarchy], block.lines[hierarchy])
-        rest = kept & (kinds != IS_A) & (source != target)
+            block, is_hierarchy = block.only(is_hierarchy), is_hierarchy[is_hierarchy]
+        source, target = concepts.find(block, "sourceId"), concepts.find(block, "destinationId")
+        is_edge = (source >= 0) & (target >= 0)
+        up = is_edge & is_hierarchy
+        is_a.add(source[up], target[up], block.lines[up])
+        rest = is_edge & ~is_hierarchy & (source != target)
         if rest.any():
             kind = concepts.find(block.only(rest), "typeId")
             rest[rest] = kind >= 0
-            others.add(source[rest], target[rest], block.lines[rest], kind[kind >= 0])
-    return is_a, others, [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]
+            other_edges.add(source[rest], target[rest], block.lines[rest], kind[kind >= 0])
+    kinds = [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]
+    return ReadEdges(is_a, other_edges, kinds)
