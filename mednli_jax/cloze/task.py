@@ -156,7 +156,7 @@ class ClozeTask:
             width=(max(int(passage), 1), max(int(query), 1)),
             shares=shares,
             joint=False,
-            floor=batching.floor_on(traits(model).platform),
+            least_rows=batching.least_rows_on(traits(model).platform),
         )
         if name == "train":
             plan = replace(

@@ -33,7 +33,7 @@ COMPILE_TOKENS = 30_000
 # Share of the sentences alive that is added to each step, for plans that were not examined.
 MARGIN = 0.02
 # A GPU computes up to this many sentences in about the time of one.
-GPU_FLOOR = 256
+GPU_LEAST_ROWS = 256
 EXAMINED_UNITS = 400_000  # at most this many units of plans are examined to fit a staircase
 
 
@@ -95,22 +95,22 @@ class PlannedBatch(NamedTuple):
     rows: np.ndarray
 
 
-def floor_on(platform: str) -> int:
+def least_rows_on(platform: str) -> int:
     """The number of sentences below which a step gets no faster, on a platform."""
-    return GPU_FLOOR if platform == "gpu" else 1
+    return GPU_LEAST_ROWS if platform == "gpu" else 1
 
 
-def staircase(alive_T: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
+def staircase(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Segments:
     """The segments that cover the sentences alive at each step (falling) with the least area and
     few loops: a shortest path over cut points.
 
-    floor: number of sentences below which a step gets no faster. uses: number of batches that a run
+    least_rows: number of sentences below which a step gets no faster. uses: number of batches that a run
     computes with these segments, 0 = many. Few do not justify compiling many loops.
     """
     alive_T = np.trim_zeros(np.asarray(alive_T, np.int64), "b")
     if not len(alive_T):
         alive_T = np.ones(1, np.int64)
-    alive_T = np.maximum(alive_T, min(floor, alive_T[0]))
+    alive_T = np.maximum(alive_T, min(least_rows, alive_T[0]))
     steps = len(alive_T)
     compile_cost = COMPILE_TOKENS / uses if uses else 0
     segment_cost = max(SEGMENT_COST * alive_T.sum(), compile_cost, 1)
@@ -170,7 +170,7 @@ class BatchPlan:
         length; "random": all units of a bucket are drawn at random; "binned": likewise, with a
         bucket for the premises of each power of two (lengths 33 to 64, 65 to 128, ...), whatever
         `max_buckets` says.
-      floor: of the staircases, see `staircase`.
+      least_rows: of the staircases, see `staircase`.
     """
 
     batch_size: float
@@ -185,7 +185,7 @@ class BatchPlan:
     fixed: bool = False
     joint: bool = True
     shuffle: str = "even"
-    floor: int = 1
+    least_rows: int = 1
 
     @property
     def all_passes(self) -> int:
@@ -343,8 +343,8 @@ class Batches:
         """The layout of a bucket with the room that its batches need; uses: see `staircase`."""
         return replace(
             self.roomy[number],
-            sentences=staircase(need.sentences, self.plan.floor, uses),
-            pairs=staircase(need.pairs, self.plan.floor, uses),
+            sentences=staircase(need.sentences, self.plan.least_rows, uses),
+            pairs=staircase(need.pairs, self.plan.least_rows, uses),
             words=-(-need.words // 32) * 32,
         )
 

@@ -134,10 +134,11 @@ def _column_sums(x_NG: jax.Array) -> jax.Array:
 
 
 def _recurrent_gradient(
-    h_NH: jax.Array, d_product_NG: jax.Array, segments: Segments, dtype: DTypeLike | None
+    h_NH: jax.Array, before_N: np.ndarray, d_product_NG: jax.Array, dtype: DTypeLike | None
 ) -> jax.Array:
-    """[H, G], the gradient of U, from the states and the gradients of all products h U."""
-    h_last_NH = jnp.take(h_NH, slot_before(segments), axis=0, mode="fill", fill_value=0)
+    """[H, G], the gradient of U, from the states, `slot_before` and the gradients of all products
+    h U."""
+    h_last_NH = jnp.take(h_NH, before_N, axis=0, mode="fill", fill_value=0)
     return dot(BY_ROWS, h_last_NH, d_product_NG, dtype)
 
 
@@ -253,8 +254,9 @@ def _lstm_backward(
     empty = [(jnp.zeros_like(activations_NG),) for activations_NG, _, _ in saved.stored]
     stored = _run_backward(step, (zeros_RH, zeros_RH), empty, saved.constants(d_out), segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
+    before_N = slot_before(segments)
     d_recurrent = tuple(
-        _recurrent_gradient(h_NH, d_gates_NG, segments, dtype)
+        _recurrent_gradient(h_NH, before_N, d_gates_NG, dtype)
         for (_, h_NH, _), d_gates_NG in zip(saved.stored, d_gates, strict=True)
     )
     return d_gates, d_recurrent, tuple(map(_column_sums, d_gates)), None
@@ -335,6 +337,7 @@ def _gru_backward(
     segments: Segments, dtype: DTypeLike | None, saved: _Saved, d_out: Arrays
 ) -> tuple[Arrays, Arrays, Arrays, None]:
     size = saved.recurrent[0].shape[0]
+    before_N = slot_before(segments)
     first_slot = jnp.asarray(offsets(segments))
 
     def step(
@@ -362,7 +365,7 @@ def _gru_backward(
         # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_candidate_NH = d_gates_NG[:, 2 * size :] * activations_NG[:, :size]
         d_product_NG = jnp.concatenate([d_gates_NG[:, : 2 * size], d_candidate_NH], axis=-1)
-        return _recurrent_gradient(h_NH, d_product_NG, segments, dtype)
+        return _recurrent_gradient(h_NH, before_N, d_product_NG, dtype)
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
     empty = [(jnp.zeros_like(activations_NG),) for _, activations_NG, _ in saved.stored]

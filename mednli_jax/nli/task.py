@@ -131,7 +131,7 @@ class NLITask:
             size,
             width=tuple(prepared.arrays[side].shape[1] for side in SIDES),
             shares=shares,
-            floor=batching.floor_on(traits(model).platform),
+            least_rows=batching.least_rows_on(traits(model).platform),
             fixed=bool(self.padded_length) and not self.pieces,
         )
 
