@@ -104,8 +104,8 @@ def staircase(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Segmen
     """The segments that cover the sentences alive at each step (falling) with the least area and
     few loops: a shortest path over cut points.
 
-    least_rows: number of sentences below which a step gets no faster. uses: number of batches that a run
-    computes with these segments, 0 = many. Few do not justify compiling many loops.
+    least_rows: number of sentences below which a step gets no faster. uses: number of batches that
+    a run computes with these segments, 0 = many. Few do not justify compiling many loops.
     """
     alive_T = np.trim_zeros(np.asarray(alive_T, np.int64), "b")
     if not len(alive_T):
