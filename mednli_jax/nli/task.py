@@ -34,6 +34,7 @@ PREDICT_PIECES = 64
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 
 Model = Any  # a linen module
+BothSides = tuple[np.ndarray, np.ndarray]  # as SideTokens
 
 
 class SideTokens(NamedTuple):
@@ -183,7 +184,7 @@ class NLITask:
             fixed=bool(self.padded_length) and not self.pieces,
         )
 
-    def shared(self, tokens: SideTokens, model: Model) -> SideTokens | None:
+    def shared(self, tokens: BothSides, model: Model) -> BothSides | None:
         """The tokens of both sides, if the model projects each distinct word of a batch once; else
         None."""
         return tokens if not self.pieces and traits(model).shares_words else None

@@ -207,7 +207,7 @@ def dealt(task, folder, shuffle):
     prepared, _ = own.prepare()
     model = SimpleNamespace(shares_words=False)
     return company(
-        own.task.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,))
+        own.scorer.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,))
     )
 
 

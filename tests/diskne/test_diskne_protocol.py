@@ -89,7 +89,7 @@ def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, p
     benchmark, made = big(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
     for group in dict.fromkeys(fold.group for fold in made):
-        batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=WORDS)
+        batches = own.scorer.batches(prepared, f"{group}/train", own.batches, shares=1, model=WORDS)
         codes = [
             slot_code(f, seed)
             for f, fold in enumerate(made)
