@@ -23,6 +23,7 @@ SENTENCE_ENCODERS = (
     "infersent",
     "esim",
 )  # models that encode the premise separately from the hypothesis
+ENCODERS = ("bert", "encoder")  # the models that read pieces
 VARIANTS = (
     "demo",
     "demo_full",
@@ -81,7 +82,7 @@ HELP = {
     "knowledge.sources": "vocabularies of the UMLS to read; () = all",
     "knowledge.types": 'prefixes of the semantic types to link; () = the ontology\'s default, ("",) = all',
     "model.knowledge": (
-        '"none"; "replace": attention from the ontology only; "bias": added to the model\'s attention; esim: "typed"'
+        '"none"; "replace": attention from the ontology only; "bias": added to the model\'s attention; esim and encoders: "typed"'
     ),
     "model.masking": 'or "paper": padding is not masked, as in the published code',
     "model.name": "see models/table.py",
@@ -100,6 +101,7 @@ HELP = {
     "model.intermediate_size": "units of the feed-forward part of a layer",
     "model.layers": "transformer layers",
     "model.positions": "most pieces of a row",
+    "model.rematerialise": "layers are computed again in the backward pass, which saves memory",
     "model.weights": "a folder in Hugging Face's layout, or an installed package; it sets the sizes below",
     "model.same_words": "equal words are a type of relation, which the paper does not have",
     "model.hops": "layers, each of which reads the passage again",
@@ -188,7 +190,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     Args:
       model: a name of models.table.MODELS.
       variant: one of VARIANTS or CODE_VARIANTS.
-      knowledge: "none", "replace", "bias" or, for esim only, "typed".
+      knowledge: "none", "replace" (not for encoders), "bias" or, for esim and encoders, "typed".
     """
     _check_variant(variant, VARIANTS + CODE_VARIANTS)
     named, _, genre = variant.partition("/")
@@ -253,10 +255,12 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         )
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
-    if model == "bert":
+    if model in ENCODERS:
         config.model = transformer(
             model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked"
         )
+        if model == "encoder":
+            config.model.rematerialise = False
     elif model == "features":
         config.model = _section(
             name=model,
@@ -297,8 +301,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         )
     if model == "fasttext":
         _fasttext(config)
-    if model == "bert":
-        _bert(config)
+    if model in ENCODERS:
+        _encoder(config)
     return config
 
 
@@ -331,7 +335,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
         ontology="umls" if variant == "mednli" else "none",
     )
     config.train.update(batch_size=32, group=1)
-    if model == "bert":  # section 4.1
+    if model in ENCODERS:  # section 4.1
         config.train.update(select="loss", patience=3, checkpoint_epochs=8)
         config.train.checkpoint_minutes = (
             20.0  # a checkpoint has the state of all folds and seeds: many GB
@@ -347,7 +351,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
     if named != variant:
         config.diskne.wording = "mention"
-        if model == "bert":
+        if model in ENCODERS:
             config.model.num_classes = 2
             config.train.update(
                 optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last"
@@ -571,7 +575,7 @@ def _snli(config):
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
 
 
-def _bert(config):
+def _encoder(config):
     """Fine-tuning as in Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et
     al. 2021."""
     config.data.update(tokens="pieces", max_length=128)

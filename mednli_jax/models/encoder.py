@@ -172,7 +172,7 @@ class Encoder(nn.Module):
         weights = TypedRelations(
             self.layers, self.attention_heads, self.product_dtype, name="knowledge"
         )
-        return weights(relations.value_BKR, relations.turned_BKR, *batch.linked_tokens)
+        return weights(relations.value_BKR, relations.inverse_BKR, *batch.linked_tokens)
 
     def _size(self, batch: PairBatch) -> int:
         """Pieces of the longest row."""
@@ -291,16 +291,16 @@ class TypedRelations(nn.Module):
     def __call__(
         self,
         value_BKR: jax.Array,
-        turned_BKR: jax.Array,
+        inverse_BKR: jax.Array,
         premise_BK: jax.Array,
         hypothesis_BK: jax.Array,
     ) -> TypedLinks:
-        """value_BKR, turned_BKR: see layers.Relations."""
+        """value_BKR, inverse_BKR: see layers.Relations."""
         shape = (self.layers, value_BKR.shape[-1], self.heads)
         weight_LRN = self.param("relation_weight", nn.initializers.zeros, shape)
         spec = "bkr,lrn->lbkn"
         onward_LBKN = einsum(spec, value_BKR, weight_LRN, self.product_dtype)
-        inverse_LBKN = einsum(spec, turned_BKR, weight_LRN, self.product_dtype)
+        inverse_LBKN = einsum(spec, inverse_BKR, weight_LRN, self.product_dtype)
         return TypedLinks(onward_LBKN, inverse_LBKN, premise_BK, hypothesis_BK)
 
 

@@ -25,7 +25,12 @@ FREE = re.compile(
     r"|diskne\.at_once"
 )
 # Sections that a model does not use.
-UNUSED = {"features": ("train.",), "fasttext": ("vectors.",), "bert": ("vectors.",)}
+UNUSED = {
+    "features": ("train.",),
+    "fasttext": ("vectors.",),
+    "bert": ("vectors.",),
+    "encoder": ("vectors.",),
+}
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
 Config = Any  # a ConfigDict; this layer does not know configs
 Json = Any

@@ -19,6 +19,8 @@ from mednli_jax.training.session import Fitted, Session, check_converged, epoch_
 from mednli_jax.training.state import Best, Learner, tree_bytes
 
 TIMED_STEPS = 6
+# bytes of devices that --dry-run compares the memory with
+MEMORY_OF = {"a GPU of 80 GB": 80e9, "a v5e chip of 16 GB": 16e9}
 SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
 
 PyTree = Any
@@ -255,7 +257,11 @@ def _memory_line(trainer: Trainer) -> str:
             largest = max(largest, sizes.temp_size_in_bytes + results)
     resident = (trainer.learner, trainer.best, trainer.average, program.frozen, program.data)
     total = largest + tree_bytes(resident)
+    fits = ", ".join(
+        f"{device}: {'yes' if total < size else 'no'}" for device, size in MEMORY_OF.items()
+    )
     return (
         f"memory of each device: {total / 1e6:.0f} MB; "
-        f"{largest / 1e6:.1f} MB of it are the work space of the largest step"
+        f"{largest / 1e6:.1f} MB of it are the work space of the largest step, as compiled here; "
+        f"fits {fits}"
     )

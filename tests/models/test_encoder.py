@@ -178,7 +178,7 @@ def test_from_hypothesis_to_premise_the_inverse_relation_counts():
     links = encoder.TypedRelations(2, 3, None).apply(
         {"params": {"relation_weight": weight_LRN}},
         relations.value_BKR,
-        relations.turned_BKR,
+        relations.inverse_BKR,
         *batch.linked_tokens,
     )
     energies_NTT = np.asarray(links.energies(1, row))[0]
