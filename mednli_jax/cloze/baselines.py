@@ -66,7 +66,7 @@ def random_entity(
     answers = {}
     for passage, queries in by_passage(examples):
         if words:
-            choices = [token.lower() for token in passage.tokens]
+            choices = list(map(str.lower, passage.tokens))
         else:
             choices = mentions(passage.tokens, passage.entities)
         if choices:
@@ -104,15 +104,17 @@ def random_expectation(
                 f1 += share * token_f1(phrase, answers)
                 if vocab is not None and vectors is not None:
                     embedding += share * embedding_score(phrase, answers, vocab, vectors)
-    drawn = []
+    bleu2 = bleu4 = 0.0
     for draw in range(DRAWS):
-        answers_of_draw = random_entity(examples, seed=seed + draw)
-        drawn.append(summary(query_scores(examples, answers_of_draw)))
+        drawn = random_entity(examples, seed=seed + draw)
+        figures = summary(query_scores(examples, drawn))
+        bleu2 += figures["bleu2"]
+        bleu4 += figures["bleu4"]
     return {
         "exact_match": exact / len(examples),
         "f1": f1 / len(examples),
-        "bleu2": sum(figures["bleu2"] for figures in drawn) / DRAWS,
-        "bleu4": sum(figures["bleu4"] for figures in drawn) / DRAWS,
+        "bleu2": bleu2 / DRAWS,
+        "bleu4": bleu4 / DRAWS,
         "embedding": None if vocab is None else embedding / len(examples),
         "predicted_length": words / answered if answered else None,
     }
@@ -124,11 +126,12 @@ def most_frequent_entity(
     answers = {}
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage.tokens, passage.entities))
-        ranking = [phrase for phrase, _ in counts.most_common()]
-        for query in queries if ranking else ():
-            marked = mentions(query.query, query.query_entities) if outside_query else []
-            outside = [phrase for phrase in ranking if phrase not in marked]
-            answers[query.uid] = (outside or ranking)[0]
+        for query in queries if counts else ():
+            eligible = Counter(counts)
+            if outside_query:
+                for phrase in mentions(query.query, query.query_entities):
+                    del eligible[phrase]
+            answers[query.uid] = (eligible or counts).most_common(1)[0][0]
     return answers
 
 
@@ -141,7 +144,8 @@ def most_frequent_word(examples: Sequence[ClozeExample]) -> Answers:
             if word not in FUNCTION_WORDS and any(map(str.isalpha, word)):
                 counts[word] += 1
         for word, _ in counts.most_common(1):
-            answers |= dict.fromkeys((query.uid for query in queries), word)
+            for query in queries:
+                answers[query.uid] = word
     return answers
 
 
@@ -157,10 +161,10 @@ def known_vectors(
     words: set[str] = set()
     normalised = set(more)
     for passage, queries in by_passage(examples):
-        words.update(token.lower() for token in passage.tokens)
+        words.update(map(str.lower, passage.tokens))
         normalised.add(" ".join(passage.tokens))
         for query in queries:
-            words.update(token.lower() for token in query.query)
+            words.update(map(str.lower, query.query))
             normalised.update(texts(query))
     for text in normalised:
         words.update(normalise(text).split())
@@ -217,7 +221,7 @@ def _contexts(
 ) -> np.ndarray:
     """float64 [M, D]: summed vectors of the words around each span [M, 2], at length 1; zeros where
     none has a vector. sentences: their ends."""
-    rows = np.array(vocab.encode(token.lower() for token in tokens))
+    rows = np.array(vocab.encode(map(str.lower, tokens)))
     vector_TD = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
     sum_before = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
     np.cumsum(vector_TD, axis=0, dtype=np.float64, out=sum_before[1:])

@@ -134,19 +134,19 @@ def phrase_of(text: str) -> str:
 
 def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> RightCandidate:
     """The candidate that is an answer; the dataset's own answer comes before its synonyms."""
-    own, *synonyms = [number_of.get(phrase_of(answer.text)) for answer in example.answers]
-    if own is not None:
-        return RightCandidate(own, "exact")
-    for number in synonyms:
-        if number is not None:
-            return RightCandidate(number, "synonym")
+    kind = "exact"
+    for answer in example.answers:
+        phrase = phrase_of(answer.text)
+        if phrase in number_of:
+            return RightCandidate(number_of[phrase], kind)
+        kind = "synonym"
     return RightCandidate(-1, "none")
 
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
     """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer
     marked."""
-    words = [token.lower() for token in passage.tokens]
+    words = list(map(str.lower, passage.tokens))
     names = _EntityNames(setup, {})
     spans: dict[str, list[Span]] = defaultdict(list)
     if setup == "noent":
@@ -177,7 +177,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
 def query_view(example: ClozeExample, setup: str, passage: PassageView | None = None) -> QueryView:
     """A query in one set-up. passage: the view of its passage, None = of the whole passage."""
     passage = passage or passage_view(example.passage, setup)
-    words = [token.lower() for token in example.query]
+    words = list(map(str.lower, example.query))
     blank = example.blank
     names = _EntityNames(setup, passage.names)
     if setup != "noent":
@@ -295,7 +295,7 @@ def merged(
 
 
 FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
-_PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length", "position")
+_PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length")
 _QUERY_FIELDS = ("query_tokens", "query_length", "blank", "query_passage", "gold")
 _CANDIDATE_TEXT, _ANSWER_TEXT = _TEXTS = ("candidate_text", "answer_text")
 BEGIN, END = "@begin", "@end"
@@ -351,11 +351,12 @@ def encode_cloze(
             taken[name] = flat.add(split, answerable_only=False)
     vocabulary = _vocabulary(train_counts, flat.word_counts(), encoding)
     arrays = flat.arrays(vocabulary.vocab)
-    split_facts = {}
-    for name, (_, facts) in taken.items():
+    taken_splits, split_facts = {}, {}
+    for name, (split, facts) in taken.items():
+        taken_splits[name] = split
         split_facts[name] = facts | _array_counts(arrays, facts, types_of_train)
     return EncodedCloze(
-        splits={name: split for name, (split, _) in taken.items()},
+        splits=taken_splits,
         arrays=arrays,
         vocabulary=vocabulary.vocab,
         vectors=vocabulary.vectors,
@@ -380,9 +381,12 @@ def encode_new(
     them.
     """
     flat = _FlatLists(encoding, types)
-    facts = {name: flat.add(split, answerable_only=False).facts for name, split in splits.items()}
+    facts = {}
+    cut = 0
+    for name, split in splits.items():
+        facts[name] = flat.add(split, answerable_only=False).facts
+        cut += facts[name]["truncated"]["passages"]
     arrays = flat.arrays(vocab)
-    cut = sum(split_facts["truncated"]["passages"] for split_facts in facts.values())
     unknown = {side: int((arrays[side] == UNK).sum()) for side in ("passage", "query")}
     return arrays, {"splits": facts, "unknown_tokens": unknown, "truncated": {"passage": cut}}
 
@@ -437,9 +441,9 @@ class _FlatLists:
         self._passage_numbers: dict[int, int] = {}  # id of the object -> number
         self._marks = ("position", "loose_position")[: 2 if encoding.setup == "noent" else 1]
         self._passage_starts = ("passage", "candidate_type", _CANDIDATE_TEXT, *self._marks)
-        names = [*_PASSAGE_FIELDS, *_QUERY_FIELDS, *self._marks]
-        names += [f"{name}_candidate" for name in self._marks]
-        self._numbers = {name: array("i") for name in names}
+        self._numbers = {name: array("i") for name in (*_PASSAGE_FIELDS, *_QUERY_FIELDS)}
+        for name in self._marks:
+            self._numbers |= {name: array("i"), f"{name}_candidate": array("i")}
         self._texts = {name: bytearray() for name in _TEXTS}
         self._starts = {name: array("q", [0]) for name in (*self._passage_starts, _ANSWER_TEXT)}
 
@@ -517,7 +521,8 @@ class _FlatLists:
     def arrays(self, vocab: Vocab) -> dict[str, np.ndarray]:
         """The arrays, with the numbers that a vocabulary has for the words."""
         arrays = {name: np.array(values, np.int32) for name, values in self._numbers.items()}
-        arrays |= {name: np.array(text, np.uint8) for name, text in self._texts.items()}
+        for name, text in self._texts.items():
+            arrays[name] = np.array(text, np.uint8)
         for name, starts in self._starts.items():
             arrays[f"{name}_start"] = np.array(starts, np.int64)
         number_V = np.array(vocab.encode(self._word_numbers), np.int32)
@@ -555,36 +560,33 @@ def _vocabulary(
     size = len(SPECIALS) + encoding.max_words if encoding.max_words else len(train_words)
     words = train_words[:size]
     facts: Facts = {"of_train": len(words) - len(SPECIALS), "cut": len(train_words) - len(words)}
-    random_rows: Sequence[int]
+    with_vector = 0
     if encoding.vectors_path is None:
         vocab = Vocab(words)
         vectors = np.zeros((len(vocab), dim), np.float32)
-        words_of_file: frozenset[str] = frozenset()
-        random_rows = range(UNK, len(vocab))
+        random_rows = np.arange(UNK, len(vocab))
     else:
         other_counts = {word: n for word, n in counts.items() if word not in train_counts}
         other_words = Vocab.of_counts(other_counts).words[len(SPECIALS) :]
         candidates = (*words, *other_words)
         pretrained = load_vectors(encoding.vectors_path, candidates, dim=dim, seed=seed)
-        words_of_file = frozenset(pretrained.words)
+        with_vector = pretrained.with_vector
         facts["source"] = pretrained.file
         facts["sha256"] = pretrained.sha256
         facts["coverage"] = asdict(coverage(pretrained, counts))
         chosen_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
         facts["training_tokens"] = asdict(training_coverage(pretrained, chosen_counts))
-        added = [word for word in other_words if word in words_of_file]
-        vocab = Vocab((*words, *added))
-        row_of = {word: row for row, word in enumerate(candidates)}
-        vectors = pretrained.matrix[[row_of[word] for word in vocab.words]]
-        rows = range(len(SPECIALS), len(vocab))
-        random_rows = [row for row in rows if vocab.words[row] not in words_of_file]
+        rows = np.union1d(range(len(words)), pretrained.rows)
+        vocab = Vocab(tuple(candidates[row] for row in rows))
+        vectors = pretrained.matrix[rows]
+        random_rows = np.flatnonzero(~np.isin(rows, pretrained.rows))[len(SPECIALS) :]
     for start in range(0, len(random_rows), _AT_A_TIME):
         some_rows = random_rows[start : start + _AT_A_TIME]
         names = [vocab.words[row] for row in some_rows]
         vectors[some_rows] = random_vectors(names, dim=dim, seed=seed, sd=encoding.vectors_sd)
     facts["words"] = len(vocab) - len(SPECIALS)
     facts["of_other_splits"] = len(vocab) - len(words)
-    facts["with_vector"] = len(words_of_file)
+    facts["with_vector"] = with_vector
     return _Vocabulary(vocab, vectors, facts)
 
 
@@ -683,7 +685,8 @@ class ClozeCorpus:
         return tag_seen(splits)
 
     def read_vocabulary(self, path: Path) -> Vocab:
-        return Vocab.load(path)
+        vocab: Vocab = Vocab.load(path)
+        return vocab
 
     def encoded(
         self,

@@ -179,7 +179,7 @@ def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
 def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     """Tokens lower-cased, each marked phrase one token: ENTITY and its words, spaces between, as no
     other token has."""
-    words = [token.lower() for token in tokens]
+    words = list(map(str.lower, tokens))
     return merged(words, entities, lambda phrase: ENTITY + phrase).words
 
 

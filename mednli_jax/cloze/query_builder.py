@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 from mednli_jax.cloze.clicr import BEGIN, END, SEMANTIC_TYPES, Node, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
@@ -199,15 +198,6 @@ def _before_parenthetical(tokens: Sequence[str], start: int, end: int) -> int:
     return end
 
 
-class Draft(NamedTuple):
-    """A query without answers. phrase: the words of its answer. mark: their place in the learning
-    point."""
-
-    query: ClozeExample
-    phrase: str
-    mark: Mark
-
-
 def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -> ClozeSplit:
     """One query for every marked phrase of every learning point; the rest of the report is its
     passage.
@@ -219,20 +209,18 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found
     by the report's id or else by the whole phrase as its name. None: no synonyms.
     """
-    drafts = []
+    queries = []
     dropped = Counter(repeats_passage=0, shows_answer=0)
     mended = Counter(function_words=0, parentheticals=0, no_longer_marked=0)
     for report in reports:
-        drafts += _drafts(report, dropped, mended)
-    if not drafts:
+        queries += _queries(report, dropped, mended)
+    if not queries:
         problem = f"{len(reports)} reports give no query, {dropped.total()} were left out"
         fix = "mark phrases in the learning points; see the counts of a smaller file"
         raise DataError(problem, fix=fix)
     concepts = Counter(by_id=0, by_name=0, none=0)
-    if ontology is None:
-        queries = [replace(draft.query, answers=(_own_answer(draft),)) for draft in drafts]
-    else:
-        queries = _extended(drafts, ontology, concepts)
+    if ontology is not None:
+        queries = _extended(queries, ontology, concepts)
     facts = {
         "reports": len(reports),
         "learning_points": sum(len(report.learning_points) for report in reports),
@@ -246,11 +234,11 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     return Split("all", tuple(queries), facts)
 
 
-def _drafts(report: Report, dropped: Counter[str], mended: Counter[str]) -> list[Draft]:
-    """The queries of a report; counts what was left out and mended."""
+def _queries(report: Report, dropped: Counter[str], mended: Counter[str]) -> list[ClozeExample]:
+    """The queries of a report with the dataset's answers; counts what was left out and mended."""
     passage = _passage(report, mended)
     text = f" {' '.join(passage.tokens).lower()} "
-    drafts = []
+    queries = []
     number = 0
     for point in report.learning_points:
         point = cleaned(point, mended)
@@ -259,15 +247,16 @@ def _drafts(report: Report, dropped: Counter[str], mended: Counter[str]) -> list
             tokens = (*point.tokens[: mark.start], PLACEHOLDER, *point.tokens[mark.end :])
             entities = _entities_beside(point, mark)
             uid = f"{report.uid}.{number}"
-            query = ClozeExample(uid, passage, tokens, entities, mark.start, answers=())
             phrase = point.phrase(mark)
+            answer = Answer(phrase, mark.concept, mark.semantic_type)
+            query = ClozeExample(uid, passage, tokens, entities, mark.start, (answer,))
             if repeats_passage(tokens, mark.start, text):
                 dropped["repeats_passage"] += 1
             elif f" {phrase.lower()} " in f" {' '.join(tokens).lower()} ":
                 dropped["shows_answer"] += 1
             else:
-                drafts.append(Draft(query, phrase, mark))
-    return drafts
+                queries.append(query)
+    return queries
 
 
 def _entities_beside(sentence: Sentence, gap: Mark) -> tuple[Entity, ...]:
@@ -288,14 +277,15 @@ def repeats_passage(query: Sequence[str], blank: int, passage: str) -> bool:
     passage: its lower-cased tokens between single spaces, one at either end. A gap without words
     around it repeats any passage.
     """
-    words = [word.lower() for word in query]
+    words = list(map(str.lower, query))
     while len(words) > blank + 1 and words[-1] in _STOPS:
         words.pop()
     left, right = words[:blank], words[blank + 1 :]
     longest = max(len(left), len(right))
-    if longest == 0:
-        return True
-    return any(len(side) == longest and f" {' '.join(side)} " in passage for side in (left, right))
+    for side in (left, right):
+        if len(side) == longest and f" {' '.join(side)} " in passage:
+            return True
+    return longest == 0
 
 
 def _passage(report: Report, mended: Counter[str]) -> Passage:
@@ -321,57 +311,51 @@ def _passage(report: Report, mended: Counter[str]) -> Passage:
     )
 
 
-def _own_answer(draft: Draft) -> Answer:
-    return Answer(draft.phrase, draft.mark.concept, draft.mark.semantic_type)
-
-
 def _extended(
-    drafts: Sequence[Draft], ontology: Ontology, counts: Counter[str]
+    queries: Sequence[ClozeExample], ontology: Ontology, counts: Counter[str]
 ) -> list[ClozeExample]:
-    """The queries with their phrase and every other name of its concept as answers, each once but
-    for case; counts the ways in which concepts were found."""
-    words = {word for draft in drafts for word in draft.phrase.split()}
+    """The queries with every other name of their answer's concept as answers, each once but for
+    case; counts the ways in which concepts were found."""
+    words = {word for query in queries for word in query.answers[0].text.split()}
     linker = Linker(ontology, types=(), vocabulary=words)
     concept_of = cache(partial(_concept_of, linker))
-    concepts = [concept_of(draft.phrase, draft.mark.concept) for draft in drafts]
-    counts.update(concept.found for concept in concepts)
+    concepts = [concept_of(query.answers[0]) for query in queries]
     names_of: dict[int, list[str]] = {}
     for concept in concepts:
+        counts[concept.way] += 1
         if concept.index is not None:
             names_of[concept.index] = [ontology.labels[concept.index]]
     for name, index in ontology.names:
         if index in names_of:
             names_of[index].append(name)
-    queries = []
-    for draft, concept in zip(drafts, concepts, strict=True):
-        answers = [_own_answer(draft)]
+    extended = []
+    for query, concept in zip(queries, concepts, strict=True):
+        own = query.answers[0]
         if concept.index is not None:
             concept_id = ontology.ids[concept.index]
-            kind = draft.mark.semantic_type or semantic_type(ontology, concept.index)
-            answers = [Answer(draft.phrase, concept_id, kind)]
-            texts = {draft.phrase.lower()}
+            kind = own.semantic_type or semantic_type(ontology, concept.index)
+            answers = {own.text.lower(): Answer(own.text, concept_id, kind)}
             for name in names_of[concept.index]:
-                if name.lower() not in texts:
-                    texts.add(name.lower())
-                    answers.append(Answer(name, concept_id, kind, "UMLS"))
-        queries.append(replace(draft.query, answers=tuple(answers)))
-    return queries
+                answers.setdefault(name.lower(), Answer(name, concept_id, kind, "UMLS"))
+            query = replace(query, answers=tuple(answers.values()))
+        extended.append(query)
+    return extended
 
 
 @dataclass(frozen=True)
 class _Concept:
-    """found: "by_id", "by_name" or "none". index: in the ontology."""
+    """way: how it was found, "by_id", "by_name" or "none". index: in the ontology."""
 
-    found: str
+    way: str
     index: int | None
 
 
-def _concept_of(linker: Linker, phrase: str, concept_id: str) -> _Concept:
-    """The concept of an id ("" = none), else the one that the whole phrase names."""
-    index = linker.ontology.index(concept_id) if concept_id else None
+def _concept_of(linker: Linker, answer: Answer) -> _Concept:
+    """The concept of the answer's id, else the one that its whole text names."""
+    index = linker.ontology.index(answer.concept) if answer.concept else None
     if index is not None:
         return _Concept("by_id", index)
-    tokens = phrase.split()
+    tokens = answer.text.split()
     for mention in linker.link(tokens, inside_tokens=False):
         if (mention.start, mention.end) == (0, len(tokens)):
             return _Concept("by_name", linker.ontology.index_of[mention.concept])

@@ -178,6 +178,7 @@ def query_scores(
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
     """Scores predictions; without word vectors there is no embedding score."""
+    uids = tuple(query.uid for query in queries)
     exact, f1, bleu_counts, embedding, length = [], [], [], [], []
     for query in queries:
         prediction, answers = predictions.get(query.uid, ""), texts(query)
@@ -188,8 +189,8 @@ def query_scores(
         if vocab is not None and vectors is not None:
             embedding.append(embedding_score(prediction, answers, vocab, vectors))
     return QueryScores(
-        uids=tuple(query.uid for query in queries),
-        answered=np.array([query.uid in predictions for query in queries], bool),
+        uids=uids,
+        answered=np.array([uid in predictions for uid in uids], bool),
         exact=np.array(exact, bool),
         f1=np.array(f1, np.float64),
         embedding=None if vocab is None else np.array(embedding, np.float64),
@@ -236,11 +237,15 @@ def rows(scores_S: Sequence[QueryScores]) -> list[Figures]:
 def seed_scores(scores_S: Sequence[QueryScores], rows: Rows = ALL) -> Figures:
     """Exact match (as accuracy) and F1 of some queries, mean_sd over the seeds, with how many there
     are."""
-    summaries = [summary(scores, rows) for scores in scores_S]
+    exact_match_S, f1_S = [], []
+    for scores in scores_S:
+        seed_figures = summary(scores, rows)
+        exact_match_S.append(seed_figures["exact_match"])
+        f1_S.append(seed_figures["f1"])
     return {
-        "examples": summaries[0]["queries"],
-        "accuracy": metrics.mean_sd([figures["exact_match"] for figures in summaries]),
-        "f1": metrics.mean_sd([figures["f1"] for figures in summaries]),
+        "examples": seed_figures["queries"],
+        "accuracy": metrics.mean_sd(exact_match_S),
+        "f1": metrics.mean_sd(f1_S),
     }
 
 
@@ -392,10 +397,11 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem
         shared = len(predicted.keys() & uids)
         problem = f"{len(predicted):,} predictions for {len(queries):,} queries in {split}"
         raise RunError(f"{name}: {problem}, {shared:,} of them the same", fix=SAME_FILES)
-    predictions_S = []
-    for seed in range(seeds):
-        answers = {uid: answer_S[seed] for uid, answer_S in predicted.items()}
-        predictions_S.append({uid: answer for uid, answer in answers.items() if answer})
+    predictions_S: list[dict[str, str]] = [{} for _ in range(seeds)]
+    for uid, answer_S in predicted.items():
+        for answers, answer in zip(predictions_S, answer_S, strict=True):
+            if answer:
+                answers[uid] = answer
     return scored_system(name, result.corpus, queries, predictions_S)
 
 

@@ -99,9 +99,11 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
     tokens = sum(lengths.values())
     words: set[str] = set()
     entities: set[str] = set()
+    candidate_counts = []
     for uid, passage in passages.items():
-        words.update(token.lower() for token in passage.tokens)
+        words.update(map(str.lower, passage.tokens))
         entities.update(candidates[uid])
+        candidate_counts.append(len(candidates[uid]))
     first_answers: set[str] = set()
     all_answers: set[str] = set()
     answerable: Counter[str] = Counter()
@@ -118,7 +120,6 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
         types[kind if kind in SEMANTIC_TYPES else "other"] += 1
         tokens_of_queries += lengths[query.passage.uid]
         candidates_of_queries += len(of_passage)
-    candidate_counts = [len(candidates[uid]) for uid in passages]
     cases, number = max(len(passages), 1), max(len(queries), 1)
     return {
         "cases": len(passages),
@@ -144,13 +145,12 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
 
 def _passage_lengths(passages: Mapping[str, Passage], queries: Iterable[ClozeExample]) -> Figures:
     """Histograms (Figure 2a) of passages, and of the passages of all queries."""
-    queries_of = Counter(query.passage.uid for query in queries)
     lengths = [len(passage.tokens) for passage in passages.values()]
+    lengths_of_queries = [len(query.passage.tokens) for query in queries]
     width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
     edges = np.arange(0, max(lengths) + width + 1, width)
-    weights = [queries_of[uid] for uid in passages]
     density, _ = np.histogram(lengths, edges, density=True)
-    of_queries, _ = np.histogram(lengths, edges, density=True, weights=weights)
+    of_queries, _ = np.histogram(lengths_of_queries, edges, density=True)
     return {
         "edges": edges.tolist(),
         "density": density.tolist(),
@@ -294,7 +294,7 @@ def skill_statistics(
         "queries": annotated,
         "unknown": len(skills) - annotated,
         "mean": needed / annotated,
-        "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
+        "shares": dict(sorted(shares.items(), key=lambda named: -named[1])),
         "f1": means,
     }
 

@@ -353,12 +353,14 @@ class ClozeTask:
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
         passage = passage_view(example.passage, setup, max_tokens=max_tokens)
         view = query_view(example, setup, passage)
+        names = {token: phrase for phrase, token in view.names.items() if phrase}
+        spans = [list(map(list, spans)) for spans in passage.positions]
         return {
             "passage": list(passage.tokens),
             "query": list(view.query),
-            "names": {token: phrase for phrase, token in view.names.items() if phrase},
+            "names": names,
             "candidates": list(passage.candidates),
-            "spans": [list(map(list, spans)) for spans in passage.positions],
+            "spans": spans,
             "weights": sown["places"][0][:, 0, : len(passage.tokens)],
         }
 

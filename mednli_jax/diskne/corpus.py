@@ -37,7 +37,7 @@ from mednli_jax.files import atomic_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.readers.mesh import read_mesh
-from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.corpus import BuiltCorpus, NLICorpus
 from mednli_jax.nli.readers import json_rows, read_nli_file
 from mednli_jax.rundir import read_json
 
@@ -133,9 +133,9 @@ class DisKnECorpus(NLICorpus):
         note = {"note": facts["note"]} if "note" in facts else {}
         return {ALL: Split(ALL, tuple(pairs), note)}
 
-    def build(self):
+    def build(self) -> BuiltCorpus:
         """The corpus and its folds."""
-        splits, arrays, vocabulary, vectors, facts = super().build()
+        built = super().build()
         examples = self.benchmark.examples
         folds = divide(self.benchmark, least=self.least)
         part_FN = np.zeros((len(folds), len(examples)), np.int8)
@@ -144,11 +144,13 @@ class DisKnECorpus(NLICorpus):
                 part_N[fold.rows(part)] = PARTS.index(part)
         diseases = list(self.benchmark.names)
         number_of = {disease: number for number, disease in enumerate(diseases)}
-        disease_N = [number_of[example.disease] for example in examples]
-        target_N = [number_of[example.target] for example in examples]
-        category_N = [CATEGORIES.index(example.category) for example in examples]
+        disease_N, target_N, category_N = [], [], []
+        for example in examples:
+            disease_N.append(number_of[example.disease])
+            target_N.append(number_of[example.target])
+            category_N.append(CATEGORIES.index(example.category))
         arrays = {
-            **arrays,
+            **built.arrays,
             "fold": part_FN,
             "disease": np.array(disease_N, np.int32),
             "target": np.array(target_N, np.int32),
@@ -156,10 +158,10 @@ class DisKnECorpus(NLICorpus):
         }
         description = {
             "diseases": diseases,
-            "folds": [_fold_facts(fold) for fold in folds],
+            "folds": list(map(_fold_facts, folds)),
             **self.benchmark.description(),
         }
-        return splits, arrays, vocabulary, vectors, {**facts, "diskne": description}
+        return built._replace(arrays=arrays, facts={**built.facts, "diskne": description})
 
 
 def load_demo_diskne(

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ POSITIVE, NEGATIVE = LABELS[:2]
 # then reveal the label. full: the whole sentence, the disease in it replaced (section 3.2).
 WORDINGS = ("name", "mention", "full")
 
+DESCRIPTION = ("name", "names", "synonyms", "facts")  # fields of a Benchmark
 Facts = dict[str, Any]  # JSON values
 PositiveKey = tuple[str, str, str]  # pair, disease, category
 
@@ -114,17 +115,12 @@ class Benchmark:
 
     def description(self) -> Facts:
         """All but the examples, as JSON values."""
-        return {
-            "name": self.name,
-            "names": self.names,
-            "synonyms": self.synonyms,
-            "facts": self.facts,
-        }
+        return {name: getattr(self, name) for name in DESCRIPTION}
 
     @classmethod
     def described(cls, description: Facts, examples: Iterable[DiseaseExample]) -> "Benchmark":
         """The benchmark of a `description`, which may have other fields, and examples."""
-        fields = {name: description[name] for name in ("name", "names", "synonyms", "facts")}
+        fields = {name: description[name] for name in DESCRIPTION}
         return cls(examples=tuple(examples), **fields)
 
 
@@ -256,16 +252,20 @@ def assembled(
     examples = sorted(
         by_uid.values(), key=lambda e: (CATEGORIES.index(e.category), e.target, e.uid)
     )
-    counts = Counter((example.category, example.is_positive) for example in examples)
-    diseases = {example.disease for example in examples} | {example.target for example in examples}
+    positive_counts, negative_counts = dict.fromkeys(CATEGORIES, 0), dict.fromkeys(CATEGORIES, 0)
+    diseases = set()
+    for example in examples:
+        counts = positive_counts if example.is_positive else negative_counts
+        counts[example.category] += 1
+        diseases |= {example.disease, example.target}
     facts = {
         **facts,
         "wording": wording,
         "diseases": len(diseases),
         "repeated": len(claims) - len(examples),
         "same_name": same_name,
-        "positives": {category: counts[category, True] for category in CATEGORIES},
-        "negatives": {category: counts[category, False] for category in CATEGORIES},
+        "positives": positive_counts,
+        "negatives": negative_counts,
     }
     used_names, used_synonyms = {}, {}
     for disease in sorted(diseases):
@@ -430,9 +430,12 @@ def read_published(
     annotations of unknown pairs; negatives whose disease has no name, or which a positive example
     claims on the same premise.
     """
-    rows_of_file = {Path(path).name: read_annotations(path) for path in paths}
+    rows_of_file, digests = {}, {}
+    for path in paths:
+        rows_of_file[path.name] = read_annotations(path)
+        digests[path.name] = sha256(path)
     _check_alternatives(rows_of_file)
-    rows = [row for rows_of_one in rows_of_file.values() for row in rows_of_one]
+    rows = list(chain.from_iterable(rows_of_file.values()))
     pair_of = {pair.uid: pair for pair in pairs}
     unknown_pairs = _count_unknown(rows, pair_of)
     joined = [row for row in rows if row.pair_id in pair_of]
@@ -442,7 +445,7 @@ def read_published(
     negatives = list(_negatives(joined, positives, names, left_out))
     facts = {
         **(facts or {}),
-        "annotations": {Path(path).name: sha256(path) for path in paths},
+        "annotations": digests,
         "unknown_pairs": unknown_pairs,
         "not_entailed": sum(positive.pair.label != POSITIVE for positive in positives.values()),
         "left_out": {"of_unknown_pairs": len(rows) - len(joined), **left_out},

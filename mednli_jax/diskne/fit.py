@@ -198,7 +198,10 @@ class FoldTraining:
         dev_logits = trainer.predict("dev", best.variables)
         scores = self.program.scorer.slot_scores(trainer.splits["dev"], dev_logits, chunk.codes)
         for number, slot in enumerate(chunk.slots):
-            dev = {name: float(of_slot["per_seed"][number]) for name, of_slot in scores.items()}
+            dev = {}
+            for name, measure in scores.items():
+                value = float(measure["per_seed"][number])
+                dev[name] = value if np.isfinite(value) else None
             row = self._row(slot, int(best.epoch[number]), dev, test_logits[number])
             self.slots.append(row)
         self.directory.write_lines(fold_scores.SLOTS, self.slots)
@@ -249,7 +252,7 @@ class FoldTraining:
         return batches
 
     def _row(
-        self, slot: Slot, best_epoch: int, dev: Mapping[str, float], logits: np.ndarray
+        self, slot: Slot, best_epoch: int, dev: Mapping[str, float | None], logits: np.ndarray
     ) -> Row:
         """The row of a slot. logits: [N, C], of all examples."""
         fold = self.folds[slot.fold]
@@ -261,7 +264,7 @@ class FoldTraining:
             "group": fold.group,
             "seed": slot.seed,
             "best_epoch": best_epoch,
-            "dev": {name: value if np.isfinite(value) else None for name, value in dev.items()},
+            "dev": dev,
             "test": dict(zip(uids, probabilities, strict=True)),
         }
 
@@ -279,9 +282,11 @@ class FoldTraining:
         scores = fold_scores.scores(self.benchmark, folds, fold_scores.probabilities(self.slots))
         if reported := self.choice.categories:
             scores = {name: figures for name, figures in scores.items() if name in reported}
-        rows = [json.loads(line) for _, line in self.directory.metrics()]
-        seconds = sum(row["seconds"] for row in rows)
-        examples = sum(row["examples_per_second"] * row["seconds"] for row in rows)
+        seconds = examples = 0.0
+        for _, line in self.directory.metrics():
+            row = json.loads(line)
+            seconds += row["seconds"]
+            examples += row["examples_per_second"] * row["seconds"]
         facts = {
             "categories": scores,
             "names": {fold.disease: self.benchmark.names[fold.disease] for fold in folds},

@@ -212,14 +212,16 @@ class _Columns:
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
-        examples = benchmark.examples
-        self.target = np.array([example.target for example in examples], object)
-        self.disease = np.array([example.disease for example in examples], object)
-        self.category = np.array([example.category for example in examples], object)
-        self.is_positive = np.array([example.is_positive for example in examples], bool)
-        self.premise = np.array([example.pair.group for example in examples], object)
-        hypotheses = [example.pair.hypothesis for example in examples]
-        premises = [example.pair.premise for example in examples]
+        columns = []
+        premises, hypotheses = [], []
+        for example in benchmark.examples:
+            pair = example.pair
+            columns.append((example.target, example.disease, example.category, pair.group))
+            premises.append(pair.premise)
+            hypotheses.append(pair.hypothesis)
+        columns_N4 = np.array(columns, object).reshape(-1, 4)
+        self.target, self.disease, self.category, self.premise = columns_N4.T
+        self.is_positive = np.array([e.is_positive for e in benchmark.examples], bool)
         self.claim = _numbers(zip(self.premise, self.disease, hypotheses, strict=True))
         self.tested = _numbers(zip(self.claim, self.target, self.category, strict=True))
         self.rows_of_premise = _rows_naming(benchmark, premises)
@@ -254,18 +256,11 @@ class _Columns:
             "repeated": free & ~self._mask(rows),
         }
         is_dev = _is_dev(self.premise[rows].tolist(), dev)
-        return Fold(
-            disease,
-            group,
-            categories,
-            train=rows[~is_dev],
-            dev=rows[is_dev],
-            test=test,
-            dropped={
-                reason: np.flatnonzero(is_dropped).astype(np.int32)
-                for reason, is_dropped in dropped.items()
-            },
-        )
+        rows_dropped = {}
+        for reason, is_dropped in dropped.items():
+            rows_dropped[reason] = np.flatnonzero(is_dropped).astype(np.int32)
+        train, dev_rows = rows[~is_dev], rows[is_dev]
+        return Fold(disease, group, categories, train, dev_rows, test, rows_dropped)
 
     def _mask(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """bool [N]: whether an example is one of the rows."""
@@ -347,13 +342,13 @@ class FoldBatches(Batches):
             parts_of[fold] = self.cut_by_work(units_of_fold, count)
         self._buckets_of = {fold: [] for fold in self.of_group}
         buckets = []
-        for parts in zip(*parts_of.values(), strict=True):
-            sizes = [len(part) for part in parts]
+        for units_of_folds in zip(*parts_of.values(), strict=True):
+            sizes = list(map(len, units_of_folds))
             batches = max(1, min(-(-max(sizes) // per_batch), *sizes))
             even = -(-max(sizes) // batches)
-            for fold, part in zip(self.of_group, parts, strict=True):
-                self._buckets_of[fold].append(Bucket(part, even, batches))
-            buckets.append(Bucket(np.unique(np.concatenate(parts)), even, batches))
+            for fold, fold_units in zip(self.of_group, units_of_folds, strict=True):
+                self._buckets_of[fold].append(Bucket(fold_units, even, batches))
+            buckets.append(Bucket(np.unique(np.concatenate(units_of_folds)), even, batches))
         return buckets
 
     def examined_draws(self) -> list[Draw]:

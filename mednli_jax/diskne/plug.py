@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Config = Any  # a ConfigDict
 NONE = "DisKnE has no such setting"
 NUMBERS = "12345678"
+LACKING = ("probe", "predictions")  # flags of `evaluate` for pairs
 
 
 def names_in(values: Iterable[object]) -> tuple[str, ...]:
@@ -48,9 +49,7 @@ class DisKnE(NLI):
     corpora = "diseases"
     flags = MappingProxyType({
         "report": NLI.flags["report"],
-        "evaluate": tuple(
-            name for name in NLI.flags["evaluate"] if name not in ("probe", "predictions")
-        ),
+        "evaluate": tuple(flag for flag in NLI.flags["evaluate"] if flag not in LACKING),
     })  # fmt: skip
     choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
