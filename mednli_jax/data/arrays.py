@@ -5,13 +5,13 @@ Dimension letters: N rows, T tokens, V words, D numbers per word.
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data.examples import Split
+from mednli_jax.data.examples import Facts, Split
 
 SIDES = ("premise", "hypothesis")
 PLURAL = {
@@ -21,16 +21,18 @@ PLURAL = {
     "query": "queries",
 }
 NEW = "new"  # name of the split of inputs that belong to no corpus
-VECTORS_OF_RUN = (
-    "vectors_of_run"  # in a manifest: the sha256 of vectors that are not the prepared folder's
-)
+# In a manifest: the sha256 of vectors that are not the prepared folder's.
+VECTORS_OF_RUN = "vectors_of_run"
 LEAST = 16  # size from which on the arrays of new inputs grow
 
 
 @dataclass(frozen=True)
 class Rows:
-    """One split of a prepared corpus. first: its first row in the arrays. label: [N] index into
-    LABELS, -1 = none. length: of (premise [N], hypothesis [N])."""
+    """One split of a prepared corpus.
+
+    first: its first row in the arrays. label: [N] index into LABELS, -1 = none. length: of
+    (premise [N], hypothesis [N]).
+    """
 
     name: str
     first: int
@@ -44,28 +46,30 @@ class Rows:
 
 
 def rows_of(
-    name: str, arrays: Mapping, facts: Mapping, uids: Sequence[str], tags: Sequence[Sequence[str]]
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    facts: Facts,
+    uids: Iterable[str],
+    tags: Iterable[Iterable[str]],
 ) -> Rows:
     """The rows of a split. facts: its first row and the number of its rows, as in a manifest."""
-    first, last = facts["first"], facts["first"] + facts["rows"]
-    label, *lengths = (
-        np.array(arrays[field][first:last]) for field in ("label", *(f"{s}_length" for s in SIDES))
-    )
-    return Rows(name, first, label, tuple(lengths), tuple(uids), tuple(map(tuple, tags)))
+    first = facts["first"]
+    rows = slice(first, first + facts["rows"])
+    premise, hypothesis = (np.array(arrays[f"{side}_length"][rows]) for side in SIDES)
+    label = np.array(arrays["label"][rows])
+    return Rows(name, first, label, (premise, hypothesis), tuple(uids), tuple(map(tuple, tags)))
 
 
-def rows_of_splits(splits: Mapping[str, Split], arrays: Mapping, facts: Mapping) -> dict[str, Rows]:
+def rows_of_splits(
+    splits: Mapping[str, Split], arrays: Mapping[str, np.ndarray], facts: Facts
+) -> dict[str, Rows]:
     """The rows of splits that were encoded in memory. facts: of the splits, as in a manifest."""
-    return {
-        name: rows_of(
-            name,
-            arrays,
-            facts["splits"][name],
-            [e.uid for e in s.examples],
-            [e.tags for e in s.examples],
-        )
-        for name, s in splits.items()
-    }
+    rows = {}
+    for name, split in splits.items():
+        uids = [example.uid for example in split.examples]
+        tags = [example.tags for example in split.examples]
+        rows[name] = rows_of(name, arrays, facts["splits"][name], uids, tags)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,14 @@ class Prepared:
     """
 
     folder: Path | None
-    manifest: dict
+    manifest: Facts
     arrays: dict[str, np.ndarray]
     vectors: np.ndarray
     splits: dict[str, Rows]
 
     @property
     def longest_path(self) -> int:
-        return self.manifest["knowledge"]["longest_path"]
+        return int(self.manifest["knowledge"]["longest_path"])
 
     def with_vectors(self, vectors: np.ndarray) -> "Prepared":
         """The corpus with the vectors [V, D] of a run, whose digest its manifest then has as
@@ -115,19 +119,20 @@ def roomy(
     Rows and passages that are added are empty. width: tokens of the two sides, for models that see
     the padding; a longer text keeps its length.
     """
-    found = {}
+    padded = {}
     for name, array in arrays.items():
-        room, how = [power_of_two(size, LEAST) for size in array.shape], {}
+        shape = [power_of_two(size, LEAST) for size in array.shape]
         if name.endswith("_start"):
-            room, how = [1 + power_of_two(len(array) - 1, LEAST)], {"mode": "edge"}
-        elif name == "link_distance":
-            how = {"constant_values": -1}
+            shape = [1 + power_of_two(len(array) - 1, LEAST)]
         elif width and name in SIDES:
-            room[1] = max(array.shape[1], width[SIDES.index(name)])
-        found[name] = np.pad(
-            array, [(0, most - size) for most, size in zip(room, array.shape, strict=True)], **how
-        )
-    return found
+            shape[1] = max(array.shape[1], width[SIDES.index(name)])
+        extra = [(0, most - size) for most, size in zip(shape, array.shape, strict=True)]
+        if name.endswith("_start"):
+            padded[name] = np.pad(array, extra, mode="edge")
+        else:
+            empty = -1 if name == "link_distance" else 0
+            padded[name] = np.pad(array, extra, constant_values=empty)
+    return padded
 
 
 def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:

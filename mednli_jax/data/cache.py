@@ -10,15 +10,18 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 import mednli_jax
 from mednli_jax.data.arrays import Prepared, rows_of
+from mednli_jax.data.examples import Facts, Split
 from mednli_jax.errors import RunError
 from mednli_jax.files import (
+    Json,
     atomic_file,
     atomic_folder,
     private_folder,
@@ -32,41 +35,46 @@ from mednli_jax.files import (
 from mednli_jax.terminal import warn
 
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
+CONCEPTS = "concepts.json"
+FORMAT = 1  # of the folder, not of what the arrays say
+
+Key = dict[str, Json]  # everything that shapes the arrays
+Arrays = dict[str, np.ndarray]
 
 
-def kept(
-    path: Path, key: dict, build: Callable[[], dict[str, np.ndarray]]
-) -> dict[str, np.ndarray]:
+def kept(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
     """The arrays of one .npz; built and kept there where the file is missing, damaged or of another
-    key.
-
-    key: plain JSON, everything that shapes the arrays.
-    """
-    path, key = Path(path), json.dumps(key, sort_keys=True)
+    key."""
+    path, key_text = Path(path), json.dumps(key, sort_keys=True)
     if path.exists():
-        with contextlib.suppress(
-            Exception
-        ):  # zipfile and NumPy raise many types of errors for a damaged file
+        # zipfile and NumPy raise many types of errors for a damaged file.
+        with contextlib.suppress(Exception):
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)  # zipfile compares the checksum of each array that it reads
-            if arrays and arrays.pop("key").item() == key:
+            if arrays and arrays.pop("key").item() == key_text:
                 return arrays
         warn(f"{path}: the file is damaged; its content is made again.")
     arrays = build()
     private_folder(path.parent, ours=True, fix=FIX)
+    contents: dict[str, Json] = {"key": np.array(key_text), **arrays}
     with writing(path, FIX), atomic_file(path) as file:
-        np.savez(file, key=np.array(key), **arrays)
+        np.savez(file, **contents)
     return arrays
 
 
-CONCEPTS = "concepts.json"
-FORMAT = 1  # of the folder, not of what the arrays say
+class SavedVocabulary(Protocol):
+    def save(self, path: Path) -> None: ...
+
+
+# Splits, arrays over the rows of all splits, vocabulary [V], vectors [V, D], and facts for the
+# manifest.
+Content = tuple[Mapping[str, Split], Mapping[str, np.ndarray], SavedVocabulary, np.ndarray, Facts]
 
 
 class Cache:
     """Prepared corpora below one folder, each under the hash of its key."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path) -> None:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
@@ -77,21 +85,22 @@ class Cache:
             memo = json.loads(memo_path.read_bytes())
         except (OSError, ValueError):
             memo = {}
-        known, result = len(memo), {}
+        remembered = len(memo)
+        digests: dict[str, str] = {}
         for path in paths:
             status = os.stat(path)
-            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+            times = f"{status.st_mtime_ns}:{status.st_ctime_ns}"
+            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{times}"
             if stamp not in memo:
                 memo[stamp] = sha256(path)
-            result[path.name] = (
-                result.get(path.name, "") + memo[stamp]
-            )  # two folders may hold the same name
-        if len(memo) != known:
+            # Two folders may hold the same name.
+            digests[path.name] = digests.get(path.name, "") + memo[stamp]
+        if len(memo) != remembered:
             private_folder(self.folder, ours=True, fix=FIX)
             write_json(memo_path, memo)
-        return result
+        return digests
 
-    def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
+    def get(self, name: str, key: Key, build: Callable[[], Content]) -> tuple[Prepared, bool]:
         """The corpus prepared under `key`, built by `build` where missing or damaged; and whether
         the cache had it."""
         key = {**key, "folder_format": FORMAT}
@@ -104,58 +113,56 @@ class Cache:
             warn(f"{folder}: the prepared data is damaged; preparing it again.")
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
-        built = build()
-        with atomic_folder(
-            folder, fix=FIX
-        ) as temporary:  # another process may have written the same
-            _write(temporary, key, *built)
+        content = build()
+        # Another process may have written the same.
+        with atomic_folder(folder, fix=FIX) as temporary:
+            _write(temporary, key, content)
         prepared = _read(folder)
         if prepared is None:
             raise RunError(f"{folder}: what was written cannot be read back", fix="check the disk")
         return prepared, False
 
 
-def _write(folder, key, splits, arrays, vocab, vectors, facts):
+def _write(folder: Path, key: Key, content: Content) -> None:
+    splits, arrays, vocabulary, vectors, facts = content
     for name, array in {**arrays, "vectors": vectors}.items():
         with atomic_file(folder / f"{name}.npy") as file:
             np.save(file, array, allow_pickle=False)
-    rows = {
-        name: {
-            "uids": [e.uid for e in split.examples],
-            "tags": [list(e.tags) for e in split.examples],
-        }
-        for name, split in splits.items()
-    }
+    rows = {}
+    for name, split in splits.items():
+        uids = [example.uid for example in split.examples]
+        rows[name] = {"uids": uids, "tags": [list(example.tags) for example in split.examples]}
     write_atomic(folder / "rows.json", json.dumps(rows))
-    vocab.save(folder / "vocabulary.json")
-    if (concepts := facts.get("knowledge", {}).pop("graph_concepts", None)) is not None:
+    vocabulary.save(folder / "vocabulary.json")
+    concepts = facts.get("knowledge", {}).pop("graph_concepts", None)
+    if concepts is not None:
         write_atomic(folder / CONCEPTS, json.dumps(concepts))
-    files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     manifest = {
         "format": FORMAT,
         "mednli_jax": mednli_jax.__version__,
         "key": key,
-        "files": files,
+        "files": {path.name: sha256(path) for path in sorted(folder.iterdir())},
         **facts,
     }
     write_sealed(folder / "manifest.json", manifest)
 
 
-def _read(folder) -> Prepared | None:
+def _read(folder: Path) -> Prepared | None:
     """The folder's content; None where it is damaged."""
     try:
         manifest = read_sealed(folder / "manifest.json")
-        if any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):
-            return None
-        names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
-        arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-            for name in names
-        }
+        arrays = {}
+        for name, digest in manifest["files"].items():
+            if sha256(folder / name) != digest:
+                return None
+            if name.endswith(".npy"):
+                array = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+                arrays[name.removesuffix(".npy")] = array
         rows = json.loads((folder / "rows.json").read_bytes())
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    vectors = arrays.pop("vectors")
     splits = {}
-    for name, facts in sorted(manifest["splits"].items(), key=lambda item: item[1]["first"]):
+    for name, facts in sorted(manifest["splits"].items(), key=lambda pair: pair[1]["first"]):
         splits[name] = rows_of(name, arrays, facts, rows[name]["uids"], rows[name]["tags"])
-    return Prepared(folder, manifest, arrays, arrays.pop("vectors"), splits)
+    return Prepared(folder, manifest, arrays, vectors, splits)

@@ -4,7 +4,7 @@ in the cache."""
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.data.cache import Cache, kept
+from mednli_jax.data.cache import Cache, Key, kept
 from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.files import check_readable, either_name, local_path
@@ -29,11 +29,22 @@ FORMAT = 5
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
-_STRINGS, _PAIRS = (
-    ("ids", "labels", "types", "abbreviations"),
-    ("names", "cross_references"),
-)  # of a stored ontology
 _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
+_NOT_INSTALLED = {  # name -> how to get its files
+    "umls": (
+        "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF,"
+        " or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other figures"
+        " than the paper's"
+    ),
+    "snomed": (
+        "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the"
+        " others"
+    ),
+    "wordnet": (
+        f"install the package wordnet-base, or put {', '.join(wordnet.FILES)} there; or give the"
+        " path of its folder"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -57,14 +68,16 @@ def load_ontology(
     """The ontology that `spec` names.
 
     Args:
-      spec: "mesh", the bundled table; "umls", "snomed" or "wordnet", whose official files are looked for below
-        `data_dir`, then $MEDNLI_JAX_DATA, in a folder of that name (WordNet also where Debian puts it); or a path,
-        absolute or relative to the working folder: a .tsv file in MeSH's layout, an .obo file, both also gzipped, or a
-        folder with UMLS RRF files, SNOMED CT RF2 files or WordNet's database.
+      spec: "mesh", the bundled table; "umls", "snomed" or "wordnet", whose official files are
+        looked for below `data_dir`, then $MEDNLI_JAX_DATA, in a folder of that name (WordNet also
+        where Debian puts it); or a path, absolute or relative to the working folder: a .tsv file in
+        MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files, SNOMED CT
+        RF2 files or WordNet's database.
       data_dir: the folder of licensed data of a config.
       options: None = OntologyOptions().
-      cache_dir: where a copy is kept as arrays, so that the next load takes seconds at most; None keeps none. A copy is
-        used as long as the place and the content of the files, the options and FORMAT are the same.
+      cache_dir: where a copy is kept as arrays, so that the next load takes seconds at most; None
+        keeps none. A copy is used as long as the place and the content of the files, the options
+        and FORMAT are the same.
     """
     options = options or OntologyOptions()
     source = find_source(spec, data_dir)
@@ -72,46 +85,57 @@ def load_ontology(
         return read_mesh()
     if cache_dir is None or source.read is read_mesh:
         return source.read(source.place, options)
-    cache_dir = Path(cache_dir).expanduser()
-    found = _digests(source, cache_dir)
-    key = {
+    cache = Cache(cache_dir)
+    digests = _digests(source, cache)
+    key: Key = {
         "place": str(source.place.resolve()),
-        "files": found,
+        "files": digests,
         "options": asdict(options),
         "format": FORMAT,
     }
 
-    def build():
+    def build() -> Ontology:
         ontology = source.read(source.place, options)
-        if _digests(source, cache_dir) != found:
+        if _digests(source, cache) != digests:
             fix = "wait until they are copied, then start again"
             raise RunError(f"{source.place}: the files changed while they were read", fix=fix)
         return ontology
 
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return stored(cache_dir / "ontologies" / f"{source.name}-{digest}.npz", key, build)
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    folder = Path(cache_dir).expanduser() / "ontologies"
+    return stored(folder / f"{source.name}-{name}.npz", key, build)
+
+
+def _digests(source: OntologyFiles, cache: Cache) -> dict[str, str]:
+    """The digests of the files that are there, by name."""
+    files = [path for path in source.files if path.is_file()]
+    for path in files:
+        check_readable(path)
+    return cache.digests(files)
 
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files that `load_ontology` would read, the bundled ones too."""
     source = find_source(spec, data_dir)
-    files = source.files if source else (mesh.RESOURCES / mesh.BUNDLED,)
-    return (*files, *mesh.alias_files()) if source is None or source.read is read_mesh else files
+    if source is None:
+        return (mesh.RESOURCES / mesh.BUNDLED, *mesh.alias_files())
+    return (*source.files, *mesh.alias_files()) if source.read is read_mesh else source.files
 
 
 def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails."""
-    place = find_source(name, data_dir).place
+    place = _named(name, data_dir).place
     if name == "snomed":
         snapshot = snomed_files(place, OntologyOptions().languages)
         return (snapshot.concept, *snapshot.descriptions, snapshot.relationship)
-    return tuple({"umls": umls_files, "wordnet": wordnet.wordnet_files}[name](place).values())
+    files_of = umls_files if name == "umls" else wordnet.wordnet_files
+    return tuple(files_of(place).values())
 
 
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
-    """What `spec` names, None for the bundled table."""
+    """The files that `spec` names, None for the bundled table."""
     if spec == "mesh":
-        # the data folder is not searched, so that a run means the same on every machine
+        # The data folder is not searched, so that a run means the same on every machine.
         return None
     if spec in NAMES:
         return _named(spec, data_dir)
@@ -120,43 +144,37 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
         return OntologyFiles(name, path, (path,), read_mesh if spec.endswith(TABLES) else read_obo)
     if path.is_dir():
-        sources = filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed")))
-        if source := next(sources, None):
-            return source
+        for kind in ("umls", "wordnet", "snomed"):
+            if source := _in_folder(kind, path):
+                return source
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
     raise ConfigError(f"there is no ontology '{spec}'", field="knowledge.ontology", fix=fix)
 
 
-def _named(spec, data_dir):
-    """The source of "umls", "snomed" or "wordnet"."""
-    places = [folder / spec for folder in data_folders(data_dir)]
-    umls_folders = [place.with_name("umls") for place in places]
-    if spec == "wordnet":
+def _named(name: str, data_dir: Path | None) -> OntologyFiles:
+    """The files of "umls", "snomed" or "wordnet"."""
+    folders = data_folders(data_dir)
+    places = [folder / name for folder in folders]
+    if name == "wordnet":
         places.append(wordnet.FOLDER)
     if not places:
-        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
-        raise ConfigError(f"no data folder is set for ontology '{spec}'", fix=fix)
-    source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
-    if source and spec == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
-        names = [
-            place / name for place in umls_folders for name in ("MRCONSO.RRF", "META/MRCONSO.RRF")
-        ]
-        if conso := _present(*names)[:1]:
+        problem = f"no data folder is set for ontology '{name}'"
+        fix = (
+            f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give the path of the folder"
+            f" of {name}"
+        )
+        raise ConfigError(problem, fix=fix)
+    source = next(filter(None, (_in_folder(name, place) for place in places)), None)
+    if source is None:
+        problem = f"no files of '{name}' are in {' or '.join(map(str, places))}"
+        raise ConfigError(problem, field="knowledge.ontology", fix=_NOT_INSTALLED[name])
+    if name == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
+        files = product(folders, ("umls/MRCONSO.RRF", "umls/META/MRCONSO.RRF"))
+        conso = _present(*(folder / file for folder, file in files))
+        if conso:
             read = partial(read_snomed, conso=conso[0])
-            return replace(source, files=(*source.files, *conso), read=read)
-    if source:
-        return source
-    fix = {
-        "umls": "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF, "
-        "or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other figures than the paper's",
-        "snomed": "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the others",
-        "wordnet": f"install the package wordnet-base, or put {', '.join(wordnet.FILES)} there; "
-        "or give the path of its folder",
-    }[spec]
-    searched = " or ".join(map(str, places))
-    raise ConfigError(
-        f"no files of '{spec}' are in {searched}", field="knowledge.ontology", fix=fix
-    )
+            return replace(source, files=(*source.files, conso[0]), read=read)
+    return source
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
@@ -164,20 +182,16 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if either_name(place / name) or umls.joining_command(place, name):
-                about = (place / "release.dat", place.parent / "release.dat")
-                files = _present(*(place / name for name in umls.COLUMNS), *about)
+                releases = (place / "release.dat", place.parent / "release.dat")
+                files = _present(*map(place.joinpath, umls.COLUMNS), *releases)
                 return OntologyFiles(kind, place, files, read_umls)
     elif kind == "wordnet":
-        if _present(
-            *(place / name for name, place in product(wordnet.FILES, (folder, folder / "dict")))
-        ):
-            files = (
-                *wordnet.wordnet_files(folder).values(),
-                *wordnet.further_files(folder).values(),
-            )
-            return OntologyFiles(kind, folder, files, wordnet.read_wordnet)
-    elif files := release_files(folder):
-        return OntologyFiles(kind, folder, tuple(files), read_snomed)
+        names = product(wordnet.FILES, (folder, folder / "dict"))
+        if _present(*(place / name for name, place in names)):
+            paths = wordnet.wordnet_files(folder) | wordnet.further_files(folder)
+            return OntologyFiles(kind, folder, tuple(paths.values()), wordnet.read_wordnet)
+    elif files := tuple(release_files(folder)):
+        return OntologyFiles(kind, folder, files, read_snomed)
     return None
 
 
@@ -186,60 +200,76 @@ def _present(*paths: Path) -> tuple[Path, ...]:
     return tuple(filter(None, map(either_name, paths)))
 
 
-def _digests(source: OntologyFiles, cache_dir: Path) -> dict[str, str]:
-    """The digests of the files that are there, by name."""
-    files = [path for path in source.files if path.is_file()]
-    for path in files:
-        check_readable(path)
-    return Cache(cache_dir).digests(files)
-
-
-def stored(path: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
+def stored(path: Path, key: Key, build: Callable[[], Ontology]) -> Ontology:
     """The ontology of `build`, `kept` in a file."""
     return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))
+
+
+# Fields of a stored ontology: JSON values in "about"; strings with a concept each.
+_VALUES = ("name", "version", "sha256", "link_types")
+_PAIRS = ("names", "cross_references")
 
 
 def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
     """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the
     other."""
-    strings = {part: getattr(ontology, part) for part in _STRINGS}
-    strings["abbreviations"] = sorted(ontology.abbreviations)
-    edges = {
-        name: np.stack(matrix.nonzero()) for name, matrix in sorted(ontology.relations.items())
-    }
-    about = {name: getattr(ontology, name) for name in ("name", "version", "sha256", "link_types")}
-    about["relations"] = {name: found.shape[1] for name, found in edges.items()}
-    arrays = {"about": np.array(json.dumps(about))}
-    for part in _PAIRS:
-        pairs = list(getattr(ontology, part))
-        strings[part] = [name for name, _ in pairs]
-        arrays[f"{part}.concepts"] = np.array([concept for _, concept in pairs], np.int32)
-    for part, found in strings.items():
-        arrays[part] = np.frombuffer("".join(f"{string}\n" for string in found).encode(), np.uint8)
-    arrays |= {
+    edges = {}
+    for name, matrix in sorted(ontology.relations.items()):
+        edges[name] = np.stack(matrix.nonzero())
+    about = {field: getattr(ontology, field) for field in _VALUES}
+    about["relations"] = {name: edges_2E.shape[1] for name, edges_2E in edges.items()}
+    arrays = {
+        "about": np.array(json.dumps(about)),
         "parents.indptr": ontology.parents.indptr,
         "parents.indices": ontology.parents.indices,
+        "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1),
+        "ids": _text_array(ontology.ids),
+        "labels": _text_array(ontology.labels),
+        "types": _text_array(ontology.types),
+        "abbreviations": _text_array(sorted(ontology.abbreviations)),
     }
-    return arrays | {
-        "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)
-    }
+    for field in _PAIRS:
+        pairs = getattr(ontology, field)
+        arrays[field] = _text_array([name for name, _ in pairs])
+        arrays[f"{field}.concepts"] = np.array([concept for _, concept in pairs], np.int32)
+    return arrays
 
 
-def _ontology(arrays) -> Ontology:
+def _text_array(strings: Sequence[str]) -> np.ndarray:
+    text = "".join(f"{string}\n" for string in strings)
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _strings(array: np.ndarray) -> tuple[str, ...]:
+    return tuple(str(array.data, "utf-8").split("\n")[:-1])
+
+
+def _ontology(arrays: dict[str, np.ndarray]) -> Ontology:
     about = json.loads(arrays["about"].item())
-    parts = {
-        part: tuple(str(arrays.pop(part), "utf-8").split("\n")[:-1])
-        for part in (*_STRINGS, *_PAIRS)
-    }
-    parts["abbreviations"] = frozenset(parts["abbreviations"])
-    for part in _PAIRS:
-        parts[part] = tuple(zip(parts[part], arrays[f"{part}.concepts"].tolist(), strict=True))
-    size = len(parts["ids"])
+    ids = _strings(arrays["ids"])
+    size = len(ids)
     indices, indptr = arrays["parents.indices"], arrays["parents.indptr"]
     parents = csr_array((np.ones(len(indices), bool), indices, indptr), shape=(size, size))
     parents.has_canonical_format = True
-    bounds = np.cumsum([*about["relations"].values()])[:-1]
-    parts_of = zip(about["relations"], np.split(arrays["relations"], bounds, axis=1), strict=False)
-    about["relations"] = {name: edge_matrix(edges, size) for name, edges in parts_of}
-    about["link_types"] = tuple(about["link_types"])
-    return Ontology(parents=parents, **about, **parts)
+    relations, first = {}, 0
+    for name, count in about["relations"].items():
+        relations[name] = edge_matrix(arrays["relations"][:, first : first + count], size)
+        first += count
+    names, cross_references = (
+        tuple(zip(_strings(arrays[field]), arrays[f"{field}.concepts"].tolist(), strict=True))
+        for field in _PAIRS
+    )
+    return Ontology(
+        name=about["name"],
+        version=about["version"],
+        ids=ids,
+        labels=_strings(arrays["labels"]),
+        names=names,
+        parents=parents,
+        sha256=about["sha256"],
+        types=_strings(arrays["types"]),
+        link_types=tuple(about["link_types"]),
+        abbreviations=frozenset(_strings(arrays["abbreviations"])),
+        relations=relations,
+        cross_references=cross_references,
+    )
