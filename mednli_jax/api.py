@@ -37,7 +37,7 @@ class Run:
     inputs."""
 
     @_python_errors()
-    def __init__(self, folder):
+    def __init__(self, folder) -> None:
         directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
         self.folder, self.result = directory.folder, directory.result().values
 
@@ -94,7 +94,7 @@ class Run:
             run = run.on(config.data, split)
         return run.scores(split)[0]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [f"Run({str(self.folder)!r}): {self.result['status']}"]
         for split, scores in self.scores.items():
             lines.append(

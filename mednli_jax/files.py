@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO
 
 from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
 
-# -- writing -----------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 Json = Any  # a JSON value
 _FIX = "free space or check the folder's permissions"
@@ -237,7 +237,7 @@ def sha256(*paths: Path) -> str:
     return found.hexdigest()
 
 
-# -- paths that users give ---------------------------------------------------------------------------------------------
+# -- paths that users give -------------------------------------------------------------------------
 
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")  # pathlib writes gs://bucket as gs:/bucket
 
@@ -267,7 +267,7 @@ def variable_path(variable: str) -> Path | None:
     return None if text is None else local_path(text, f"${variable}")
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 FRESH_COPY = "correct it, or take a fresh copy of the file"
 # U+FEFF: the byte order mark at the head of a file. It also stands within files that were joined
@@ -422,7 +422,7 @@ class RepeatedField(dict):
     """A JSON object that gives a field twice; it holds the later value. entry: the place of the
     second, from 1."""
 
-    def __init__(self, pairs: list[tuple[str, object]]):
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
         names = [name for name, _ in pairs]
         self.entry = next(

@@ -184,7 +184,7 @@ def _without_locks(folder: Path, workers: int) -> None:
     warn(f"{problem}. Start no second worker of this study.")
 
 
-# -- the database ------------------------------------------------------------------------------------------------------
+# -- the database ----------------------------------------------------------------------------------
 
 
 def _storage(address: str, grace: int) -> optuna.storages.RDBStorage:
@@ -265,7 +265,7 @@ def _is_outage(error: BaseException | None) -> bool:
 DATABASE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
 
 
-# -- the trainings -----------------------------------------------------------------------------------------------------
+# -- the trainings ---------------------------------------------------------------------------------
 
 
 class Worker:
@@ -278,7 +278,7 @@ class Worker:
     its trial takes the result from the run.
     """
 
-    def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags):
+    def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags) -> None:
         self.study, self.sweep, self.folder, self.values = study, sweep, folder, values
         command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
         self.command = [*command, *(a for a in cli.arguments() if a.startswith("--config"))]

@@ -34,7 +34,7 @@ class _LossyStream(io.FileIO):
       losses: numbers of the errors by which a lost reader shows.
     """
 
-    def __init__(self, number: int, losses: Container[int]):
+    def __init__(self, number: int, losses: Container[int]) -> None:
         super().__init__(number, "w", closefd=False)
         self._losses = losses
 
@@ -105,7 +105,9 @@ class Bar:
     for the rate.
     """
 
-    def __init__(self, title: str, total: int | None, *, unit: str = "examples", first: int = 0):
+    def __init__(
+        self, title: str, total: int | None, *, unit: str = "examples", first: int = 0
+    ) -> None:
         self.title, self.total, self.unit, self.first = title, total, unit, first
         self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
         text = TextColumn("{task.description}", markup=False)  # a file name may look like markup
