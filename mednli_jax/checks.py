@@ -1,9 +1,9 @@
 """The rules for configs that absl and ConfigDict do not check. They apply to configs that have the
 named field."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
@@ -14,6 +14,7 @@ from mednli_jax.models.table import Entry, entry
 from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
 
+Config = Any  # a ConfigDict
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
 # largest number of rows, steps or epochs; they are counted in 32 bits
 COUNT = 10**9
@@ -61,12 +62,20 @@ NUMBERS = {
 
 # Fields that must be 0, "", "none", None, False or () where the function holds for the config, and
 # the reason.
-EMPTY = (
-    ("train.average_every", lambda c: not c.train.average_from, "needs config.train.average_from"),
-    ("transfer.private", lambda c: not c.transfer.init_from, "needs config.transfer.init_from"),
+EMPTY: Sequence[tasks.EmptyFields] = (
+    (
+        "train.average_every",
+        lambda config: not config.train.average_from,
+        "needs config.train.average_from",
+    ),
     (
         "transfer.private",
-        lambda c: c.model.name not in PRIVATE,
+        lambda config: not config.transfer.init_from,
+        "needs config.transfer.init_from",
+    ),
+    (
+        "transfer.private",
+        lambda config: config.model.name not in PRIVATE,
         "this model has no layers of a domain",
     ),
 )
@@ -79,47 +88,62 @@ class Checked(NamedTuple):
     model: Entry
 
 
-def check(config) -> Checked:
+def check(config: Config) -> Checked:
     """The task and the model of a config. Raises ConfigError for the first rule that the config
     breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
-    limits = task if isinstance(task, tasks.Limits) else None
-    for field, known in {**CHOICES, **(limits.choices if limits else {})}.items():
-        if (value := _value(config, field)) is not None and value not in known:
-            raise ConfigError(
-                f"unknown value '{value}'", field=field, fix=f"give one of {', '.join(known)}"
-            )
-    for (least, most), fields in NUMBERS.items():
-        for field in fields.split():
-            if (value := _value(config, field)) is not None and not least <= value <= most:
-                problem = f"is {value}"
-                raise ConfigError(problem, field=field, fix=f"give {least} to {most}")
-    for fields, where, reason in (*EMPTY, *(limits.empty if limits else ())):
-        for field in fields.split():
-            if _value(config, field) not in (None, "", "none", 0, ()) and where(config):
-                raise ConfigError(reason, field=field, fix="leave it out")
+    _check_choices(config, CHOICES)
+    if isinstance(task, tasks.Limits):
+        _check_choices(config, task.choices)
+    _check_numbers(config)
+    _check_empty(config, EMPTY)
+    if isinstance(task, tasks.Limits):
+        _check_empty(config, task.empty)
     for field, problem, fix in chain(_broken(config, task, model), task.rules(config)):
         raise ConfigError(problem, field=field, fix=fix)
     return Checked(task, model)
 
 
-def _value(config, field):
+def _value(config: Config, field: str) -> Any:
     """The value of `section.field`; None where the config lacks it."""
     section, _, name = field.partition(".")
     return config[section].get(name) if section in config else None
 
 
-def _broken(config, task: tasks.Task, model: Entry) -> Iterator[tuple[str, str, str]]:
-    """(field, what is wrong, the fix) of each other rule that a config breaks."""
+def _check_choices(config: Config, choices: Mapping[str, Sequence[str]]) -> None:
+    for field, allowed in choices.items():
+        value = _value(config, field)
+        if value is not None and value not in allowed:
+            fix = f"give one of {', '.join(allowed)}"
+            raise ConfigError(f"unknown value '{value}'", field=field, fix=fix)
+
+
+def _check_numbers(config: Config) -> None:
+    for (least, most), fields in NUMBERS.items():
+        for field in fields.split():
+            value = _value(config, field)
+            if value is not None and not least <= value <= most:
+                fix = f"give {least} to {most}"
+                raise ConfigError(f"is {value}", field=field, fix=fix)
+
+
+def _check_empty(config: Config, rules: Sequence[tasks.EmptyFields]) -> None:
+    for fields, applies, reason in rules:
+        for field in fields.split():
+            is_set = _value(config, field) not in (None, "", "none", 0, ())
+            if is_set and applies(config):
+                raise ConfigError(reason, field=field, fix="leave it out")
+
+
+def _broken(config: Config, task: tasks.Task, model: Entry) -> Iterator[tasks.BrokenRule]:
+    """Each other rule that a config breaks."""
     if not task.accepts(model.name, model.module):
-        yield "model.name", "is not a model for the config's task", f"give e.g. {task.models[-1]}"
+        problem = "is not a model for the config's task"
+        yield "model.name", problem, f"give e.g. {task.models[-1]}"
     seeds = config.seeds
-    whole = all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
-    if not seeds or len(set(seeds)) < len(seeds) or not whole:
+    are_numbers = all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
+    if not seeds or len(set(seeds)) < len(seeds) or not are_numbers:
         yield "seeds", "expected distinct numbers from 0 up", "give e.g. 0,1,2"
     if config.train.average_from > config.train.epochs:
-        yield (
-            "train.average_from",
-            "is over config.train.epochs",
-            "give a lower epoch, or leave it out",
-        )
+        fix = "give a lower epoch, or leave it out"
+        yield "train.average_from", "is over config.train.epochs", fix

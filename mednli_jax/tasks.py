@@ -2,13 +2,15 @@
 
 Each task folder exports TASK in its plug.py, and only this module imports the task folders. A TASK
 of the user's own code is named by its import path (docs/plugins.md). It needs
-  Task                      for a config: names, models, the form of new inputs, defaults, rules, corpus and scorer;
+  Task                      for a config: names, models, the form of new inputs, defaults, rules,
+                            corpus and scorer;
   training.task.Scorer      for training: batches, loss, scores; `Task.scorer` makes it.
 All other Protocols are optional. A TASK has one if it has all of its members, and `isinstance`
 tells:
-  Limits, Training, Inspection      more rules; training without the loop; what is wrong with a corpus
+  Limits, Training, Inspection      more rules; training without the loop; faults of a corpus
   Sources                           where data come from
-  Flags, Reports, Evaluation, Predictions, Attention, Analyses, Tables      what reports and commands show
+  Flags, Reports, Evaluation, Predictions, Attention, Analyses, Tables
+                                    what reports and commands show
   PairTask, QueryAnswers            what only sentence pairs, and only cloze queries have
 The functions below the Protocols answer for a TASK that lacks a part.
 """
@@ -45,6 +47,10 @@ ALL = "all"  # in place of the name of an analysis
 Config = Any  # a ConfigDict; this layer does not know configs
 Run = Any  # a run.FinishedRun, which imports jax
 PartT = TypeVar("PartT")
+BrokenRule = tuple[str, str, Text]  # field, what is wrong, the fix
+# Names of fields with blanks between them, a function of a config, a reason: the fields must be
+# empty where the function holds.
+EmptyFields = tuple[str, Callable[[Config], bool], str]
 
 
 # -- what a config needs ---------------------------------------------------------------------------
@@ -56,10 +62,11 @@ class Task(Protocol):
 
     Attributes:
       name: in config.task of this package's configs, and in result.json.
-      base: makes a config with all fields and their defaults from the name of a model, or is the name of a function of
-        mednli_jax.defaults that does. The fields of older runs are compared with it.
+      base: makes a config with all fields and their defaults from the name of a model, or is a name
+        of defaults.BASES. The fields of older runs are compared with it.
       corpora, units: names of its corpora and of their rows in messages.
-      models: names of models that it trains, as config.model.name gives them; messages suggest the last.
+      models: names of models that it trains, as config.model.name gives them; messages suggest the
+        last.
       form: of new inputs.
     """
 
@@ -80,8 +87,8 @@ class Task(Protocol):
         """Whether the task trains a model. module: its linen class, None for a model that is no
         network."""
 
-    def rules(self, config: Config) -> Iterable[tuple[str, str, Text]]:
-        """(field, what is wrong, the fix) of each rule that a config breaks."""
+    def rules(self, config: Config) -> Iterable[BrokenRule]:
+        """Each rule that a config breaks."""
 
     def corpus(self, config: Config) -> Corpus:
         """The corpus of a config."""
@@ -96,13 +103,13 @@ class Limits(Protocol):
 
     Attributes:
       choices: field -> the values that it may have.
-      empty: (fields, function of a config, reason): the fields must be empty where the function holds.
+      empty: fields that must be empty, see EmptyFields.
     """
 
     @property
     def choices(self) -> Mapping[str, Sequence[str]]: ...
     @property
-    def empty(self) -> Sequence[tuple[str, Callable[[Config], bool], str]]: ...
+    def empty(self) -> Sequence[EmptyFields]: ...
 
 
 # -- what training needs, besides training.task.Scorer ---------------------------------------------
@@ -111,11 +118,11 @@ class Limits(Protocol):
 class Predictor(Protocol):
     """A trained model that is no network: gives the logits [S, N, C] of a finished run."""
 
-    def logits(self, corpus: Corpus, prepared: Prepared, rows: Rows) -> np.ndarray:
+    def logits(self, corpus: Any, prepared: Prepared, rows: Rows) -> np.ndarray:
         """Of a split of a prepared corpus."""
 
     def of_new(
-        self, corpus: Corpus, examples: Sequence[Any], vocabulary: Any, vectors: np.ndarray
+        self, corpus: Any, examples: Any, vocabulary: Any, vectors: np.ndarray, /
     ) -> np.ndarray:
         """Of new examples."""
 
@@ -216,19 +223,22 @@ class Attention(Protocol):
         """Writes the attention of the inputs to a new folder under private/ and returns it."""
 
 
+Analysis = Callable[[Any, "AnalysisOptions"], "Report"]  # of a corpus, as `analysed` gives it
+
+
 @runtime_checkable
 class Analyses(Protocol):
     """Analyses of a corpus, for `analyze`.
 
     Attributes:
-      analyses: name -> (corpus as `analysed` gives it, options) -> Report.
+      analyses: name -> analysis.
       alone: the names that `analyze all` leaves out.
     """
 
     @property
     def corpora(self) -> str: ...
     @property
-    def analyses(self) -> Mapping[str, Callable[[Any, AnalysisOptions], Report]]: ...
+    def analyses(self) -> Mapping[str, Analysis]: ...
     @property
     def alone(self) -> Collection[str]: ...
 
@@ -309,7 +319,7 @@ def tasks() -> Mapping[str, Whole]:
 
 
 @cache
-def parts() -> Mapping[str, Sequence[Part]]:
+def papers() -> Mapping[str, Sequence[Part]]:
     """{name of a task: the papers on its corpora that have no TASK of their own}."""
     from mednli_jax.artifacts import plug as artifacts
 
@@ -454,16 +464,21 @@ def flags_of(task: Task, command: str) -> Collection[str]:
 def check_flags(command: str, task: Task, values: Mapping[str, Any]) -> None:
     """Refuses the flags of a command that only runs of other tasks take. values: of the flags, by
     name."""
-    others = {name for other in tasks().values() for name in flags_of(other, command)}
-    for name in sorted(others - set(flags_of(task, command))):
+    names: set[str] = set()
+    for own_task in tasks().values():
+        names |= set(flags_of(own_task, command))
+    for name in sorted(names - set(flags_of(task, command))):
         if values[name]:
             raise UsageError(f"--{name} is not for runs on {task.corpora}", fix="leave it out")
 
 
-def analyses_of(task: Any) -> dict[str, Callable[[Any, AnalysisOptions], Report]]:
+def analyses_of(task: Any) -> dict[str, Analysis]:
     """name -> analysis of the corpora of a task, those of other papers, too."""
-    sides = [side for side in (task, *parts().get(task.name, ())) if isinstance(side, Analyses)]
-    return {name: analysis for side in sides for name, analysis in side.analyses.items()}
+    analyses: dict[str, Analysis] = {}
+    for side in (task, *papers().get(task.name, ())):
+        if isinstance(side, Analyses):
+            analyses |= side.analyses
+    return analyses
 
 
 def in_all(task: Analyses) -> list[str]:
@@ -474,44 +489,42 @@ def in_all(task: Analyses) -> list[str]:
 def with_analysis(name: str, config: Config | None = None) -> Analyses:
     """The TASK that has an analysis of its corpora, or all of them (ALL). That of a config may be
     the user's own."""
-    own = None if config is None else task_of(config)
-    if (
-        own not in tasks().values()
-        and isinstance(own, Analyses)
-        and (name == ALL or name in analyses_of(own))
-    ):
-        return own
-    known: dict[str, Analyses] = {ALL: tasks()[NLI]}
-    known |= {analysis: task for task in tasks().values() for analysis in analyses_of(task)}
-    if name not in known:
-        problem = f"unknown analysis '{name}'"
-        raise UsageError(problem, fix=f"give one of {', '.join(known)}, e.g. analyze stats")
-    return known[name]
+    plugin = None if config is None else task_of(config)
+    if isinstance(plugin, Analyses) and plugin not in tasks().values():
+        own_names = (ALL, *analyses_of(plugin))
+        if name in own_names:
+            return plugin
+    task_with: dict[str, Analyses] = {ALL: tasks()[NLI]}
+    for task in tasks().values():
+        task_with |= dict.fromkeys(analyses_of(task), task)
+    if name not in task_with:
+        fix = f"give one of {', '.join(task_with)}, e.g. analyze stats"
+        raise UsageError(f"unknown analysis '{name}'", fix=fix)
+    return task_with[name]
 
 
 def with_table(name: str, runs: Path | None = None) -> PaperTable:
     """The papers' table `name`, as --table takes it. The runs of a folder may be of a TASK of the
     user's own."""
-    known = {
-        table: found
-        for task in (*tasks().values(), *_papers())
-        for table, found in task.tables.items()
-    }
-    if name not in known and runs is not None:
+    tables: dict[str, PaperTable] = {}
+    for side in (*tasks().values(), *_papers()):
+        tables |= side.tables
+    if name not in tables and runs is not None:
         for path in sorted(runs.glob("*/config.json")):
             task = task_of_run(path.parent)
-            known |= task.tables if isinstance(task, Tables) else {}
-    if name not in known:
-        raise UsageError(f"--table={name}: no such table", fix=f"give one of {', '.join(known)}")
-    return known[name]
+            if isinstance(task, Tables):
+                tables |= task.tables
+    if name not in tables:
+        raise UsageError(f"--table={name}: no such table", fix=f"give one of {', '.join(tables)}")
+    return tables[name]
 
 
 def _papers() -> Iterator[Part]:
-    for of_task in parts().values():
+    for of_task in papers().values():
         yield from of_task
 
 
-if TYPE_CHECKING:  # what `tasks` and `parts` do not hold of the TASKs
+if TYPE_CHECKING:  # what `tasks` and `papers` do not hold of the TASKs
     from mednli_jax.cloze.plug import TASK as _CLOZE
     from mednli_jax.diskne.plug import TASK as _DISKNE
     from mednli_jax.nli.plug import TASK as _NLI
