@@ -597,7 +597,7 @@ def _snli(config: ConfigDict) -> None:
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
 
 
-def _bert(config: ConfigDict) -> None:
+def _encoder(config: ConfigDict) -> None:
     """Fine-tuning as in Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et
     al. 2021."""
     config.data.update(tokens="pieces", max_length=128)
