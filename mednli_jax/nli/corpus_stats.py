@@ -1,20 +1,26 @@
 """Statistics of a corpus of pairs: Table 2 and Figure 3 of Romanov & Shivade 2018, and kinds of
-relations by class."""
+relations by class.
+
+Figures are JSON values. Dimension letters: N examples, D distinct pairs of concepts, M pairs of
+places in the ontology.
+"""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.errors import DataError
+from mednli_jax.nli.encoding import all_tokens
 from mednli_jax.report import charts
-from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, p_value
+from mednli_jax.report.sections import FigureRow, Grid, Section, columns_of, count, mean, p_value
 from mednli_jax.report.tables import of_corpus
 
 NO_CONCEPT = "no concept pair"
@@ -22,48 +28,68 @@ NO_PATH = "no path"
 _FAR, _NONE = 2**62, 2**62 + 1  # no path, no pair of concepts: behind all lengths
 LONG = 50  # tokens; the paper's models cut longer sentences
 
+ConceptPair = tuple[str, str]  # a concept of a premise, one of its hypothesis
+Indices = Callable[[str], Sequence[int]]  # a mention's concept -> its places in the ontology
 
-def statistics(splits: dict[str, Split]) -> dict:
-    """Counts and lengths of each split and of all together, as JSON values.
+
+# ---- sizes ----
+
+
+class _Sizes(NamedTuple):
+    figures: Facts
+    premises: set[str]
+    words: set[str]
+
+
+def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
+    """Counts and lengths of each split and of all together.
 
     Returns {"splits": {name: figures}, "all": figures}; figures are
-      pairs, labels {label: pairs}, unlabelled (dropped by the reader), tokens {their source: pairs},
-      premises: distinct ones; shared_premises (not in "all"): how many of them also occur in an earlier split,
-      words: distinct tokens of both sides, case folded; new_words (not in "all"): those not in the first split,
+      pairs, labels {label: pairs}, unlabelled (dropped by the reader),
+      tokens {their source: pairs},
+      premises: distinct ones; shared_premises (not in "all"): how many of them also occur in an
+        earlier split,
+      words: distinct tokens of both sides, case folded; new_words (not in "all"): those not in the
+        first split,
       premise, hypothesis {mean, median, longest, over_50} in tokens.
     """
-    result, earlier, first = {}, set(), None
-    for name, split in splits.items():
-        figures, premises, words = _figures([split])
-        first = words if first is None else first
-        result[name] = {
+    sizes = {name: _sizes([split]) for name, split in splits.items()}
+    first_words = next(iter(sizes.values())).words
+    earlier_premises: set[str] = set()
+    of_splits = {}
+    for name, (figures, premises, words) in sizes.items():
+        of_splits[name] = {
             **figures,
             "premises": len(premises),
-            "shared_premises": len(premises & earlier),
+            "shared_premises": len(premises & earlier_premises),
             "words": len(words),
-            "new_words": len(words - first),
+            "new_words": len(words - first_words),
         }
-        earlier |= premises
-    figures, premises, words = _figures(splits.values())
-    return {"splits": result, "all": {**figures, "premises": len(premises), "words": len(words)}}
+        earlier_premises |= premises
+    figures, premises, words = _sizes(list(splits.values()))
+    of_all = {**figures, "premises": len(premises), "words": len(words)}
+    return {"splits": of_splits, "all": of_all}
 
 
-def _figures(splits):
-    """(the figures of some splits together, their distinct premises, their distinct words)."""
+def _sizes(splits: Sequence[Split[NLIExample]]) -> _Sizes:
+    """Of some splits together."""
     examples = [example for split in splits for example in split.examples]
-    labels, tokens = Counter(example.label for example in examples), Counter()
+    labels = Counter(example.label for example in examples)
+    tokens: Counter[str] = Counter()
+    unlabelled = 0
     for split in splits:
         tokens.update(split.facts.get("tokens", {}))
-    figures = {
+        unlabelled += int(split.facts.get("dropped_unlabelled", 0))
+    figures: Facts = {
         "pairs": len(examples),
         "labels": {label: labels[label] for label in LABELS},
-        "unlabelled": sum(int(split.facts.get("dropped_unlabelled", 0)) for split in splits),
-        "tokens": {kind: count for kind, count in tokens.items() if count},
+        "unlabelled": unlabelled,
+        "tokens": dict(+tokens),
     }
-    words = set()
+    words: set[str] = set()
     for side in SIDES:
-        sentences = [getattr(example, f"{side}_tokens") for example in examples]
-        words |= {token.lower() for sentence in sentences for token in sentence}
+        sentences = [all_tokens(example, side) for example in examples]
+        words.update(token.lower() for sentence in sentences for token in sentence)
         lengths = np.array(list(map(len, sentences)))
         figures[side] = {
             "mean": float(lengths.mean()),
@@ -71,198 +97,234 @@ def _figures(splits):
             "longest": int(lengths.max()),
             f"over_{LONG}": int((lengths > LONG).sum()),
         }
-    return figures, {example.premise for example in examples}, words
+    return _Sizes(figures, {example.premise for example in examples}, words)
 
 
-def section(corpus: str, values: dict) -> Section:
+def section(corpus: str, values: Facts) -> Section:
     """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below
     ours."""
     columns = {**values["splits"], "all": values["all"]}
-    rows = [
-        ("pairs", count, "pairs"),
-        *((f"{side}, mean tokens", mean, side, "mean") for side in SIDES),
-        *((f"{side}, longest", count, side, "longest") for side in SIDES),
-        *((f"{side}, over {LONG} tokens", count, side, f"over_{LONG}") for side in SIDES),
-        ("distinct premises", count, "premises"),
-        ("  also in an earlier split", count, "shared_premises"),
-        *((label, count, "labels", label) for label in LABELS),
-        *[("unlabelled, dropped", count, "unlabelled")] * bool(values["all"]["unlabelled"]),
-        ("distinct words", count, "words"),
-        (f"  not in {next(iter(values['splits']))}", count, "new_words"),
-        *((f"tokens from {kind}", count, "tokens", kind) for kind in values["all"]["tokens"]),
-    ]
+    lengths = (
+        ("mean tokens", mean, "mean"),
+        ("longest", count, "longest"),
+        (f"over {LONG} tokens", count, f"over_{LONG}"),
+    )
+    rows: list[FigureRow] = [("pairs", count, "pairs")]
+    for title, show, name in lengths:
+        rows += [(f"{side}, {title}", show, side, name) for side in SIDES]
+    rows.append(("distinct premises", count, "premises"))
+    rows.append(("  also in an earlier split", count, "shared_premises"))
+    rows += [(label, count, "labels", label) for label in LABELS]
+    if values["all"]["unlabelled"]:
+        rows.append(("unlabelled, dropped", count, "unlabelled"))
+    rows.append(("distinct words", count, "words"))
+    rows.append((f"  not in {next(iter(values['splits']))}", count, "new_words"))
+    rows += [(f"tokens from {name}", count, "tokens", name) for name in values["all"]["tokens"]]
     cells = columns_of(columns, rows, of_corpus("mednli", corpus, "statistics"))
     return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])
+
+
+# ---- paths ----
 
 
 def path_statistics(
     examples: Sequence[NLIExample],
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
-    indices: Callable[[str], Sequence[int]],
+    indices: Indices,
     distances: Callable[[np.ndarray], np.ndarray],
-) -> dict:
-    """Path lengths between the concepts of premises and hypotheses, as JSON values.
+) -> Facts:
+    """Path lengths between the concepts of premises and hypotheses.
 
-    indices: the ontology's concepts that a mention's `concept` stands for. distances: path lengths
-    int [M] of pairs of them [M, 2], see knowledge.distances.shortest_paths.
+    distances: path lengths int [M] of pairs of places [M, 2], see
+    knowledge.distances.shortest_paths.
 
     Returns
-      concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);
+      concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of
+        its hypothesis);
       occurrences: the same counted each time it occurs in an example (Figure 3's bars);
       nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
-      examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
+      examples, examples_with_concepts {premise, hypothesis, both},
+      unknown_concepts: those the ontology lacks.
     A concept that the ontology lacks has no path but to itself. Of a cross-reference the nearest
     concept counts.
     """
-    pairs, owners, unknown = [], [], set()
-    for number, sides in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
-        left, right = ({mention.concept for mention in side} for side in sides)
+    pairs: list[ConceptPair] = []
+    owners: list[int] = []
+    concepts: set[str] = set()
+    both_sides = zip(premise_mentions, hypothesis_mentions, strict=True)
+    for number, (in_premise, in_hypothesis) in enumerate(both_sides):
+        left = {mention.concept for mention in in_premise}
+        right = {mention.concept for mention in in_hypothesis}
         crossed = list(product(sorted(left), sorted(right)))
         pairs += crossed
         owners += [number] * len(crossed)
-        unknown |= {concept for concept in left | right if not indices(concept)}
+        concepts |= left | right
     distinct = sorted(set(pairs))
-    length = np.array([0 if a == b else _FAR for a, b in distinct], np.int64)
-    known = [(i, x, y) for i, (a, b) in enumerate(distinct) for x in indices(a) for y in indices(b)]
-    if known:
-        place, *ends = np.array(known).T
-        found = distances(np.stack(ends, axis=1)).astype(np.int64)
-        np.minimum.at(length, place, np.where(found < 0, _FAR, found))
-    of_pair = dict(zip(distinct, length.tolist(), strict=True))
-    every = np.array([of_pair[pair] for pair in pairs], np.int64)
-    nearest = np.full(len(examples), _NONE)
-    np.minimum.at(nearest, np.array(owners, np.int64), every)
-    label = np.array([example.label for example in examples])
+    length_D = _lengths(distinct, indices, distances)
+    length_of = dict(zip(distinct, length_D.tolist(), strict=True))
+    lengths = np.array([length_of[pair] for pair in pairs], np.int64)
+    nearest_N = np.full(len(examples), _NONE)
+    np.minimum.at(nearest_N, np.array(owners, np.int64), lengths)
+    label_N = np.array([example.label for example in examples])
+    nearest = {name: _counts(nearest_N[label_N == name]) for name in LABELS}
+    unknown = [concept for concept in concepts if not indices(concept)]
     return {
         "examples": len(examples),
         "examples_with_concepts": {
-            "premise": sum(bool(m) for m in premise_mentions),
-            "hypothesis": sum(bool(m) for m in hypothesis_mentions),
-            "both": int((nearest < _NONE).sum()),
+            "premise": sum(map(bool, premise_mentions)),
+            "hypothesis": sum(map(bool, hypothesis_mentions)),
+            "both": int((nearest_N < _NONE).sum()),
         },
         "unknown_concepts": len(unknown),
-        "concept_pairs": _counts(length),
-        "occurrences": _counts(every),
-        "nearest": {name: _counts(nearest[label == name]) for name in LABELS},
+        "concept_pairs": _counts(length_D),
+        "occurrences": _counts(lengths),
+        "nearest": nearest,
     }
 
 
-def relation_statistics(
-    examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]
-) -> dict:
-    """How types of relations are distributed over the classes, as JSON values.
-
-    bits: uint32 [N], see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
-    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
-    class, over labelled examples; None if all have it, or there is one class.
-    """
-    label, found = np.array([example.label for example in examples]), {}
-    classes = [name for name in LABELS if (label == name).any()]
-    for bit, kind in enumerate(kinds):
-        has = (bits >> bit & 1).astype(bool)
-        table = np.array(
-            [[int((has[label == name] == one).sum()) for name in classes] for one in (True, False)]
-        )
-        if not has.any():
-            continue
-        tested = len(classes) > 1 and (table.sum(axis=1) > 0).all()
-        test = stats.chi2_contingency(table, correction=False) if tested else None
-        found[kind] = {
-            "examples": int(has.sum()),
-            "labels": dict(zip(classes, table[0].tolist(), strict=True)),
-            "chi_square": test and float(test.statistic),
-            "p_value": test and float(test.pvalue),
-        }
-    return found
+def _lengths(
+    pairs: Sequence[ConceptPair],
+    indices: Indices,
+    distances: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """int64 [D], the edges between the concepts of each pair; _FAR without a path."""
+    length_D = np.array([0 if left == right else _FAR for left, right in pairs], np.int64)
+    places = []
+    for number, (left, right) in enumerate(pairs):
+        places += [(number, *ends) for ends in product(indices(left), indices(right))]
+    if places:
+        pair_M, *ends = np.array(places).T
+        edges_M = distances(np.stack(ends, axis=1)).astype(np.int64)
+        np.minimum.at(length_D, pair_M, np.where(edges_M < 0, _FAR, edges_M))
+    return length_D
 
 
-def relation_section(figures: dict) -> Section:
-    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each
-    class as `classes`."""
-    classes, found = figures["classes"], figures["relations"]
-    words = [
-        "examples in which a word of the premise stands in such a relation to one of the hypothesis"
-    ]
-    words.append(
-        "chi-square: of having the relation against the class, no correction for the number of relations"
-    )
-    rows = []
-    for kind, of in found.items():
-        cells = (f"{n:,} ({100 * n / classes[name]:.1f} %)" for name, n in of["labels"].items())
-        tested = of["chi_square"] is not None
-        test = (f"{of['chi_square']:,.1f}", p_value(of["p_value"])) if tested else ("", "")
-        rows.append((kind, f"{of['examples']:,}", *cells, *test))
-    header = (
-        "relation",
-        "examples",
-        *(f"{name} ({n:,})" for name, n in classes.items()),
-        "chi-square",
-        "p",
-    )
-    return Section("Kinds of relations by class", words, [Grid("", header, rows)])
-
-
-def _counts(lengths) -> dict[str, int]:
+def _counts(lengths: np.ndarray) -> dict[str, int]:
     values, counts = np.unique(lengths, return_counts=True)
     names = {_FAR: NO_PATH, _NONE: NO_CONCEPT}
-    return {names.get(v, str(v)): n for v, n in zip(values.tolist(), counts.tolist(), strict=True)}
+    pairs = zip(values.tolist(), counts.tolist(), strict=True)
+    return {names.get(value, str(value)): number for value, number in pairs}
 
 
-def ordered_keys(figures: dict) -> list[str]:
+def ordered_keys(figures: Facts) -> list[str]:
     """Every length that occurs, in rising order; then NO_PATH and NO_CONCEPT if they occur."""
-    keys = {
-        *figures["occurrences"],
-        *(key for counts in figures["nearest"].values() for key in counts),
-    }
-    return sorted(filter(str.isdigit, keys), key=int) + [
-        key for key in (NO_PATH, NO_CONCEPT) if key in keys
-    ]
+    keys = set(figures["occurrences"]).union(*figures["nearest"].values())
+    lengths = sorted(filter(str.isdigit, keys), key=int)
+    return lengths + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
 
 
-def path_chart(corpus: str, figures: dict) -> charts.Chart | None:
+def path_chart(corpus: str, figures: Facts) -> charts.Chart | None:
     """The number of pairs of concepts for each path length. figures: see path_section."""
     keys = [key for key in ordered_keys(figures) if key.isdigit()]
-    title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
     series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}
     edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
-    return charts.bars(series, keys, title=title, x=f"shortest path, {edges}", y="concept pairs")
-
-
-def path_section(corpus: str, figures: dict) -> Section:
-    """For a reader. figures: of `path_statistics`, with the ontology and its version."""
-    occurs, distinct, nearest = (
-        figures[name] for name in ("occurrences", "concept_pairs", "nearest")
+    return charts.bars(
+        series,
+        keys,
+        title=f"Shortest paths between concepts, {_of_ontology(corpus, figures)}",
+        x=f"shortest path, {edges}",
+        y="concept pairs",
     )
-    of = figures["examples_with_concepts"]
+
+
+def _of_ontology(corpus: str, figures: Facts) -> str:
+    return f"{corpus}, {figures['ontology']} {figures['version']}"
+
+
+def path_section(corpus: str, figures: Facts) -> Section:
+    """For a reader. figures: of `path_statistics`, with the ontology and its version."""
+    occurrences, nearest = figures["occurrences"], figures["nearest"]
+    sides = figures["examples_with_concepts"]
     words = [
-        f"{int(occurs.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same concept on both sides",
-        f"{corpus}, {figures['ontology']} {figures['version']}: {figures['examples']:,} examples "
-        f"({figures.get('split', 'all')}); concepts in {of['premise']:,} premises and {of['hypothesis']:,} hypotheses, "
-        f"in both sides of {of['both']:,}; under a class: its examples by their shortest path",
+        f"{int(occurrences.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same "
+        "concept on both sides",
+        f"{_of_ontology(corpus, figures)}: {figures['examples']:,} examples "
+        f"({figures.get('split', 'all')}); concepts in {sides['premise']:,} premises and "
+        f"{sides['hypothesis']:,} hypotheses, in both sides of {sides['both']:,}; under a class: "
+        "its examples by their shortest path",
     ]
     if figures["unknown_concepts"]:
         words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
+    counted = (occurrences, figures["concept_pairs"], *nearest.values())
     rows = []
     for key in ordered_keys(figures):
-        counts = (
-            ("", "") if key == NO_CONCEPT else (f"{of.get(key, 0):,}" for of in (occurs, distinct))
-        )
-        rows.append((key, *counts, *(f"{of.get(key, 0):,}" for of in nearest.values())))
+        cells = [f"{counts.get(key, 0):,}" for counts in counted]
+        if key == NO_CONCEPT:
+            cells[:2] = ("", "")
+        rows.append((key, *cells))
     grid = Grid("", ("path", "occurrences", "concept pairs", *nearest), rows)
     drawn = path_chart(corpus, figures)
-    return Section(
-        "Path lengths (Figure 3)", words, [grid], [(drawn.title if drawn else "", drawn)]
-    )
+    chart = (drawn.title if drawn else "", drawn)
+    return Section("Path lengths (Figure 3)", words, [grid], [chart])
 
 
 def sections_of_file(path: str | Path | None) -> list[Section]:
     """The section of the paths.json that `analyze paths --out=` writes; none without a file."""
+    if not path:
+        return []
     try:
-        figures = json.loads(Path(path).read_bytes()) if path else None
-        return [path_section(figures["corpus"], figures)] if path else []
+        figures = json.loads(Path(path).read_bytes())
+        return [path_section(figures["corpus"], figures)]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        problem = f"holds no path lengths ({type(error).__name__})"
         fix = "give the paths.json that analyze paths --out=FOLDER writes"
-        raise DataError(
-            f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix
-        ) from None
+        raise DataError(problem, file=str(path), fix=fix) from None
+
+
+# ---- relations ----
+
+
+def relation_statistics(
+    examples: Iterable[NLIExample], bits_N: np.ndarray, kinds: Sequence[str]
+) -> Facts:
+    """The distribution of types of relations over the classes.
+
+    bits_N: uint32, see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
+    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
+    class, over labelled examples; None if all have it, or there is one class.
+    """
+    label_N = np.array([example.label for example in examples])
+    classes = [name for name in LABELS if (label_N == name).any()]
+    figures = {}
+    for bit, kind in enumerate(kinds):
+        has_N = (bits_N >> bit & 1).astype(bool)
+        if not has_N.any():
+            continue
+        having = [int(has_N[label_N == name].sum()) for name in classes]
+        lacking = [int((~has_N)[label_N == name].sum()) for name in classes]
+        chi_square = p = None
+        if len(classes) > 1 and any(having) and any(lacking):
+            test = stats.chi2_contingency([having, lacking], correction=False)
+            chi_square, p = float(test.statistic), float(test.pvalue)
+        figures[kind] = {
+            "examples": int(has_N.sum()),
+            "labels": dict(zip(classes, having, strict=True)),
+            "chi_square": chi_square,
+            "p_value": p,
+        }
+    return figures
+
+
+def relation_section(figures: Facts) -> Section:
+    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each
+    class as `classes`."""
+    classes = figures["classes"]
+    words = [
+        "examples in which a word of the premise stands in such a relation to one of the "
+        "hypothesis",
+        "chi-square: of having the relation against the class, no correction for the number of "
+        "relations",
+    ]
+    rows = []
+    for kind, relation in figures["relations"].items():
+        cells = []
+        for name, number in relation["labels"].items():
+            cells.append(f"{number:,} ({100 * number / classes[name]:.1f} %)")
+        test = ("", "")
+        if relation["chi_square"] is not None:
+            test = (f"{relation['chi_square']:,.1f}", p_value(relation["p_value"]))
+        rows.append((kind, f"{relation['examples']:,}", *cells, *test))
+    of_classes = [f"{name} ({number:,})" for name, number in classes.items()]
+    header = ("relation", "examples", *of_classes, "chi-square", "p")
+    return Section("Kinds of relations by class", words, [Grid("", header, rows)])
