@@ -105,9 +105,10 @@ def data_of(arguments: argparse.Namespace) -> Path:
 def build(arguments: argparse.Namespace) -> None:
     """Makes the benchmark, writes it and prints the counts."""
     benchmark = benchmark_of(arguments)
-    parts = folds(benchmark)
-    folder = write_benchmark(benchmark, parts, arguments.out)
-    print(json.dumps({"folder": str(folder), "folds": len(parts), **benchmark.facts}, indent=2))
+    divisions = folds(benchmark)
+    folder = write_benchmark(benchmark, divisions, arguments.out)
+    counts = {"folder": str(folder), "folds": len(divisions), **benchmark.facts}
+    print(json.dumps(counts, indent=2))
 
 
 def main() -> int:

@@ -35,7 +35,6 @@ from mednli_jax.terminal import Bar
 STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20
-PARTS = ("easy", "difficult")
 MEAN_VECTORS = "mean vectors"  # a kind of features
 Figures = Mapping[str, Json]
 
@@ -163,7 +162,9 @@ def _notes(pairs: Pairs, facts: Figures, rounds: Sequence[Figures]) -> list[str]
     return notes
 
 
-def _parts(pairs: Pairs, state: State, rows: slice) -> Iterator[tuple[str, list[NLIExample]]]:
+def _easy_and_difficult(
+    pairs: Pairs, state: State, rows: slice
+) -> Iterator[tuple[str, list[NLIExample]]]:
     """(easy or difficult, its examples) among some rows, in the order of the corpus."""
     marked = list(zip(pairs.examples[rows], state.easy[rows], strict=True))
     yield "easy", [example for example, easy in marked if easy]
@@ -175,7 +176,7 @@ def _counts(pairs: Pairs, state: State) -> Figures:
     splits: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in rows_in(pairs.splits).items():
         splits[split] = {}
-        for part, examples in _parts(pairs, state, rows):
+        for part, examples in _easy_and_difficult(pairs, state, rows):
             labels = [example.label for example in examples]
             splits[split][part] = {label: labels.count(label) for label in LABELS}
     return splits
@@ -185,7 +186,7 @@ def _lists(pairs: Pairs, state: State) -> dict[str, bytes]:
     """{file name: uids, one a line} of the parts of all pairs and of each split."""
     files = {}
     for split, rows in {"": slice(None), **rows_in(pairs.splits)}.items():
-        for part, examples in _parts(pairs, state, rows):
+        for part, examples in _easy_and_difficult(pairs, state, rows):
             name = f"{part}_{split}.txt" if split else f"{part}.txt"
             files[name] = "".join(f"{example.uid}\n" for example in examples).encode()
     return files
@@ -467,9 +468,9 @@ def _section(name: str, figures: Figures) -> Section:
 
 def _split_rows(splits: Figures) -> list[tuple[str, ...]]:
     rows = []
-    for split, parts in splits.items():
-        total = sum(sum(counts.values()) for counts in parts.values())
-        for part, counts in parts.items():
+    for split, counts_of in splits.items():
+        total = sum(sum(counts.values()) for counts in counts_of.values())
+        for part, counts in counts_of.items():
             size = sum(counts.values())
             share = f"{100 * size / max(total, 1):.1f}"
             of_labels = (f"{100 * n / size:.1f}" if size else "-" for n in counts.values())

@@ -220,7 +220,7 @@ def token_rows(
                 premises=counted.premises[t],
             )
             rows[label].append(row)
-        rows[label].sort(key=lambda row: (-row.pmi, -row.count, row.token))
+        rows[label].sort(key=_rank)
     facts = {
         "tokens": len(frequent),
         "rare_tokens": len(frequency) - len(frequent),
@@ -228,6 +228,10 @@ def token_rows(
         "pairs": {label: pairs[label] for label in classes},
     }
     return TokenTable(rows, facts)
+
+
+def _rank(row: TokenRow) -> tuple[float, int, str]:
+    return -row.pmi, -row.count, row.token
 
 
 def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
@@ -256,7 +260,9 @@ def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
         grids.append(Grid("", (label, *columns), cells))
     section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids)
     notes = [] if any(rows.values()) else ["no token is left to show"]
-    top = {label: [asdict(row) for row in of_class] for label, of_class in rows.items()}
+    top = {}
+    for label, of_class in rows.items():
+        top[label] = [asdict(row) for row in of_class]
     return Report({**about, "top": top}, [section], notes=notes)
 
 

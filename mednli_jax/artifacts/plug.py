@@ -3,13 +3,13 @@ pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from mednli_jax.artifacts import tables
 from mednli_jax.artifacts.aflite import difficulty
 from mednli_jax.artifacts.heuristics import heuristics
 from mednli_jax.artifacts.hypotheses import hypothesis_lengths, tokens
 from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.config import Config
 from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.report.options import AnalysisOptions, PaperTable
 from mednli_jax.report.sections import Report
@@ -20,25 +20,24 @@ class Artifacts:
     """Analyses and tables, without a task of its own (see tasks.Part)."""
 
     corpora = PAIRS.corpora
-    analyses: Mapping[str, Callable[[Any, AnalysisOptions], Report]] = MappingProxyType({
-        "lexical": tokens,
-        "lengths": hypothesis_lengths,
-        "heuristics": heuristics,
-        "aflite": difficulty,
-    })  # fmt: skip
+    analyses: Mapping[str, Callable[[Pairs, AnalysisOptions], Report]] = MappingProxyType(
+        {
+            "lexical": tokens,
+            "lengths": hypothesis_lengths,
+            "heuristics": heuristics,
+            "aflite": difficulty,
+        }
+    )
     alone: Sequence[str] = ()
 
-    def analysed(self, config: Any, options: AnalysisOptions) -> Pairs:
+    def analysed(self, config: Config, options: AnalysisOptions) -> Pairs:
         return PAIRS.analysed(config, options)
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
         """Table 2 counts single pairs, and Table 6 small partitions."""
-        return {
-            tables.NAME: PaperTable(
-                tables.filled, published(tables.NAME)["source"], shareable=False
-            )
-        }
+        source = published(tables.NAME)["source"]
+        return {tables.NAME: PaperTable(tables.filled, source, shareable=False)}
 
 
 PART = Artifacts()

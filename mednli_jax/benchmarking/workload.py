@@ -252,8 +252,8 @@ def _passages(rng: np.random.Generator, number: int, tokens: int) -> dict[str, n
     }
 
 
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts).astype(np.int32)
+def _joined(of_passages: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(of_passages).astype(np.int32)
 
 
 def _starts(sizes: Iterable[int]) -> np.ndarray:

@@ -222,9 +222,9 @@ def drawn(name: str, figures: Figures) -> dict[str, bytes]:
         ),
     }
     if largest := _largest_specialties(figures):
-        panel = [(specialty, 100 * share) for specialty, share in largest]
+        rows = {specialty: 100 * share for specialty, share in largest}
         pictures["specialties.png"] = charts.ranked(
-            {"specialties": panel}, title=name, x="% of all names of specialties"
+            "specialties", rows, title=name, x="% of all names of specialties"
         )
     return pictures
 

@@ -249,18 +249,17 @@ def heat_map(
     return Chart(figure, title, f"{rows} in rows, {columns} in columns. {shown}")
 
 
-def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: str) -> bytes:
-    """PNG: a panel of horizontal bars (name, value) for each key, the first bar on top."""
-    longest = max(1, *map(len, panels.values()))
-    figure = _figure(302 * len(panels), 17 * longest + 94)
+def ranked(name: str, rows: Mapping[str, float], *, title: str, x: str) -> bytes:
+    """PNG: horizontal bars, the first on top. name: of the rows."""
+    places = range(len(rows))
+    longest = max(1, len(rows))
+    figure = _figure(302, 17 * longest + 94)
     figure.suptitle(title)
-    for i, (name, rows) in enumerate(panels.items()):
-        axes = figure.add_subplot(1, len(panels), i + 1)
-        places = range(len(rows))
-        axes.barh(places, [value for _, value in rows], color=COLOURS[i % len(COLOURS)])
-        axes.set_yticks(places, [word for word, _ in rows], fontsize=8)
-        axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
-        _open_axes(axes, name)
+    axes = figure.subplots()
+    axes.barh(places, list(rows.values()), color=COLOURS[0])
+    axes.set_yticks(places, list(rows), fontsize=8)
+    axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
+    _open_axes(axes, name)
     return png(figure)
 
 

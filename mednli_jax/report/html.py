@@ -263,8 +263,8 @@ def public_pages(figures: dict) -> PublicPages:
         "text. Not for decisions about patients."
     )
     lines = "\n".join(f"- {name}: {value}" for name, value in facts.items())
-    parts = [f"{CARD}{title}", lines, markdown_text(sections), "## Limits", limits]
-    card = "\n\n".join(filter(None, parts)) + "\n"
+    paragraphs = [f"{CARD}{title}", lines, markdown_text(sections), "## Limits", limits]
+    card = "\n\n".join(filter(None, paragraphs)) + "\n"
     settings = Section("Settings", facts={**facts, "public": left_out})
     return PublicPages(render(title, [*sections, settings]), card)
 

@@ -1,6 +1,7 @@
 """The predictions of finished runs, item by item: as CSV files, and two systems compared on the
 same items, by uid."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -205,9 +206,11 @@ def as_csv(folder: Path) -> dict[Path, str]:
         path = directory.private / f"predictions.{split}.jsonl"
         if path.is_file():
             rows = [_columns(json.loads(line), result.seeds) for _, line in text_lines(path)]
-            header = list(dict.fromkeys(name for row in rows for name in row))
-            lines = [[row.get(name, "") for name in header] for row in rows]
-            contents[path.with_suffix(".csv")] = csv_lines([header, *lines]) + "\n"
+            header = list(dict.fromkeys(itertools.chain(*rows)))
+            lines = [header]
+            for row in rows:
+                lines.append([row.get(name, "") for name in header])
+            contents[path.with_suffix(".csv")] = csv_lines(lines) + "\n"
     return contents
 
 
@@ -237,7 +240,7 @@ def _columns(row: Mapping[str, Json], seeds: Sequence[int]) -> Mapping[str, Json
 # -- two systems -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassGain:
     """The second system's recall of a gold class less the first's, with its interval.
 
@@ -249,7 +252,7 @@ class ClassGain:
     difference: float
     low: float
     high: float
-    level: float
+    level: float = metrics.LEVEL
 
 
 @dataclass(frozen=True)
@@ -270,7 +273,7 @@ class Flips:
     wrong_to_wrong: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The second run against the first on the same pairs, as in the JSON of `report --compare`.
 
@@ -291,7 +294,7 @@ class Comparison:
     difference: float
     low: float
     high: float
-    level: float
+    level: float = metrics.LEVEL
     mcnemar: metrics.McNemar
     class_gains: Mapping[str, ClassGain]
     flips: Mapping[str, Flips]
@@ -330,10 +333,10 @@ def aligned(first: Finished, second: Finished) -> Finished:
     if not len(uids) == len(moved) == shared:
         sizes = f"{len(uids):,} and {len(moved):,} pairs in {first.split}"
         raise _unlike(first, second, f"{sizes}, {shared:,} of them the same")
-    file, other = first.data.splits.get(first.split), second.data.splits.get(second.split)
+    ours, theirs = first.data.splits.get(first.split), second.data.splits.get(second.split)
     # A gzipped file has another name.
-    if file and other and file.file == other.file and file.sha256 != other.sha256:
-        problem = f"the files {file.file} of {first.split} are not the same"
+    if ours and theirs and ours.file == theirs.file and ours.sha256 != theirs.sha256:
+        problem = f"the files {ours.file} of {first.split} are not the same"
         raise _unlike(first, second, problem)
     order = [place[uid] for uid in uids]
     if (moved.gold[order] != first.outcomes.gold).any():
@@ -370,7 +373,6 @@ def comparison(first: Finished, second: Finished) -> Comparison:
         difference=drawn.difference,
         low=drawn.low,
         high=drawn.high,
-        level=drawn.level,
         mcnemar=mcnemar,
         class_gains=class_gains(ours, theirs),
         flips=flips(ours, theirs),
@@ -400,7 +402,6 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
                 difference=drawn.difference,
                 low=drawn.low,
                 high=drawn.high,
-                level=drawn.level,
             )
     return gains
 
