@@ -33,8 +33,8 @@ _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2
 _NOT_INSTALLED = {  # name -> how to get its files
     "umls": (
         "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF,"
-        " or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other figures"
-        " than the paper's"
+        " or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other"
+        " figures than the paper's"
     ),
     "snomed": (
         "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the"

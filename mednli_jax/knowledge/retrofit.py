@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -26,14 +27,13 @@ from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import ConfigError, Problems
 from mednli_jax.files import empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
-from mednli_jax.knowledge.words import FUNCTION_WORDS
-from mednli_jax.knowledge.words import normalise as pieces
+from mednli_jax.knowledge.words import FUNCTION_WORDS, normalise
 from mednli_jax.terminal import Bar
 
 # Words of a lexicon end at ASCII spaces only: a no-break space is part of a word, as in the
 # published script.
 _WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")
-# added to a squared length, as in the published script: a row of zeros stays one
+# Added to a squared length, as in the published script: a row of zeros stays one.
 _NORM_FLOOR = 1e-6
 
 
@@ -48,40 +48,37 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.n
     ten rounds two orders differ by less than .002.
     """
     degree = np.diff(graph.indptr).astype(np.float64)
-    scale, moved = 1 / np.maximum(degree, 1), degree > 0
+    has_neighbour = degree > 0
+    scale = 1 / np.maximum(degree, 1)  # beta
     total = 1 + scale * degree  # the denominator of eq. 2
     colour = colours(graph)
-    colour[~moved] = colour.max(initial=-1) + 1  # rows without neighbours come last
+    colour[~has_neighbour] = colour.max(initial=-1) + 1  # rows without neighbours come last
     order = np.argsort(colour, kind="stable")
-    bounds = np.append(0, np.cumsum(np.bincount(colour[moved])))
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    sums = csr_array(
-        graph[order], dtype=np.float32
-    )  # what the neighbours add, rows in the new order
-    sums.indices = place[sums.indices].astype(np.int32)
-    sums.data = sums.data * np.repeat((scale / total)[order], np.diff(sums.indptr)).astype(
-        np.float32
-    )
-    steps = [
-        (begin, end, sums[begin:end]) for begin, end in pairwise(bounds.tolist())
-    ]  # one for each colour
+    place = np.argsort(order)  # of each row in that order
+    # The weights of the neighbours, rows and columns in the new order.
+    weights = csr_array(graph[order], dtype=np.float32)
+    weights.indices = place[weights.indices].astype(np.int32)
+    weight_of_row = (scale / total)[order]
+    weights.data *= np.repeat(weight_of_row, np.diff(weights.indptr)).astype(np.float32)
+    ends = np.cumsum(np.bincount(colour[has_neighbour])).tolist()
+    colour_blocks = []
+    for begin, end in pairwise([0, *ends]):
+        colour_blocks.append((slice(begin, end), weights[begin:end]))
     current = np.asarray(vectors)[order].astype(np.float32)
-    pull = current / total[order].astype(np.float32)[:, None]
+    own_share = current / total[order].astype(np.float32)[:, None]
     with Bar("retrofitting", rounds, unit="rounds") as bar:
         for _ in range(rounds):
-            for begin, end, matrix in steps:
-                current[begin:end] = matrix @ current + pull[begin:end]
+            for rows, weights_of_colour in colour_blocks:
+                current[rows] = weights_of_colour @ current + own_share[rows]
             bar.advance(1)
-    result = np.empty_like(current)
-    result[order] = current
-    return result
+    return np.take(current, place, axis=0)
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """float32 [V, D]: every row divided by its Euclidean length, as the published script does;
     zeros stay zeros."""
-    lengths = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64) + _NORM_FLOOR)
+    squares = np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)
+    lengths = np.sqrt(squares + _NORM_FLOOR)
     return (vectors / lengths[:, None]).astype(np.float32)
 
 
@@ -92,16 +89,16 @@ def colours(graph: csr_array) -> np.ndarray:
     Greedy and deterministic; at most one colour more than the largest number of neighbours.
     """
     graph = csr_array(graph, dtype=bool)
-    both = csr_array(graph + graph.T)
-    begins, neighbours = both.indptr.tolist(), both.indices.tolist()
-    found = [-1] * graph.shape[0]
-    for row, (begin, end) in enumerate(pairwise(begins)):
-        taken = {found[other] for other in neighbours[begin:end]}
+    both_ways = csr_array(graph + graph.T)
+    neighbours = both_ways.indices.tolist()
+    colour_of = [-1] * graph.shape[0]
+    for row, (begin, end) in enumerate(pairwise(both_ways.indptr.tolist())):
+        taken = {colour_of[neighbour] for neighbour in neighbours[begin:end]}
         colour = 0
         while colour in taken:
             colour += 1
-        found[row] = colour
-    return np.array(found, np.int32)
+        colour_of[row] = colour
+    return np.array(colour_of, np.int32)
 
 
 def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
@@ -111,7 +108,8 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     Words are lower-cased, as the published script does; numbers stay themselves. Where a word has
     several lines (in the published FrameNet lexicon, one for each frame), all its neighbours count.
     """
-    path, problems, lexicon = Path(path), Problems(), {}
+    path, problems = Path(path), Problems()
+    lexicon: dict[str, tuple[str, ...]] = {}
     for number, line in text_lines(path, problems):
         words = _WORD.findall(line.lower())
         if not words:
@@ -133,17 +131,16 @@ def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> cs
     `words`) do not count; "<pad>" and "<unk>" have no neighbours. A lexicon by which no word has a
     neighbour is refused.
     """
-    index = _word_index(words)
-    rows, columns = [], []
-    for word, row in index.items():
-        near = lexicon.get(word)
-        found = [
-            index[other]
-            for other in (lexicon.get(word.lower(), ()) if near is None else near)
-            if other in index
-        ]
-        rows += [row] * len(found)
-        columns += found
+    row_of = _row_of(words)
+    rows: list[int] = []
+    columns: list[int] = []
+    for word, row in row_of.items():
+        neighbours = lexicon.get(word)
+        if neighbours is None:
+            neighbours = lexicon.get(word.lower(), ())
+        columns_of_row = [row_of[neighbour] for neighbour in neighbours if neighbour in row_of]
+        rows += [row] * len(columns_of_row)
+        columns += columns_of_row
     return _moving(bool_matrix(rows, columns, (len(words), len(words))), "the lexicon")
 
 
@@ -157,51 +154,47 @@ def ontology_word_graph(
     names of two concepts so related. Case does not count. A word of grammar is no concept's name.
     `words`: see `word_graph`.
     """
-    rows: dict[str, list[int]] = {}
-    for word, row in _word_index(words).items():
-        if word.casefold() not in FUNCTION_WORDS and any(map(str.isalpha, word)):
-            rows.setdefault(word.casefold(), []).append(row)
-    every = chain(
-        ((label, concept) for concept, label in enumerate(ontology.labels)), ontology.names
-    )
-    named = [(row, concept) for name, concept in every for row in rows.get(name.casefold(), ())]
-    names = bool_matrix(*np.array(named, np.int64).reshape(-1, 2).T, (len(words), len(ontology)))
-    related = _related(
-        ontology, [relation for relation in relations if relation != "synonym"], ("synonym", "is_a")
-    )
-    graph = names @ related @ names.T
+    rows_of: dict[str, list[int]] = {}  # folded word -> rows
+    for word, row in _row_of(words).items():
+        folded = word.casefold()
+        if folded not in FUNCTION_WORDS and any(map(str.isalpha, word)):
+            rows_of.setdefault(folded, []).append(row)
+    labels = zip(ontology.labels, range(len(ontology)), strict=True)
+    rows: list[int] = []
+    concepts: list[int] = []
+    for name, concept in chain(labels, ontology.names):
+        for row in rows_of.get(name.casefold(), ()):
+            rows.append(row)
+            concepts.append(concept)
+    names = bool_matrix(rows, concepts, (len(words), len(ontology)))
+    of_concepts = [relation for relation in relations if relation != "synonym"]
+    graph = names @ _related(ontology, of_concepts, ("synonym", "is_a")) @ names.T
     if "synonym" in relations:
         graph = graph + names @ names.T
     return _moving(csr_array(graph), f"ontology '{ontology.name}'")
 
 
 def _related(
-    ontology: Ontology, relations: Sequence[str], known: Sequence[str] = ("is_a",)
+    ontology: Ontology, relations: Sequence[str], further_names: Sequence[str] = ("is_a",)
 ) -> csr_array:
-    """[C, C] bool, the concepts that stand in a relation, in either direction. known: names for the
-    message.
+    """[C, C] bool, the concepts that stand in a relation, in either direction.
 
-    relations: "is_a", keys of `Ontology.relations`, or "all" for all of these.
+    relations: "is_a", keys of `Ontology.relations`, or "all" for all of these. further_names: names
+    beside these keys, for the message.
     """
-    graph, every = (
-        csr_array((len(ontology), len(ontology)), dtype=bool),
-        ("is_a", *ontology.relations),
-    )
-    for relation in every if "all" in relations else relations:
-        if relation not in every:
-            names = ", ".join((*known, *ontology.relations, "all"))
-            raise ConfigError(
-                f"ontology '{ontology.name}' has no relation '{relation}'",
-                fix=f"give one of {names}",
-            )
-        one = csr_array(
-            ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool
-        )
-        graph = csr_array(graph + one + one.T)
+    matrices = {"is_a": ontology.parents, **ontology.relations}
+    graph = csr_array((len(ontology), len(ontology)), dtype=bool)
+    for relation in matrices if "all" in relations else relations:
+        if relation not in matrices:
+            names = ", ".join((*further_names, *ontology.relations, "all"))
+            problem = f"ontology '{ontology.name}' has no relation '{relation}'"
+            raise ConfigError(problem, fix=f"give one of {names}")
+        matrix = csr_array(matrices[relation], dtype=bool)
+        graph = csr_array(graph + matrix + matrix.T)
     return graph
 
 
-def _word_index(words: Sequence[str]) -> dict[str, int]:
+def _row_of(words: Sequence[str]) -> dict[str, int]:
     """word -> its row, without "<pad>" and "<unk>"."""
     return {word: row for row, word in enumerate(words) if word not in SPECIALS}
 
@@ -209,13 +202,23 @@ def _word_index(words: Sequence[str]) -> dict[str, int]:
 def _moving(graph: csr_array, source: str) -> csr_array:
     """The graph without its diagonal; refused if nothing is left."""
     edges = graph.tocoo()
-    kept = edges.row != edges.col
-    if not kept.any():
-        problem = f"{source} relates no two of those that have vectors, so that retrofitting would move nothing"
-        raise ConfigError(
-            problem, fix="check that both are of the same language and case, or leave it out"
+    is_off_diagonal = edges.row != edges.col
+    if not is_off_diagonal.any():
+        problem = (
+            f"{source} relates no two of those that have vectors, so that retrofitting would move"
+            " nothing"
         )
-    return bool_matrix(edges.row[kept], edges.col[kept], graph.shape)
+        fix = "check that both are of the same language and case, or leave it out"
+        raise ConfigError(problem, fix=fix)
+    return bool_matrix(edges.row[is_off_diagonal], edges.col[is_off_diagonal], graph.shape)
+
+
+class ConceptMeans(NamedTuple):
+    """vectors: float32 [C, D]. is_missing: bool [C], whether no token of the concept is known; its
+    row is then zero."""
+
+    vectors: np.ndarray
+    is_missing: np.ndarray
 
 
 def concept_vectors(
@@ -223,9 +226,8 @@ def concept_vectors(
     vectors_of_words: np.ndarray,
     words: Sequence[str],
     names: Iterable[tuple[str, int]],
-) -> tuple[np.ndarray, np.ndarray]:
-    """(A vector for each concept, float32 [C, D]; bool [C]: whether no token is known and the row
-    is zero).
+) -> ConceptMeans:
+    """A vector for each concept.
 
     The vector is the mean over the tokens of the concept's most frequent name that has a known one
     (the published code's default, cbow_most_common). Tokens are looked up as they are, then in
@@ -235,33 +237,44 @@ def concept_vectors(
       vectors_of_words: floats [V, D], the rows of `words` (for which see `word_graph`).
       names: (phrase, concept index), e.g. of every mention in a training corpus.
     """
-    index, found = (
-        _word_index(words),
-        {},
-    )  # (concept, row of a known token) -> how often the name has it
-    served = np.zeros(len(ontology), bool)
+    row_of = _row_of(words)
+    # (concept, row of a known token) -> how often the name has it
+    counts: Counter[tuple[int, int]] = Counter()
+    is_missing = np.ones(len(ontology), bool)
     for (name, concept), _ in Counter(names).most_common():
-        if not served[concept]:
-            for row in _known_rows(name, index):
-                served[concept], key = True, (concept, row)
-                found[key] = found.get(key, 0) + 1
-    concept, token = np.array(list(found), np.int64).reshape(-1, 2).T
-    count = np.fromiter(found.values(), np.float64, len(found))
-    weight = (count / np.bincount(concept, weights=count, minlength=len(ontology))[concept]).astype(
-        np.float32
-    )
-    matrix = csr_array((weight, (concept, token)), shape=(len(ontology), len(words)))
-    return matrix @ np.asarray(vectors_of_words, np.float32), ~served
+        if is_missing[concept]:
+            rows = _known_rows(name, row_of)
+            is_missing[concept] = not rows
+            counts.update((concept, row) for row in rows)
+    concept_rows, token_rows = np.array(list(counts), np.int64).reshape(-1, 2).T
+    count = np.fromiter(counts.values(), np.float64, len(counts))
+    total_C = np.bincount(concept_rows, weights=count, minlength=len(ontology))
+    weight = (count / total_C[concept_rows]).astype(np.float32)
+    weights = csr_array((weight, (concept_rows, token_rows)), shape=(len(ontology), len(words)))
+    return ConceptMeans(weights @ np.asarray(vectors_of_words, np.float32), is_missing)
 
 
-def _known_rows(name: str, index: dict[str, int]) -> list[int]:
+def _known_rows(name: str, row_of: Mapping[str, int]) -> list[int]:
     rows = []
-    for piece in name.split():
-        forms = next(((form,) for form in (piece, piece.lower()) if form in index), None) or pieces(
-            piece
-        )
-        rows += [index[form] for form in forms if form in index and any(map(str.isalnum, form))]
+    for token in name.split():
+        if token in row_of:
+            forms: tuple[str, ...] = (token,)
+        elif token.lower() in row_of:
+            forms = (token.lower(),)
+        else:
+            forms = normalise(token)
+        for form in forms:
+            if form in row_of and any(map(str.isalnum, form)):
+                rows.append(row_of[form])
     return rows
+
+
+class MovedConcepts(NamedTuple):
+    """`concept_vectors` after retrofitting. with_neighbour: number of concepts that were moved."""
+
+    vectors: np.ndarray
+    is_missing: np.ndarray
+    with_neighbour: int
 
 
 def retrofit_concepts(
@@ -272,17 +285,16 @@ def retrofit_concepts(
     *,
     relations: Sequence[str] = ("is_a",),
     rounds: int = 10,
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """`concept_vectors`, moved towards those of related concepts; and the number of concepts with
-    such a neighbour.
+) -> MovedConcepts:
+    """`concept_vectors`, moved towards those of related concepts.
 
     A concept without a vector is no neighbour. Vectors keep their lengths, so that they can be
     mixed with the word vectors they come from (MedNLI's had length 1, unlike its words).
     """
-    vectors, missing = concept_vectors(ontology, vectors_of_words, words, names)
+    vectors, is_missing = concept_vectors(ontology, vectors_of_words, words, names)
     edges = _related(ontology, relations).tocoo()
-    kept = ~(missing[edges.row] | missing[edges.col])
-    graph = _moving(
-        bool_matrix(edges.row[kept], edges.col[kept], edges.shape), f"ontology '{ontology.name}'"
-    )
-    return retrofit(vectors, graph, rounds=rounds), missing, int((np.diff(graph.indptr) > 0).sum())
+    has_vectors = ~(is_missing[edges.row] | is_missing[edges.col])
+    related = bool_matrix(edges.row[has_vectors], edges.col[has_vectors], edges.shape)
+    graph = _moving(related, f"ontology '{ontology.name}'")
+    with_neighbour = int((np.diff(graph.indptr) > 0).sum())
+    return MovedConcepts(retrofit(vectors, graph, rounds=rounds), is_missing, with_neighbour)
