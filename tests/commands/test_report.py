@@ -203,9 +203,8 @@ def test_table_is_printed_and_drawn(printed, tmp_path):
         rf"\ntest +ESIM +73\.1 +77\.8 +{interval} +\+4\.7 +{interval} +1 .*100 training pairs\n",
         out,
     )
-    assert re.search(
-        r"not there yet: bow, .*, infersent\n +bash launch/mednli\.sh runs mednli 3\n", out
-    )
+    command = r"python -m mednli_jax\.reproduce mednli runs mednli --tables=3"
+    assert re.search(rf"not there yet: bow, .*, infersent\n +{command}\n", out)
     page = check_offline((tmp_path / "table.html").read_text())
     assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
     assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]
