@@ -7,17 +7,22 @@ clinical text. Errors never quote a note.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from mednli_jax.data.examples import Facts
 from mednli_jax.data.text import DEIDENTIFIED, TITLES, mask_deidentified, split_sentences
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.files import FRESH_COPY, csv_records, either_name, empty_file, table_rows
 
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
 _WORD = r"[A-Z(][A-Za-z0-9'’().-]*"
-_PAST = r"(?:past|prior|previous)[ \t]+(?:med(?:ical)?|history|hx)\b[ A-Za-z/,&-]{0,40}|pmhx?(?:/pshx?)?"
+_PAST = (
+    r"(?:past|prior|previous)[ \t]+(?:med(?:ical)?|history|hx)\b[ A-Za-z/,&-]{0,40}"
+    r"|pmhx?(?:/pshx?)?"
+)
 _NEXT = rf"(?:[ \t]*[/,&][ \t]*|[ \t]+)(?:{_WORD}|(?:{_SMALL})\b)"
 _HEADER = re.compile(
     rf"^[ \t]*(?P<title>(?i:{_PAST})|{_WORD}(?:{_NEXT}){{0,8}})[ \t]*:+", re.MULTILINE
@@ -27,12 +32,11 @@ _PAST_MEDICAL_HISTORY = re.compile(
     r"(?:past|prior|previous) med(?:ical)?\b.*\b(?:history|hx)\b|\bpmhx?\b|^past (?:history|hx)$"
 )
 
-
 COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 
 
 def read_notes(
-    path: Path, categories: Collection[str] = (), facts: dict | None = None
+    path: Path, categories: Collection[str] = (), facts: Facts | None = None
 ) -> Iterator[tuple[int, str]]:
     """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as
     errors.
@@ -41,30 +45,19 @@ def read_notes(
     after the iteration. categories: values of CATEGORY; empty = all. facts: filled with counts of
     the rows.
     """
-    path = either_name(Path(path)) or Path(path)
+    path = either_name(path) or path
     facts = {} if facts is None else facts
     facts |= {"file": path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
     problems = Problems()
 
-    def fault(number, field, problem, fix=FRESH_COPY):
-        return DataError(
-            f"field '{field}' {problem}", file=path.name, line=number, field=field, fix=fix
-        )
-
-    def columns(number, header):
-        header = [name.upper() for name in header]  # the demo release spells them in small letters
-        for name in COLUMNS:
-            if name not in header:
-                raise fault(number, name, "is missing", "use the official file, which has it")
-        return header
-
+    columns = partial(_columns, path.name)
     for number, row in table_rows(path.name, csv_records(path, problems), problems, columns):
         facts["rows"] += 1
         row_id, category, error, text = (row[name] for name in COLUMNS)
         if not re.fullmatch("[0-9]+", row_id):
-            problems.add(fault(number, "ROW_ID", "is no whole number"))
+            problems.add(_fault(path.name, number, "ROW_ID", "is no whole number"))
         elif error.strip() not in ("", "0", "1"):
-            problems.add(fault(number, "ISERROR", "is neither empty nor 0 nor 1"))
+            problems.add(_fault(path.name, number, "ISERROR", "is neither empty nor 0 nor 1"))
         elif error.strip() == "1":
             facts["dropped_iserror"] += 1
         elif categories and category.strip() not in categories:
@@ -78,6 +71,19 @@ def read_notes(
     problems.raise_if_any()
     if not facts["rows"]:
         raise empty_file(path, "no notes")
+
+
+def _columns(file: str, number: int, header: Sequence[str]) -> list[str]:
+    names = [name.upper() for name in header]  # the demo release spells them in small letters
+    for name in COLUMNS:
+        if name not in names:
+            fix = "use the official file, which has it"
+            raise _fault(file, number, name, "is missing", fix)
+    return names
+
+
+def _fault(file: str, number: int, name: str, problem: str, fix: str = FRESH_COPY) -> DataError:
+    return DataError(f"field '{name}' {problem}", file=file, line=number, field=name, fix=fix)
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
@@ -104,7 +110,7 @@ def is_past_medical_history(title: str) -> bool:
 
 
 def past_medical_history(
-    path: Path, categories: Collection[str] = (), facts: dict | None = None
+    path: Path, categories: Collection[str] = (), facts: Facts | None = None
 ) -> Iterator[tuple[str, str]]:
     """Candidate premises: (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
@@ -117,29 +123,30 @@ def past_medical_history(
         if not _WORTH_A_LOOK.search(text):
             continue
         bodies = [body for title, body in sections(text) if is_past_medical_history(title)]
+        of_note = [sentence for body in bodies for sentence in sentences(body)]
         counts["notes"] += bool(bodies)
         counts["sections"] += len(bodies)
-        for n, sentence in enumerate(
-            (sentence for body in bodies for sentence in sentences(body)), start=1
-        ):
-            counts["sentences"] += 1
-            yield f"{row_id}:{n}", sentence
+        counts["sentences"] += len(of_note)
+        for number, sentence in enumerate(of_note, start=1):
+            yield f"{row_id}:{number}", sentence
     facts |= counts
 
 
-# -- sentences of a section --------------------------------------------------------------------------------------------
-# What the rules know that a splitter of prose does not: numbered and dashed lists, one problem a line without a full
-# stop, lines wrapped in mid-sentence, `b.i.d.` and `Dr.`, decimals, and de-identification marks `[** ... **]`.
+# ---- sentences of a section ----
+# The rules know more than a splitter of prose: numbered and dashed lists, one problem a line
+# without a full stop, lines wrapped in mid-sentence, `b.i.d.` and `Dr.`, decimals, and
+# de-identification marks `[** ... **]`.
 
 _BULLET = re.compile(
-    r"\s*(?:\(?(?P<number>\d{1,2})[.)](?!\d)|#\s?\d{0,2}[.:)]?(?=\s|[A-Za-z\[])|[-*•]+(?=\s|[A-Za-z\[])|[a-h]\)\s)\s*"
+    r"\s*(?:\(?(?P<number>\d{1,2})[.)](?!\d)|#\s?\d{0,2}[.:)]?(?=\s|[A-Za-z\[])"
+    r"|[-*•]+(?=\s|[A-Za-z\[])|[a-h]\)\s)\s*"
 )
 
 
 # A line that ends or begins with one of these goes on.
 _JOINING_WORDS = """
-    and or with of in on for to the a an by at from who which that but is was were had has as due secondary since
-    after status no not s/p w/ h/o requiring including
+    and or with of in on for to the a an by at from who which that but is was were had has as due
+    secondary since after status no not s/p w/ h/o requiring including
 """
 _JOINING = frozenset(_JOINING_WORDS.split())
 # A number after one of these counts nothing.
@@ -155,49 +162,50 @@ def sentences(body: str) -> list[str]:
     Never splits within `[** ... **]`. A sentence without a letter outside such marks is left out.
     """
     text = DEIDENTIFIED.sub(lambda mark: " ".join(mark.group().split()), body)
-    found = []
-    for item in _items(text.split("\n")):
-        for part in _numbered_parts(item):
+    cleaned = []
+    for entry in _entries(text.split("\n")):
+        for part in _numbered_parts(entry):
             for sentence in split_sentences(part):
                 sentence = " ".join(sentence.split())
                 if bullet := _BULLET.match(sentence):
                     sentence = sentence[bullet.end() :]
                 if re.search("[A-Za-z]", DEIDENTIFIED.sub("", sentence)):
-                    found.append(sentence)
-    return found
+                    cleaned.append(sentence)
+    return cleaned
 
 
-def _items(lines):
+def _entries(lines: Sequence[str]) -> list[str]:
     """Lines joined where they were wrapped; each list item and each separate line on its own."""
     width = max(_LEAST_WIDTH, max(len(line.rstrip()) for line in lines))
-    items, open_line, indent, bulleted, number = [], "", 0, False, 0
+    entries: list[str] = []
+    previous, indent, bulleted, number = "", 0, False, 0
     for line in lines:
         if not line.strip():
-            open_line = ""
+            previous = ""
             continue
         bullet = _BULLET.match(line)
         if bullet and bullet["number"]:
-            expected = int(bullet["number"]) in (1, number + 1)
-            if not expected and open_line and open_line.rstrip()[-1] not in ".;:!?":
+            follows = int(bullet["number"]) in (1, number + 1)
+            if not follows and previous and previous.rstrip()[-1] not in ".;:!?":
                 bullet = None  # `an ejection fraction of / 30. He ...`
         if bullet:
             number = int(bullet["number"] or number)
-        if bullet or not open_line:
-            begins = True
+        line_indent = len(line) - len(line.lstrip())
+        continues = False
+        if previous and not bullet:
+            is_deeper = bulleted and line_indent > indent
+            continues = is_deeper or _is_wrapped(previous, line, entries[-1], bulleted, width)
+        if continues:
+            entries[-1] += " " + line.strip()
         else:
-            deeper = bulleted and len(line) - len(line.lstrip()) > indent
-            begins = not (deeper or _is_wrapped(open_line, line, items[-1], bulleted, width))
-        if begins:
-            items.append(line.strip())
-            indent, bulleted = len(line) - len(line.lstrip()), bool(bullet)
-        else:
-            items[-1] += " " + line.strip()
-        open_line = line
-    return items
+            entries.append(line.strip())
+            indent, bulleted = line_indent, bool(bullet)
+        previous = line
+    return entries
 
 
-def _is_wrapped(previous, line, item, bulleted, width):
-    """Whether `line` continues the sentence of `previous`, the line before it in `item`."""
+def _is_wrapped(previous: str, line: str, entry: str, bulleted: bool, width: int) -> bool:
+    """Whether `line` continues the sentence of `previous`, the line before it in `entry`."""
     previous = previous.rstrip()
     first, last = line.split()[0], previous.split()[-1]
     if len(previous) + 1 + len(first) > width:
@@ -206,21 +214,20 @@ def _is_wrapped(previous, line, item, bulleted, width):
         return False
     if previous[-1] in ",(&" or last.lower() in _JOINING or last.lower() in TITLES:
         return True
-    return first[0].islower() and (first.lower() in _JOINING or bulleted or item[0].isupper())
+    return first[0].islower() and (first.lower() in _JOINING or bulleted or entry[0].isupper())
 
 
-def _numbered_parts(item):
+def _numbered_parts(entry: str) -> list[str]:
     """`1. CAD 2. HTN 3. DM` at its numbers, as long as they count on."""
-    bullet = _BULLET.match(item)
+    bullet = _BULLET.match(entry)
     if not bullet or not bullet["number"]:
-        return [item]
-    masked, cuts, number = mask_deidentified(item), [0], int(bullet["number"]) + 1
+        return [entry]
+    masked, cuts, number = mask_deidentified(entry), [0], int(bullet["number"]) + 1
     position = bullet.end()
     while match := re.compile(rf"(?<=\s){number}[.)]\s+(?=[A-Z(\[])").search(masked, position):
         position = match.end()
-        if (
-            masked[: match.start()].split()[-1].lower() not in _NUMBERED
-        ):  # not `diabetes type 2. On insulin`
+        word = masked[: match.start()].split()[-1].lower()
+        if word not in _NUMBERED:  # not `diabetes type 2. On insulin`
             cuts.append(match.start())
             number += 1
-    return [item[start:end] for start, end in pairwise([*cuts, len(item)])]
+    return [entry[start:end] for start, end in pairwise([*cuts, len(entry)])]

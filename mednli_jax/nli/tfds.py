@@ -15,7 +15,9 @@ import contextlib
 import dataclasses
 import os
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -33,6 +35,9 @@ _FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
 _TEXTS = ("uid", "premise", "hypothesis", "label", "group")
 _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
 
+Record = Mapping[str, Any]  # the fields of a pair, strings as bytes
+Records = Iterator[tuple[int, Record]]
+
 
 @dataclasses.dataclass
 class Part(tfds.core.BuilderConfig):
@@ -48,25 +53,25 @@ ALL = Part(name="all")  # TFDS compares configs by identity
 
 def part(limit: int | None = None, genre: str = "") -> Part:
     """The config of a part. Its name is all, slate, first2000 or slate-first2000, for example."""
-    name = "-".join([*([genre] if genre else []), *([f"first{limit}"] if limit else [])])
-    return Part(name=name, limit=limit or 0, genre=genre) if name else ALL
+    names = [genre] if genre else []
+    if limit:
+        names.append(f"first{limit}")
+    return Part(name="-".join(names), limit=limit or 0, genre=genre) if names else ALL
 
 
 class PairBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """Premise-hypothesis pairs, one a record. `info.metadata` holds the facts of each split."""
 
     VERSION = tfds.core.Version(RELEASE)
-    RELEASE_NOTES = {RELEASE: "First release."}  # noqa: RUF012 - the name and form that TFDS asks for
+    RELEASE_NOTES = {RELEASE: "First release."}  # noqa: RUF012 - a name and form of TFDS
     BUILDER_CONFIGS = [ALL]  # noqa: RUF012
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
         "Put the official files into manual_dir, or into a folder of it named like the corpus."
     )
 
-    def _info(self):
-        features = {
-            "row": tfds.features.Scalar(np.int64),
-            **{name: tfds.features.Text() for name in _TEXTS},
-        }
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {"row": tfds.features.Scalar(np.int64)}
+        features |= {name: tfds.features.Text() for name in _TEXTS}
         features |= {name: tfds.features.Sequence(tfds.features.Text()) for name in _SEQUENCES}
         return tfds.core.DatasetInfo(
             builder=self,
@@ -75,13 +80,18 @@ class PairBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             metadata=tfds.core.MetadataDict(),
         )
 
-    def _split_generators(self, dl_manager):
-        choice = {"limit": self.builder_config.limit or None, "genre": self.builder_config.genre}
-        splits = readers.load_nli(self.name, Path(dl_manager.manual_dir), **choice)
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Records]:
+        chosen = self.builder_config
+        splits = readers.load_nli(
+            self.name,
+            Path(dl_manager.manual_dir),
+            limit=chosen.limit or None,
+            genre=chosen.genre,
+        )
         self.info.metadata.update(facts={name: split.facts for name, split in splits.items()})
         return {name: self._generate_examples(split) for name, split in splits.items()}
 
-    def _generate_examples(self, split):
+    def _generate_examples(self, split: Split[NLIExample]) -> Records:
         for row, pair in enumerate(split.examples):
             yield row, {"row": row, **dataclasses.asdict(pair)}
 
@@ -98,7 +108,7 @@ BUILDERS = {builder.name: builder for builder in (Mednli, MediqaNli, Snli, Multi
 
 def load_tfds(
     name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
-) -> dict[str, Split]:
+) -> dict[str, Split[NLIExample]]:
     """The Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through
     TFDS.
 
@@ -107,70 +117,71 @@ def load_tfds(
     folder, or the data folder that holds it.
     """
     if name not in BUILDERS:
-        known = ", ".join(BUILDERS)
-        raise ConfigError(
-            f"'{name}' has no TFDS builder", field="data.builder", fix=f"give one of {known}"
-        )
+        fix = f"give one of {', '.join(BUILDERS)}"
+        raise ConfigError(f"'{name}' has no TFDS builder", field="data.builder", fix=fix)
     check_options(name, genre)
-    folder, manual_dir, builder, choice = (
-        Path(folder),
-        Path(manual_dir),
-        BUILDERS[name],
-        part(limit, genre),
-    )
+    chosen = part(limit, genre)
     sources = [[path.name, sha256(path)] for path in source_files(name, manual_dir)]
-    root = folder / f"{name}-{choice.name}-{digest([RELEASE, encoding.FORMAT, sources])[:16]}"
-    splits = _read(builder, root, choice)
+    key = digest([RELEASE, encoding.FORMAT, sources])[:16]
+    root = folder / f"{name}-{chosen.name}-{key}"
+    splits = _read(BUILDERS[name], root, chosen)
     if splits is None:
-        private_folder(root.parent, ours=True, fix=_FIX)
+        private_folder(folder, ours=True, fix=_FIX)
         shutil.rmtree(root, ignore_errors=True)
-        how = tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False)
         with writing(root, _FIX):
-            with atomic_folder(root, fix=_FIX) as temporary:
-                with _quiet():
-                    built = builder(data_dir=temporary, config=choice)
-                    built.download_and_prepare(download_config=how, file_format="array_record")
-                for path in temporary.rglob("*"):
-                    path.chmod(0o700 if path.is_dir() else 0o600)
-            for older in folder.glob(f"{name}-{choice.name}-{'[0-9a-f]' * 16}"):
+            _build(BUILDERS[name], root, chosen, manual_dir)
+            for older in folder.glob(f"{name}-{chosen.name}-{'[0-9a-f]' * 16}"):
                 if older != root:
                     shutil.rmtree(older)
-        splits = _read(builder, root, choice)
+        splits = _read(BUILDERS[name], root, chosen)
     if splits is None:
         raise RunError(f"{root}: what was written cannot be read back", fix="check the disk")
     return splits
 
 
-def _read(builder, root, choice):
+def _build(builder: type[PairBuilder], root: Path, chosen: Part, manual_dir: Path) -> None:
+    """Writes a part of a corpus, for its owner alone."""
+    config = tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False)
+    with atomic_folder(root, fix=_FIX) as temporary:
+        with _quiet():
+            built = builder(data_dir=temporary, config=chosen)
+            built.download_and_prepare(download_config=config, file_format="array_record")
+        for path in temporary.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _read(
+    builder: type[PairBuilder], root: Path, chosen: Part
+) -> dict[str, Split[NLIExample]] | None:
     """The splits below `root`; None where they are missing, or damaged by the checksums of
     array_record."""
     if not root.is_dir():
         return None
+    splits = {}
     try:
         with _quiet():
-            built = builder(data_dir=root, config=choice)
-            facts = built.info.metadata["facts"]
-            return {
-                split: Split(split, _pairs(built.as_data_source(split)), facts[split])
-                for split in facts
-            }
+            built = builder(data_dir=root, config=chosen)
+            for name, facts in built.info.metadata["facts"].items():
+                splits[name] = Split(name, _pairs(built.as_data_source(name)), facts)
     except Exception:  # array_record and protobuf raise many types of errors for a damaged record
         warn(f"{root}: the built corpus is damaged; building it again.")
         return None
+    return splits
 
 
-def _pairs(source):
-    """Bytes become strings, sequences tuples, and the pairs stand in their own order again."""
-    pairs = [None] * len(source)
+def _pairs(source: Sequence[Record]) -> tuple[NLIExample, ...]:
+    """The pairs in their own order."""
+    pairs = {}
     for record in source:
-        values = {name: record[name].decode() for name in _TEXTS}
-        values |= {name: tuple(token.decode() for token in record[name]) for name in _SEQUENCES}
+        values: dict[str, Any] = {name: record[name].decode() for name in _TEXTS}
+        for name in _SEQUENCES:
+            values[name] = tuple(token.decode() for token in record[name])
         pairs[int(record["row"])] = NLIExample(**values)
-    return tuple(pairs)
+    return tuple(pairs[row] for row in range(len(pairs)))
 
 
 @contextlib.contextmanager
-def _quiet():
+def _quiet() -> Iterator[None]:
     """Silences TFDS, which prints its progress to stdout, too."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
