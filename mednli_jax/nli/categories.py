@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data import partitions
-from mednli_jax.data.examples import LABELS, Mention, NLIExample
+from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.words import FUNCTION_WORDS
@@ -26,7 +26,9 @@ RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
     "world knowledge": "none of the other rules holds",
     "abbreviations": "a clinical abbreviation in either sentence",
-    "medical knowledge": "both sentences name concepts, and the hypothesis one that the premise does not",
+    "medical knowledge": (
+        "both sentences name concepts, and the hypothesis one that the premise does not"
+    ),
     "negations": "a negation in exactly one of the sentences",
 }
 _ALIASES = {
@@ -38,10 +40,13 @@ _NUMBER = re.compile(
     r"[<>~+-]?\.?\d[\d.,/%:x-]*(?:mg|ml|mcg|g|kg|cm|mm|l|f|c|yo|st|nd|rd|th|s|pm|am)?"
 )
 _NUMBER_NAMES = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+    sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
+    hundred thousand half twice
 """
 _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
+
+Categories = Mapping[str, Sequence[str]]  # uid -> the categories of a pair
 
 
 def error_kinds(
@@ -56,23 +61,28 @@ def error_kinds(
     linked.
     """
     runs = [finished(folder, split) for folder in folders]
-    words = ["as annotated"]
     if annotated is not None:
-        of_uid = read_annotations(annotated)
+        source, rules = "as annotated", []
+        categories_of = read_annotations(annotated)
     else:
-        of_uid = kinds_by_rules(corpus_of(folders[0]), split)
-        words = ["by rules over the words of each pair", *map(": ".join, RULES.items())]
-    found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}
-    return Report(found, [_section(found, *words)])
+        source, rules = "by rules over the words of each pair", list(map(": ".join, RULES.items()))
+        categories_of = kinds_by_rules(corpus_of(folders[0]), split)
+    scores = {run.name: category_scores(run.outcomes, categories_of) for run in runs}
+    words = (
+        f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' "
+        "majority vote"
+    )
+    grids = [_grid(name, of_run) for name, of_run in scores.items()]
+    return Report(scores, [Section("Categories of error", [words, *rules], grids)])
 
 
-def kinds_by_rules(corpus: NLICorpus, split: str) -> dict[str, tuple[str, ...]]:
-    """uid -> `categories` of each pair of a split. corpus: linked to concepts."""
+def kinds_by_rules(corpus: NLICorpus, split: str) -> Categories:
+    """`categories` of each pair of a split. corpus: linked to concepts."""
     splits = corpus.splits()
     examples = splits[split].examples
     mentions = find_mentions(examples, corpus.recogniser(splits), corpus.encoding).visible
-    short = (form for form, _ in read_abbreviations())
-    return categories(examples, *mentions.values(), short)
+    abbreviations = [form for form, _ in read_abbreviations()]
+    return categories(examples, mentions["premise"], mentions["hypothesis"], abbreviations)
 
 
 def categories(
@@ -80,104 +90,100 @@ def categories(
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
     abbreviations: Iterable[str],
-) -> dict[str, tuple[str, ...]]:
-    """uid -> the categories whose rule (RULES) its pair meets; a pair may meet several.
+) -> Categories:
+    """The categories whose rule (RULES) each pair meets; a pair may meet several.
 
     The published categories were given by hand. These rules describe the pair, not why a model got
     it wrong. An abbreviation that is also a function word ("or") counts only in capitals.
     """
     short = {form.casefold() for form in abbreviations}
-    found = {}
+    categories_of = {}
     for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
-        sides = example.premise_tokens, example.hypothesis_tokens
-        tokens = [token for side in sides for token in side]
-        folded = [[token.casefold() for token in side] for side in sides]
-        every = {*folded[0], *folded[1]}
+        in_premise = {mention.concept for mention in left}
+        in_hypothesis = {mention.concept for mention in right}
+        premise, hypothesis = _folded(example.premise_tokens), _folded(example.hypothesis_tokens)
+        tokens = (*example.premise_tokens, *example.hypothesis_tokens)
         in_capitals = {token.casefold() for token in tokens if token.isupper()}
-        concepts = [{mention.concept for mention in side} for side in (left, right)]
+        clear = (short - FUNCTION_WORDS) | (short & in_capitals)
         holds = {
-            "numerical reasoning": any(
-                token in _NUMBER_WORDS or _NUMBER.fullmatch(token) for token in every
-            ),
-            "abbreviations": any(
-                token not in FUNCTION_WORDS or token in in_capitals for token in every & short
-            ),
-            "medical knowledge": bool(concepts[0] and concepts[1] - concepts[0]),
-            "negations": len({NEGATIONS.isdisjoint(side) for side in folded}) == 2,
+            "numerical reasoning": any(map(_is_number, premise | hypothesis)),
+            "abbreviations": not clear.isdisjoint(premise | hypothesis),
+            "medical knowledge": bool(in_premise and in_hypothesis - in_premise),
+            "negations": NEGATIONS.isdisjoint(premise) != NEGATIONS.isdisjoint(hypothesis),
         }
         holds["world knowledge"] = not any(holds.values())
-        found[example.uid] = tuple(name for name in RULES if holds[name])
-    return found
+        categories_of[example.uid] = tuple(name for name in RULES if holds[name])
+    return categories_of
 
 
-def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several
+def _folded(tokens: Iterable[str]) -> set[str]:
+    return {token.casefold() for token in tokens}
+
+
+def _is_number(token: str) -> bool:
+    return token in _NUMBER_WORDS or _NUMBER.fullmatch(token) is not None
+
+
+def read_annotations(path: Path) -> Categories:
+    """From rows `uid TAB category` of a file; several rows of a uid are several
     categories."""
     return partitions.read_annotations(
         path, "category", RULES, _ALIASES, problem="the row is not an annotation"
     )
 
 
-def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
+def category_scores(outcomes: Outcomes, categories_of: Categories) -> Facts:
     """The scores of each category, as JSON values.
 
     Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets
     wrong, "categories": {name: {"pairs", "accuracy" (mean over seeds), "errors", "confusions"
     {"gold > voted": errors}}}}.
     """
-    given = [of_uid.get(uid, ()) for uid in outcomes.uids]
-    if not any(given):
-        problem = "the annotations name no pair of the run"
-        raise RunError(
-            problem,
-            fix="give uids of the run's corpus and split, as in private/predictions.*.jsonl",
-        )
-    wrong, scores = outcomes.voted != outcomes.gold, {}
+    names_N = [categories_of.get(uid, ()) for uid in outcomes.uids]
+    if not any(names_N):
+        fix = "give uids of the run's corpus and split, as in private/predictions.*.jsonl"
+        raise RunError("the annotations name no pair of the run", fix=fix)
+    wrong_N = outcomes.voted != outcomes.gold
+    scores = {}
     for name in RULES:
-        chosen = np.array([name in names for names in given])
-        errors = np.flatnonzero(chosen & wrong)
-        confusions = Counter(
-            f"{LABELS[outcomes.gold[i]]} > {LABELS[outcomes.voted[i]]}" for i in errors
-        )
+        inside_N = np.array([name in names for names in names_N])
+        confusions: Counter[str] = Counter()
+        for place in np.flatnonzero(inside_N & wrong_N):
+            gold, voted = LABELS[outcomes.gold[place]], LABELS[outcomes.voted[place]]
+            confusions[f"{gold} > {voted}"] += 1
+        accuracy = outcomes.right[:, inside_N].mean() if inside_N.any() else None
         scores[name] = {
-            "pairs": int(chosen.sum()),
-            "accuracy": float(outcomes.right[:, chosen].mean()) if chosen.any() else None,
-            "errors": len(errors),
+            "pairs": int(inside_N.sum()),
+            "accuracy": None if accuracy is None else float(accuracy),
+            "errors": confusions.total(),
             "confusions": dict(confusions.most_common()),
         }
-    return {"annotated": sum(map(bool, given)), "errors": int(wrong.sum()), "categories": scores}
+    annotated = sum(map(bool, names_N))
+    return {"annotated": annotated, "errors": int(wrong_N.sum()), "categories": scores}
 
 
-def _section(found, source, *rules) -> Section:
-    grids = []
-    for name, scores in found.items():
-        rows = []
-        for category, score in scores["categories"].items():
-            share = f"{score['errors'] / scores['errors']:.0%}" if scores["errors"] else "-"
-            most = (
-                ", ".join(f"{n} {pair}" for pair, n in list(score["confusions"].items())[:2]) or "-"
-            )
-            rows.append(
-                (
-                    category,
-                    str(score["pairs"]),
-                    points(score["accuracy"]),
-                    str(score["errors"]),
-                    share,
-                    most,
-                )
-            )
-        header = (
-            "category",
-            "pairs",
-            "accuracy",
-            "errors",
-            "of all errors",
-            "most frequent (gold > predicted)",
+def _grid(run: str, scores: Facts) -> Grid:
+    """The category_scores of a run."""
+    errors = scores["errors"]
+    rows: list[tuple[str, ...]] = []
+    for name, score in scores["categories"].items():
+        frequent = list(score["confusions"].items())[:2]
+        cells = (
+            name,
+            str(score["pairs"]),
+            points(score["accuracy"]),
+            str(score["errors"]),
+            f"{score['errors'] / errors:.0%}" if errors else "-",
+            ", ".join(f"{number} {confusion}" for confusion, number in frequent) or "-",
         )
-        caption = (
-            f"{name}: {scores['annotated']:,} pairs with a category, {scores['errors']:,} errors"
-        )
-        grids.append(Grid(caption, header, rows))
-    words = f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' majority vote"
-    return Section("Categories of error", [words, *rules], grids)
+        rows.append(cells)
+    header = (
+        "category",
+        "pairs",
+        "accuracy",
+        "errors",
+        "of all errors",
+        "most frequent (gold > predicted)",
+    )
+    caption = f"{run}: {scores['annotated']:,} pairs with a category, {errors:,} errors"
+    return Grid(caption, header, rows)

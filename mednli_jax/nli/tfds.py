@@ -59,7 +59,10 @@ def part(limit: int | None = None, genre: str = "") -> Part:
     return Part(name="-".join(names), limit=limit or 0, genre=genre) if names else ALL
 
 
-class PairBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class PairBuilder(
+    tfds.core.GeneratorBasedBuilder,
+    skip_registration=True,  # type: ignore[call-arg]
+):
     """Premise-hypothesis pairs, one a record. `info.metadata` holds the facts of each split."""
 
     VERSION = tfds.core.Version(RELEASE)
