@@ -13,6 +13,8 @@ from mednli_jax.benchmarking import workload
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.data.batching import MAX_BUCKETS
 from mednli_jax.errors import UsageError
+from mednli_jax.models import families
+from mednli_jax.models.families import FAMILIES
 
 
 class Setting(NamedTuple):
@@ -72,19 +74,20 @@ READER = Family(
     rows=4_096,
     rows_per_premise=workload.QUERIES_PER_PASSAGE,
 )
+ENCODER = Family(
+    (Setting("eager"), Setting("sdpa", compiled=True)),
+    hidden=384,
+    vectors=1,
+    batch=(16, 32),
+    packages=("torch", "transformers"),
+)
 MODELS = {
     "bow": Family((Setting("distinct"),), predict_buckets=1),
     "infersent": RECURRENT,
     "esim": RECURRENT,
     "ga_reader": READER,
     "sa_reader": READER,
-    "bert": Family(
-        (Setting("eager"), Setting("sdpa", compiled=True)),
-        hidden=384,
-        vectors=1,
-        batch=(16, 32),
-        packages=("torch", "transformers"),
-    ),
+    **dict.fromkeys(FAMILIES, ENCODER),
 }
 
 
@@ -137,8 +140,8 @@ def cases_of(choices: Choices) -> list[Case]:
     cases = []
     for model in choices.models:
         family = MODELS[model]
-        if model == "bert" and list(choices.groupings) != ["off"]:
-            problem = "--grouping=premise: bert reads both sentences together"
+        if family is ENCODER and list(choices.groupings) != ["off"]:
+            problem = f"--grouping=premise: {model} reads both sentences together"
             raise UsageError(problem, fix="leave it out")
         combinations = itertools.product(
             choices.pairs or (family.rows,),
@@ -169,11 +172,19 @@ def cases_of(choices: Choices) -> list[Case]:
 
 def workload_of(case: Case) -> Workload:
     """The corpus of a case."""
-    if case.model == "bert":
+    if MODELS[case.model] is ENCODER:
         return workload.made_up_pieces(case.pairs, length=case.length)
     if MODELS[case.model] is READER:
         return workload.made_up_passages(case.pairs, tokens=case.tokens, dim=case.vectors)
     return workload.made_up_pairs(case.pairs, dim=case.vectors)
+
+
+def architecture_of(family: families.Family) -> families.Fields:
+    """The fields of a family's Encoder that do not depend on its size."""
+    fields = dict(family.constants)
+    if family.after_padding:
+        fields["first_position"] = families.PADDING + 1
+    return fields
 
 
 def config_of(case: Case) -> ConfigDict:
@@ -181,14 +192,16 @@ def config_of(case: Case) -> ConfigDict:
     family = MODELS[case.model]
     if family is READER:
         config = defaults.cloze(case.model, "clicr")
-    else:
-        config = defaults.nli(case.model, "mednli")
-    if case.model == "bert":
+    elif family is ENCODER:
+        config = defaults.nli("encoder", "mednli")
+        config.model.update(architecture_of(FAMILIES[case.model]))
         heads = case.hidden // workload.BERT_HEAD_SIZE
         config.model.update(layers=workload.BERT_LAYERS, attention_heads=heads)
         config.model.intermediate_size = workload.BERT_INNER * case.hidden
         # The first steps of a warm-up would hardly change the weights.
         config.train.schedule = "constant"
+    else:
+        config = defaults.nli(case.model, "mednli")
     config.seeds = tuple(range(case.seeds))
     config.model.hidden_size = case.hidden
     config.train.batch_size = case.batch

@@ -55,6 +55,7 @@ class Ours:
 
     def __init__(self, case: Case, work: Workload, *, dropout: float | None = None) -> None:
         check_jax()
+        self.model_name = case.model
         self.config = cases.config_of(case)
         self.device = jax.devices()[0].platform
         if dropout is not None:
@@ -87,7 +88,7 @@ class Ours:
 
     def _prediction_plan(self) -> Sequence[LaidOut]:
         train = self.config.train
-        buckets = cases.MODELS[self.config.model.name].predict_buckets
+        buckets = cases.MODELS[self.model_name].predict_buckets
         batches = self.experiment.scorer.batches(
             self.prepared,
             "train",

@@ -11,7 +11,7 @@ only the layout of a batch's sentences in the matrix products differs, by style:
   chunked    plain nn.LSTM on shuffled batches, the sentences of a batch sorted by length and cut
              into chunks
   distinct   (BOW) each distinct word of a batch is projected once, real tokens are summed
-  eager, sdpa  (BERT) attention by matrix products and a softmax, or by PyTorch's fused kernel
+  eager, sdpa  (encoders) attention by matrix products and a softmax, or by PyTorch's fused kernel
 
 Readers are always bucketed: with packed passages PyTorch writes each step's gradient into zeros of
 the size of all tokens on a CPU, so that training takes time with the square of the passages'
@@ -412,15 +412,21 @@ class Sequences(NamedTuple):
     label: Tensor
 
 
-class BERT(nn.Module):
-    """The model of `transformers`, Sequences -> logits [B, 3]. Its weights are random."""
+class Encoder(nn.Module):
+    """A model of `transformers`, Sequences -> logits [B, 3]. Its weights are random.
 
-    def __init__(self, hidden: int, attention: str) -> None:
-        # a package of BERT's rows alone
-        from transformers import BertConfig, BertForSequenceClassification
+    family: the library's model_type.
+    """
+
+    def __init__(self, family: str, hidden: int, attention: str) -> None:
+        # a package of encoders' rows alone
+        from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
-        config = BertConfig(
+        self.has_types = family != "roberta"
+        more = {"embedding_size": hidden} if family == "electra" else {}
+        config = AutoConfig.for_model(
+            family,
             vocab_size=workload.PIECES,
             hidden_size=hidden,
             num_hidden_layers=workload.BERT_LAYERS,
@@ -431,11 +437,11 @@ class BERT(nn.Module):
             attention_probs_dropout_prob=DROPOUT["bert"],
             num_labels=CLASSES,
             attn_implementation=attention,
+            **more,
         )
-        self.bert = BertForSequenceClassification(config)
+        self.bert = AutoModelForSequenceClassification.from_config(config)
 
     def forward(self, batch: Sequences) -> Tensor:
-        output = self.bert(
-            input_ids=batch.pieces, token_type_ids=batch.kind, attention_mask=batch.mask
-        )
+        kind = batch.kind if self.has_types else None
+        output = self.bert(input_ids=batch.pieces, token_type_ids=kind, attention_mask=batch.mask)
         return output.logits

@@ -14,14 +14,25 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mednli_jax.benchmarking import torch_models, workload
-from mednli_jax.benchmarking.cases import PLAIN, Case, Setting
-from mednli_jax.benchmarking.torch_models import BERT, DROPOUT, Batch, Cloze, Sentences, Sequences
+from mednli_jax.benchmarking.cases import ENCODER, MODELS, PLAIN, Case, Setting
+from mednli_jax.benchmarking.torch_models import (
+    DROPOUT,
+    Batch,
+    Cloze,
+    Encoder,
+    Sentences,
+    Sequences,
+)
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.data.arrays import SIDES
+from mednli_jax.models.families import FAMILIES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
-PLAIN_STYLES = {"bow": "bucketed", "bert": "sdpa"}  # of the plain script; others are packed
+PLAIN_STYLES = {
+    "bow": "bucketed",
+    **dict.fromkeys(FAMILIES, "sdpa"),
+}  # of the plain script; others are packed
 # Batches of the warm-up. torch.compile may compile again for new shapes.
 WARM, WARM_COMPILED = 3, 12
 Tensors = Mapping[str, Tensor]
@@ -32,8 +43,8 @@ def side_of(case: Case, setting: Setting, work: Workload) -> "TorchSide":
     """The PyTorch side of a case in a setting."""
     side: type[TorchSide] = PairSide
     script: type[TorchSide] = PlainPairs
-    if case.model == "bert":
-        side, script = BERTSide, PlainBERT
+    if MODELS[case.model] is ENCODER:
+        side, script = EncoderSide, PlainEncoder
     elif case.model in torch_models.READERS:
         side, script = ReaderSide, PlainReader
     if setting != PLAIN:
@@ -354,8 +365,8 @@ def sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray,
     return pieces, kind, length_N
 
 
-class BERTSide(TorchSide):
-    """BERT over one workload. A pair is one sequence, padded to its batch's longest; batches hold
+class EncoderSide(TorchSide):
+    """An encoder over one workload. A pair is one sequence, padded to its batch's longest; batches hold
     about one length."""
 
     clip = 1.0
@@ -372,7 +383,7 @@ class BERTSide(TorchSide):
         return self.length[rows] * BUCKET, np.zeros(len(rows), np.int64)
 
     def build(self) -> torch.nn.Module:
-        return BERT(self.case.hidden, self.setting.style)
+        return Encoder(self.case.model, self.case.hidden, self.setting.style)
 
     def optimizer_of(self, model: torch.nn.Module) -> torch.optim.Optimizer:
         """Biases and layer norms are not decayed, as is usual; on the fused path."""
@@ -450,5 +461,5 @@ class PlainReader(PlainEpoch, ReaderSide):
     again for each query."""
 
 
-class PlainBERT(PlainEpoch, BERTSide):
-    """The plain script of BERT: PyTorch's fused attention, as `transformers` has it by default."""
+class PlainEncoder(PlainEpoch, EncoderSide):
+    """The plain script of an encoder: PyTorch's fused attention, as `transformers` has it by default."""

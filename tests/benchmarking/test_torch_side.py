@@ -1,6 +1,7 @@
 """The benchmark's PyTorch models compute the same as ours, in every style. Skipped without
 torch."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from references import tree_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 
 from mednli_jax.benchmarking import cases, ours, torch_models, torch_side, workload  # noqa: E402
+from mednli_jax.data.examples import LABELS  # noqa: E402
+from mednli_jax.models.families import FAMILIES  # noqa: E402
 from mednli_jax.models.weights import load_weights  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
@@ -197,21 +200,19 @@ def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
     steps_agree(case_of(model, grouping, batch=batch), cloze, lambda w, params: reader_tree(w))
 
 
-def test_training_of_bert_follows_ours(tmp_path):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_training_of_encoders_follows_ours(family, tmp_path):
     """Our side loads the weights as it loads those of a published model."""
     pytest.importorskip("transformers")
 
     def tree(w, params):
-        encoder = {
-            name.removeprefix("bert.bert."): array
-            for name, array in w.items()
-            if ".classifier" not in name
-        }
-        save_file(encoder, tmp_path / "model.safetensors")
-        head = {"kernel": w["bert.classifier.weight"].T, "bias": w["bert.classifier.bias"]}
-        return {**load_weights(tmp_path, params)[0], "logits": head}
+        tensors = {name.removeprefix("bert."): array for name, array in w.items()}
+        save_file(tensors, tmp_path / "model.safetensors")
+        config = {"model_type": family, "id2label": dict(enumerate(LABELS))}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        return load_weights(tmp_path, params, labels=LABELS).params
 
-    case = case_of("bert", hidden=64, batch=4)
+    case = case_of(family, hidden=64, batch=4)
     steps_agree(case, workload.made_up_pieces(12, length=0), tree, "eager")
 
 
