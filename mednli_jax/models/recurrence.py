@@ -125,11 +125,12 @@ def _column_sums(x_NG: jax.Array) -> jax.Array:
     """[G], sums over the slots. A TPU adds rows one by one, so there a matrix product is used."""
     # With a single row of ones the compiler would turn the product into a sum.
     ones = jnp.ones((8, x_NG.shape[0]), x_NG.dtype)
-    sums_G: jax.Array = lax.platform_dependent(
-        x_NG,
-        tpu=lambda x: jnp.dot(ones, x, precision=lax.Precision.HIGHEST)[0],
-        default=lambda x: x.sum(axis=0),
-    )
+
+    def product(x_NG: jax.Array) -> jax.Array:
+        return jnp.dot(ones, x_NG, precision=lax.Precision.HIGHEST)[0]
+
+    sum_rows = partial(jnp.sum, axis=0)
+    sums_G: jax.Array = lax.platform_dependent(x_NG, tpu=product, default=sum_rows)
     return sums_G
 
 

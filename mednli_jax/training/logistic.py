@@ -112,15 +112,7 @@ def _fit(
     # such weights.
     contrasts = helmert(classes)
     blocks = jnp.ceil(rows / BLOCK).astype(jnp.int32)  # later blocks hold no rows
-    penalty = jnp.eye(dim).at[-1, -1].set(0)
-    moment = jax.lax.fori_loop(
-        0, blocks, lambda i, total: total + x[i].T @ x[i], jnp.zeros((dim, dim))
-    )
-    # A constant feature is collinear with the intercept, which has no penalty: 1e-3 keeps the bound
-    # invertible.
-    root = jnp.linalg.cholesky(size / rows / 2 * moment + penalty + 1e-3 * jnp.eye(dim))
-    inverse = jax.scipy.linalg.solve_triangular(root, jnp.eye(dim), lower=True)
-    x, penalty = x @ inverse.T, inverse @ penalty @ inverse.T
+    x, penalty = _preconditioned(x, blocks, size / rows)
 
     def logits(x: jax.Array, theta: jax.Array, present: jax.Array) -> list[jax.Array]:
         """Of each class [..., n]; theta: [K, E n]."""
@@ -164,6 +156,23 @@ def _fit(
     end = solve(mask, present, jnp.broadcast_to(start.theta, (dim, classes - 1, models)))
     z = jnp.stack(logits(x, end.theta.reshape(dim, -1), present))
     return jnp.argmax(z, axis=0).astype(jnp.int8), end.going, end.passes
+
+
+def _preconditioned(
+    x: jax.Array, blocks: jax.Array, share: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(features, matrix of the penalty [K, K]) multiplied by the inverse root of the bound of the
+    objectives' curvature. share: m / N."""
+    dim = x.shape[-1]
+    penalty = jnp.eye(dim).at[-1, -1].set(0)
+    moment = jax.lax.fori_loop(
+        0, blocks, lambda i, total: total + x[i].T @ x[i], jnp.zeros((dim, dim))
+    )
+    # A constant feature is collinear with the intercept, which has no penalty: 1e-3 keeps the bound
+    # invertible.
+    root = jnp.linalg.cholesky(share / 2 * moment + penalty + 1e-3 * jnp.eye(dim))
+    inverse = jax.scipy.linalg.solve_triangular(root, jnp.eye(dim), lower=True)
+    return x @ inverse.T, inverse @ penalty @ inverse.T
 
 
 def _weighted(weights: np.ndarray, arrays: Sequence[jax.Array]) -> jax.Array:
