@@ -1,5 +1,7 @@
 """Files: atomic private writes, locks, paths that users give, and readers of text files."""
 
+from __future__ import annotations
+
 import contextlib
 import csv
 import errno
@@ -16,9 +18,12 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 # -- writing ---------------------------------------------------------------------------------------
 
@@ -28,7 +33,7 @@ SHORTER_NAME = "give a shorter name"
 
 
 @contextlib.contextmanager
-def writing(path: Path, fix: Text = _FIX):
+def writing(path: Path, fix: Text = _FIX) -> Iterator[None]:
     """Turns an OSError into a RunError that names the file or its folder."""
     try:
         yield
@@ -144,12 +149,15 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def write_over(path: Path, content: str, mark: str) -> None:
-    """Writes a file at a path given by the user, over an older file of the same type only."""
+    """Writes a file at a path given by the user, over an older file of the same type only.
+
+    mark: begins each file of the type.
+    """
     path = Path(path)
     if path.is_file() and path.stat().st_size:
         with writing(path), open(path, "rb") as file:
-            other = file.read(len(mark.encode())) != mark.encode()
-        if other:
+            is_same_type = file.read(len(mark.encode())) == mark.encode()
+        if not is_same_type:
             raise RunError(f"{path}: exists and is another kind of file", fix="give another name")
     write_atomic(path, content)
 
@@ -184,7 +192,7 @@ def append_line(path: Path, line: str) -> None:
         file.write(f"{line}\n")
 
 
-def write_json(path: Path, value) -> None:
+def write_json(path: Path, value: Json) -> None:
     write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
@@ -197,13 +205,14 @@ def write_sealed(path: Path, values: Mapping[str, Json], seal: str = "sha256") -
 def read_sealed(path: Path, seal: str = "sha256") -> dict[str, Json]:
     """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where
     it is damaged."""
-    values = json.loads(path.read_bytes())
-    if values[seal] != digest({name: value for name, value in values.items() if name != seal}):
+    values: dict[str, Json] = json.loads(path.read_bytes())
+    content = {name: value for name, value in values.items() if name != seal}
+    if values[seal] != digest(content):
         raise ValueError("not what was written")
     return values
 
 
-def digest(values) -> str:
+def digest(values: Json) -> str:
     """The sha256 of JSON values, for detecting damage."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -224,17 +233,21 @@ def private_folder(folder: Path, *, ours: bool = False, fix: Text = _FIX) -> Pat
 
 def next_free(folder: Path) -> Path:
     """`folder`, or folder-2, folder-3, ...: the first that does not exist yet."""
-    others = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    return next(path for path in itertools.chain([folder], others) if not path.exists())
+    path = folder
+    for number in itertools.count(2):
+        if not path.exists():
+            break
+        path = folder.with_name(f"{folder.name}-{number}")
+    return path
 
 
 def sha256(*paths: Path) -> str:
     """The sha256 of the concatenated bytes of the files. Raises OSError."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for path in paths:
         with open(path, "rb") as file:
-            hashlib.file_digest(file, lambda: found)
-    return found.hexdigest()
+            hashlib.file_digest(file, lambda: total)
+    return total.hexdigest()
 
 
 # -- paths that users give -------------------------------------------------------------------------
@@ -274,17 +287,16 @@ FRESH_COPY = "correct it, or take a fresh copy of the file"
 # from several.
 MARK = "\ufeff"
 _MARK_BYTES = MARK.encode()
-_ESCAPED_MARK = re.compile(
-    r"(?<!\\)((?:\\\\)*)\\u[fF][eE][fF]{2}"
-)  # but not the ufeff after a backslash's escape
+# But not the ufeff after a backslash's escape.
+_ESCAPED_MARK = re.compile(r"(?<!\\)((?:\\\\)*)\\u[fF][eE][fF]{2}")
 
 
 def line_fault(file: str, line: int | None, problem: str, fix: Text = FRESH_COPY) -> DataError:
     return DataError(problem, file=file, line=line, fix=fix)
 
 
-def empty_file(path: Path, what: str = "nothing") -> DataError:
-    return DataError(f"holds {what}", file=path.name, fix=FRESH_COPY)
+def empty_file(path: Path, content: str = "nothing") -> DataError:
+    return DataError(f"holds {content}", file=path.name, fix=FRESH_COPY)
 
 
 def empty_field(path: Path, line: int, field: str) -> DataError:
@@ -294,11 +306,9 @@ def empty_field(path: Path, line: int, field: str) -> DataError:
 
 def no_such_file(path: Path, fix: Text = "check the path") -> DataError:
     path = Path(path)
-    problem = (
-        "is a folder, not a file"
-        if os.path.isdir(path)
-        else f"there is no such file in {path.absolute().parent}"
-    )
+    problem = f"there is no such file in {path.absolute().parent}"
+    if os.path.isdir(path):
+        problem = "is a folder, not a file"
     return DataError(problem, file=path.name, fix=fix)
 
 
@@ -313,13 +323,14 @@ def character_fault(text: str) -> str:
 def either_name(path: Path) -> Path | None:
     """The existing file of that name, with or without .gz; None where there is neither."""
     path = Path(path)
-    other = path.with_name(
-        path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz"
-    )
-    return next((candidate for candidate in (path, other) if os.path.isfile(candidate)), None)
+    name = path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz"
+    for candidate in (path, path.with_name(name)):
+        if os.path.isfile(candidate):
+            return candidate
+    return None
 
 
-def check_readable(path: Path, fix: str = "check the path") -> None:
+def check_readable(path: Path, fix: Text = "check the path") -> None:
     """Raises DataError where the file does not exist or may not be read."""
     if not os.path.isfile(path):
         raise no_such_file(path, fix)
@@ -335,12 +346,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise no_such_file(path)
     try:
         with open(path, "rb") as file:
-            yield gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
-    except (
-        gzip.BadGzipFile,
-        EOFError,
-        zlib.error,
-    ):  # gzip's own message may quote bytes of the file
+            is_gzipped = file.peek(2)[:2] == b"\x1f\x8b"
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_gzipped else file
+    except (gzip.BadGzipFile, EOFError, zlib.error):  # gzip's message may quote bytes of the file
         problem = "cannot be decompressed: it is damaged or cut short"
         raise DataError(problem, file=path.name, fix=FRESH_COPY) from None
     except OSError as error:
@@ -388,7 +396,7 @@ def json_text(text: str) -> str:
 
 
 def text_lines(
-    path: Path, problems: Problems | None = None, *, digest=None
+    path: Path, problems: Problems | None = None, *, digest: _Hash | None = None
 ) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without the line break and U+FEFF) of every line of a plain or
     gzipped UTF-8 file.
@@ -475,9 +483,10 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
 
     Blank lines are skipped. Reading ends at a faulty quote or a line that is not text.
     """
-    path, numbers = Path(path), []
+    path = Path(path)
+    numbers: list[int] = []  # of the lines of this record
 
-    def lines():
+    def lines() -> Iterator[str]:
         for number, line in text_lines(path):
             numbers.append(number)
             yield f"{line}\n"
@@ -491,10 +500,8 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             problems.add(error)
             return
         except csv.Error:  # its message may quote the text
-            problem, fix = (
-                "a quote of this record does not close",
-                "quote whole cells, and double quotes inside them",
-            )
+            problem = "a quote of this record does not close"
+            fix = "quote whole cells, and double quotes inside them"
             problems.add(line_fault(path.name, numbers[0], problem, fix))
             return
         if cells is None:
@@ -511,10 +518,9 @@ def is_quoted_cell(cell: str) -> bool:
 
 def quoted_cells(file: str, line: int, count: int) -> str:
     """The warning of quoted cells in a table of TABs. line: of the first."""
-    return (
-        f'{file}:{line}: {count:,} cells with quotes around the text and "" inside, this is the first; '
-        "between TABs quotes have no meaning, and stay in the text. Fix: save the table as .csv."
-    )
+    cells = f'{count:,} cells with quotes around the text and "" inside, this is the first'
+    meaning = "between TABs quotes have no meaning, and stay in the text"
+    return f"{file}:{line}: {cells}; {meaning}. Fix: save the table as .csv."
 
 
 def repeated_name(names: Iterable[str]) -> str:

@@ -2,16 +2,16 @@
 
 import os
 import pkgutil
+from typing import Any
 
 from mednli_jax.errors import PLUGINS, ConfigError, of_plugin
 
 
-def imported(name: str, field: str):
+def imported(name: str, field: str) -> Any:
     """The object `package.module:name` of the user's own code, which a field of a config names.
 
     A config, even one from another person's run directory, may name any code; therefore only
-    packages in
-    $MEDNLI_JAX_PLUGINS are imported.
+    packages in $MEDNLI_JAX_PLUGINS are imported.
     """
     package = name.partition(":")[0].partition(".")[0]
     if package not in os.environ.get(PLUGINS, "").split(","):

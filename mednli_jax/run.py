@@ -995,8 +995,8 @@ def _kept_file(directory: RunDirectory, manifest: Manifest, name: str) -> Path:
 
 def _best(directory: RunDirectory, result: RunResult) -> PyTree:
     """The variables of the best epoch of each seed."""
-    loaded = Checkpoints(directory.checkpoints).load()
-    best = loaded[0]["best"] if loaded else None
+    checkpoint = Checkpoints(directory.checkpoints).load()
+    best = checkpoint.tree["best"] if checkpoint else None
     if best is None or best["epoch"].tolist() != result.best_epoch:
         problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
         raise RunError(problem, fix=("restore the run directory, or train again with ", FORCE))
@@ -1029,9 +1029,9 @@ def export(folder: Path, target: Path) -> None:
     if config["model"].get("weights"):
         config["model"]["weights"] = ""
     with contextlib.closing(RunDirectory.create(target, config)) as directory:
-        if run.variables:
-            state, host_state = Checkpoints(source.checkpoints).load()
-            Checkpoints(directory.checkpoints).save(state, host_state, alone=True)
+        checkpoint = Checkpoints(source.checkpoints).load() if run.variables else None
+        if checkpoint:
+            Checkpoints(directory.checkpoints).save(*checkpoint, alone=True)
         private = ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)
         names = ["data.json", *(f"private/{name}" for name in private), "result.json"]
         for name in names:

@@ -1,5 +1,7 @@
 """The terminal: progress bars, messages, and streams whose reader may leave."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import io
@@ -7,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Container, Iterator, Sequence
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -18,6 +21,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Example = TypeVar("Example")
 PLAIN_SECONDS = 15.0
 _STRIDE = 256  # examples between two updates
 
@@ -38,7 +45,7 @@ class _LossyStream(io.FileIO):
         super().__init__(number, "w", closefd=False)
         self._losses = losses
 
-    def write(self, data) -> int | None:
+    def write(self, data: ReadableBuffer, /) -> int:
         if self.fileno() not in _unread:
             try:
                 return super().write(data)
@@ -46,7 +53,7 @@ class _LossyStream(io.FileIO):
                 if error.errno not in self._losses:
                     raise
                 _unread.add(self.fileno())
-        return len(data)
+        return memoryview(data).nbytes
 
 
 @contextlib.contextmanager
@@ -58,10 +65,10 @@ def lossy_streams() -> Iterator[None]:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
     before = sys.stdout, sys.stderr
     _unread.clear()
-    if sys.stdout is sys.__stdout__:
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
         on_terminal = {errno.EIO} if sys.stdout.isatty() else set()
         sys.stdout = _lossy(sys.stdout, {errno.EPIPE} | on_terminal)
-    if sys.stderr is sys.__stderr__:
+    if isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
         sys.stderr = _lossy(sys.stderr, errno.errorcode)  # messages are never worth the work
     try:
         yield
@@ -74,9 +81,12 @@ def lossy_streams() -> Iterator[None]:
 def _lossy(stream: io.TextIOWrapper, losses: Container[int]) -> io.TextIOWrapper:
     raw = _LossyStream(stream.fileno(), losses)
     buffer = raw if stream.write_through else io.BufferedWriter(raw)
-    form = {"encoding": stream.encoding, "errors": stream.errors}
     return io.TextIOWrapper(
-        buffer, **form, line_buffering=stream.line_buffering, write_through=stream.write_through
+        buffer,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
     )
 
 
@@ -89,9 +99,8 @@ def output_is_read() -> bool:
 def say(line: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):  # its reader may have left
-            print(
-                line, file=sys.stderr, flush=True
-            )  # rich replaces sys.stderr while a bar is shown
+            # rich replaces sys.stderr while a bar is shown
+            print(line, file=sys.stderr, flush=True)
 
 
 def warn(line: str) -> None:
@@ -125,11 +134,11 @@ class Bar:
         )
         self._task = self._bar.add_task(title, total=total, completed=first, note="")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def advance(self, count: int, note: str = "") -> None:
@@ -138,13 +147,12 @@ class Bar:
         if self._bar.disable and time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
             rate = (self.done - self.first) / (self.printed - self.started)
-            of, eta = "", ""
+            done, speed = f"{self.done}", f"{rate:.0f}/s"
             if self.total is not None:
-                of, eta = (
-                    f"/{self.total}",
-                    f", ETA {(self.total - self.done) / max(rate, 1e-9):.0f} s",
-                )
-            say(f"{self.title}: {self.done}{of} {self.unit}, {rate:.0f}/s{eta}  {note}".rstrip())
+                seconds = (self.total - self.done) / max(rate, 1e-9)
+                done += f"/{self.total}"
+                speed += f", ETA {seconds:.0f} s"
+            say(f"{self.title}: {done} {self.unit}, {speed}  {note}".rstrip())
 
     def reach(self, done: int, total: int) -> None:
         """Advances to `done` of `total`."""
@@ -153,13 +161,13 @@ class Bar:
         self.advance(done - self.done)
 
 
-def watched(examples: Sequence, title: str) -> Iterator:
+def watched(examples: Sequence[Example], title: str) -> Iterator[Example]:
     """The examples, with a bar where there are many."""
     if len(examples) <= _STRIDE:
         yield from examples
         return
     with Bar(title, len(examples)) as bar:
         for first in range(0, len(examples), _STRIDE):
-            part = examples[first : first + _STRIDE]
-            yield from part
-            bar.advance(len(part))
+            stride = examples[first : first + _STRIDE]
+            yield from stride
+            bar.advance(len(stride))

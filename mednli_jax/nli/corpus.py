@@ -455,7 +455,7 @@ class NLICorpus:
 
     def encoded(
         self,
-        splits: Splits,
+        splits: Mapping[str, Split[NLIExample]],
         vocabulary: Vocabulary,
         vectors: np.ndarray,
         concepts: Sequence[str] | None = None,
