@@ -86,8 +86,8 @@ def random_expectation(
     """The figures of `scores.summary` that a random mention has in the mean over all draws, worked
     out exactly.
 
-    BLEU is that of all queries together, so it is the mean of DRAWS draws by `random_entity`, from
-    `seed` on.
+    BLEU is computed over all queries together, so it is the mean of DRAWS draws by `random_entity`,
+    from `seed` on.
     """
     exact = f1 = embedding = words = 0.0
     answered = 0

@@ -175,8 +175,8 @@ def parse_marked(text: str) -> Marked:
 def marked_text(
     tokens: Sequence[str], entities: Iterable[Entity], sentences: Sequence[int] = ()
 ) -> str:
-    """What parse_marked reads: tokens between spaces, marks around entities, a line for each
-    sentence."""
+    """The text that parse_marked reads: spaces between tokens, marks around entities, a line for
+    each sentence."""
     words = list(tokens)
     for entity in entities:
         words[entity.start] = BEGIN + words[entity.start]
@@ -462,8 +462,7 @@ def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list
 
 
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
-    """Writes what read_clicr reads, gzipped where the name ends in .gz, article by article; tags
-    are not written."""
+    """Writes a file for read_clicr, gzipped where the name ends in .gz; tags are not written."""
     compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     articles = [compact(_article(passage, queries)) for passage, queries in by_passage(examples)]
     data = ",\n".join(articles)

@@ -22,8 +22,8 @@ field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits i
   blank, query_passage, gold [N] int32
       place of the placeholder; the passage; the right candidate's number in it, or -1
   label, premise_length, hypothesis_length [N] int32
-      gold, tokens of the passage and of the query, under the names by which the cache knows what
-      every corpus has
+      gold, tokens of the passage and of the query, under the names that they have in the arrays of
+      every corpus
   candidate_text, answer_text uint8
       see Texts
 
@@ -194,7 +194,7 @@ def query_view(example: ClozeExample, setup: str, passage: PassageView | None = 
 def all_views(
     examples: Iterable[ClozeExample], setup: str, *, max_tokens: int = 0
 ) -> Iterator[tuple[ClozeExample, QueryView]]:
-    """Each example with its view; neighbours with the same passage share the view of that."""
+    """Each example with its view; neighbours with the same passage share its view."""
     last_passage = None
     for example in examples:
         if example.passage is not last_passage:
@@ -222,8 +222,7 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> list[tuple
 
 
 def with_titles(split: Split[ClozeExample]) -> Split[ClozeExample]:
-    """The split with each title as the first sentence of its passage, as CliCR's published readers
-    have it."""
+    """Makes each title the first sentence of its passage, as CliCR's published readers do."""
     examples = []
     for passage, queries in clicr.by_passage(split.examples):
         longer = _with_title(passage)
@@ -250,8 +249,8 @@ def _with_title(passage: Passage) -> Passage:
 
 
 def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[ClozeExample]]:
-    """The splits, with dev and test queries tagged "seen" (their answer is that of a training
-    query) or "unseen"."""
+    """Tags the queries of dev and test "seen" if a training query has their answer, else
+    "unseen"."""
     answers_of_train = {phrase_of(query.answers[0].text) for query in splits["train"].examples}
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:
@@ -431,8 +430,8 @@ class _Taken(NamedTuple):
 
 
 class _FlatLists:
-    """Flat lists of what splits hold, in numbers of their own: tokens by first occurrence, phrases
-    behind `types`."""
+    """The arrays of several splits, as lists that grow. Words are numbered by first occurrence,
+    phrases that are not in `types` behind these."""
 
     def __init__(self, encoding: ClozeEncoding, types: Sequence[str] = ()) -> None:
         self.encoding = encoding

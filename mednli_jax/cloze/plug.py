@@ -82,7 +82,7 @@ class Cloze:
     empty: Sequence[tuple[str, Callable[[Config], bool], str]] = ()
 
     def rules(self, config: Config) -> Iterator[tuple[str, str, Text]]:
-        """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
+        """(field, problem, fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
             fix = ("give sum, or ", config_field("data.setup", "noent"))

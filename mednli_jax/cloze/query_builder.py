@@ -168,7 +168,7 @@ def cleaned(sentence: Sentence, counts: Counter[str]) -> Sentence:
     """The sentence with the boundaries of its phrases mended (section 3); its tokens stay.
 
     Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A
-    phrase of determiners and pronouns alone is no longer marked. counts: of what was mended.
+    phrase of determiners and pronouns alone is no longer marked. counts: how often each was done.
     """
     marks = []
     for mark in sentence.marks:
@@ -235,7 +235,8 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
 
 
 def _queries(report: Report, dropped: Counter[str], mended: Counter[str]) -> list[ClozeExample]:
-    """The queries of a report with the dataset's answers; counts what was left out and mended."""
+    """The queries of a report with the dataset's answers; counts the queries that were left out and
+    the boundaries that were mended."""
     passage = _passage(report, mended)
     text = f" {' '.join(passage.tokens).lower()} "
     queries = []

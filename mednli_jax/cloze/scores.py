@@ -408,7 +408,7 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem
 def comparison(first: ScoredSystem, second: ScoredSystem) -> Figures:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
-    The interval of exact_match is drawn over queries and seeds, that of f1 over queries alone.
+    The interval of exact_match is drawn over queries and seeds, the interval of f1 over queries.
     """
     check_corpora(first, second)
     return {
@@ -424,8 +424,8 @@ def comparison(first: ScoredSystem, second: ScoredSystem) -> Figures:
 
 
 def f1_difference(first: np.ndarray, second: np.ndarray) -> Figures:
-    """The mean of `second` [N] less that of `first` [N], with an interval: the percentiles of
-    samples that draw queries with replacement, the same for both systems (Koehn 2004)."""
+    """mean(second) - mean(first), both [N], with an interval: the percentiles of samples that draw
+    queries with replacement, the same for both systems (Koehn 2004)."""
     gains, counts = np.unique(second - first, return_counts=True)
     n = int(counts.sum())
     # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.

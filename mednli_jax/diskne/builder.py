@@ -151,8 +151,8 @@ Ranking = Callable[[Positive, Collection[str]], list[str]]
 
 
 class Kinship:
-    """Which concepts an ontology has one above the other; concepts that it lacks are nobody's
-    kin."""
+    """Compares concepts by the is-a graph of an ontology. A concept that the ontology lacks is
+    related to itself alone."""
 
     def __init__(self, ontology: Ontology | None) -> None:
         self.ontology, self.above = ontology, cache(self._above)
@@ -170,8 +170,8 @@ class Kinship:
 
 
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
-    """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has
-    none."""
+    """Ranks by the cosine of vectors [D], equal cosines by id. A disease without a vector is no
+    candidate, and a positive example of it has none."""
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError("none of the diseases has a vector", fix=fix)
@@ -194,8 +194,7 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
 
 
 def shuffled(seed: int) -> Ranking:
-    """Ranks by chance, anew for each example: from the seed, the pair and the two diseases
-    alone."""
+    """Ranks at random; the order depends on the seed, the pair and its disease alone."""
 
     def rank(positive: Positive, candidates: Collection[str]) -> list[str]:
         key = f"{seed}\t{positive.pair.uid}\t{positive.disease}"
@@ -215,11 +214,11 @@ def negatives(
     count: int = COUNT,
     synonyms: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> Iterator[Negative]:
-    """For each positive example the first `count` of its disease's ranking, among the diseases of
-    positive examples of its group that are not its kin (sections 3.2 and 4.3).
+    """For each positive example the first `count` of its disease's ranking. Candidates are the
+    unrelated diseases that have positive examples of the same group (sections 3.2 and 4.3).
 
-    Passed over are diseases that another positive example claims on the same premise, those of
-    which one of `synonyms` stands in the premise, and the kin of either: they might be true.
+    A disease that might be true is left out: if another positive example claims it on the same
+    premise, if the premise has one of its `synonyms`, or if it is related to such a disease.
     """
     diseases_of_group: dict[str, set[str]] = defaultdict(set)
     true_diseases: dict[str, set[str]] = defaultdict(set)
@@ -301,7 +300,7 @@ def build(
     count: int = COUNT,
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Benchmark:
-    """A benchmark of the positive examples among `pairs`. It does not depend on their order.
+    """A benchmark of the positive examples among `pairs`, whose order does not matter.
 
     Args:
       linker: of the terminology that names the diseases.

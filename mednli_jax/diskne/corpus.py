@@ -285,8 +285,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
 
 
 def read_benchmark(folder: Path) -> Benchmark:
-    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again,
-    and are the same."""
+    """Reads the folder of `write_benchmark`. Tokens come from the Treebank tokeniser."""
     folder = Path(folder).expanduser()
     fix = "build the benchmark again"
     description = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=fix)

@@ -383,8 +383,8 @@ def _mediqa_nli(folder: Path) -> dict[str, Path]:
 def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
     """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone.
 
-    negatives: "similar" or "random": without the files that the other word names, as the published
-    ones; "" = all.
+    negatives: "similar" or "random" leaves out the files with the other word in their names; "" =
+    all.
     """
     files = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
     if negatives:
@@ -470,8 +470,8 @@ def _check_alternatives(rows_of_file: Mapping[str, Sequence[Annotation]]) -> Non
 def _names(
     rows: Iterable[Annotation], positives: Iterable[Positive], ontology: Ontology | None
 ) -> DiseaseNames:
-    """The ontology's names of the diseases; the most frequent mention, of several the longest, for
-    those that it lacks. Mentions are synonyms."""
+    """The ontology's names of the diseases. A disease that it lacks is called by its most frequent
+    mention, of several the longest. Mentions are synonyms."""
     names, synonyms = DiseaseNames({}, {})
     if ontology:
         names, synonyms = disease_names(ontology, {row.disease for row in rows})
@@ -489,7 +489,7 @@ def _count_unknown(rows: Sequence[Annotation], pair_of: Mapping[str, NLIExample]
     """The number of annotated ids that no corpus has. A few of them are reported; many are an
     error.
 
-    Some published ids are parts of sentences, so that no message and no file shows an id.
+    No message and no file shows an id: some published ids are parts of sentences.
     """
     first_row: dict[str, Annotation] = {}
     for row in rows:

@@ -160,7 +160,7 @@ class FoldTraining:
             self.session.say(f"{name}: left out: {reasons}")
 
     def _fitting(self) -> int:
-        """The number of slots that fit into memory and disk. It is saved, so that a resumed run has
+        """The number of slots that fit into memory and disk. It is saved: a resumed run must have
         the same chunks."""
         path = self.directory.checkpoints / AT_ONCE
         if not path.exists():

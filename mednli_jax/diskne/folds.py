@@ -1,8 +1,8 @@
 """Folds of DisKnE: the examples that a disease is tested on, and those for training before
 (sections 3.3, 4.1).
 
-A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share
-one set of arrays.
+A fold is three arrays of row numbers in the list of all examples. All folds share the arrays
+of these.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which `singular` leaves
 _CAPITALS = re.compile(r"[A-Z]{2,}")
-# Ending of a Greek or Latin noun in one number, after `singular` -> that in the other, so that both
-# are one word.
+# Endings of Greek and Latin nouns after `singular`: plural -> singular or the reverse. The singular
+# and the plural of a noun then are the same string.
 _ENDINGS = {
     "i": "us",  # emboli
     "use": "us",  # viruses
@@ -91,11 +91,11 @@ class Fold:
 
 
 def phrase(text: str) -> str:
-    """A text as names are looked for in it: words in lower case and in one number, a space around
-    each.
+    """The form of a text in which names are looked up: lower-case words in the singular, a space
+    around each.
 
-    " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked
-    for substrings.
+    " mi " is in the phrase of "h/o MI." and not in the phrase of "family". (The published script
+    looked for substrings.)
     """
     words = _WORD.findall(_POSSESSIVE.sub("", _PLURAL.sub(r"\1", text).casefold()))
     return f" {' '.join(map(_one_number, words))} "
@@ -207,8 +207,9 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
 class _Columns:
     """The fields of N examples.
 
-    premise: its key. claim: int32 [N], equal for equal premises and claims. tested: int32 [N],
-    equal for examples that are one example of what a category tests of a disease.
+    premise: its key. claim: int32 [N], equal for examples with the same premise and claim. tested:
+    int32 [N], equal for examples that also have the same target and category; a fold tests one of
+    these.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -297,9 +298,9 @@ def of_code(code: int) -> Slot:
 class FoldBatches(Batches):
     """The training batches of a group of folds.
 
-    `epoch(epoch, codes)` gives (layout, rows [S, Q, G]) as that of Batches, each slot with the rows
-    of its fold; a fold with fewer rows than the largest has padding (-1) spread over its batches.
-    Further arguments are those of Batches.
+    `epoch(epoch, codes)` is as in Batches. Each slot gets the rows of its fold. A fold with fewer
+    rows than the largest has padding (-1) spread over its batches. Further arguments are those of
+    Batches.
 
     Args:
       member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
