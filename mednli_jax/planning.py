@@ -219,26 +219,38 @@ class _Builder:
     def _configured(
         self, name: str, corpus: str, settings: Settings
     ) -> tuple[ConfigDict, list[str]]:
-        """The config of a run, and its flags. The user's fields replace settings of training."""
+        """The config of a run, and its flags."""
         variant = corpus or self.request.corpus
         config = _config(f"{name}:{variant}").copy_and_resolve_references()
         known = {field for field, _, _ in cli.fields(config)}
         self.known_fields |= known
-        values: dict[str, Setting] = {}
-        if self.plan.seeds:
-            values["seeds"] = self.plan.seeds
-        values |= {name: value for name, value in settings.items() if _is_training(name)}
-        for name, text in self.request.fields.items():
-            is_own_data = name.startswith("data.") and self.request.corpus == "file"
-            if name in known and not (corpus and is_own_data):
-                values[name] = text
-        values |= {name: value for name, value in settings.items() if not _is_training(name)}
-        words = [f"--config.{name}={_text(value)}" for name, value in values.items()]
+        values = self._values(known, corpus, settings)
+        words = [f"--config.{field}={_text(value)}" for field, value in values.items()]
         config = _with_flags(config, words)
         if self.request.mentions and not corpus and _links(config):
             words.append(f"--config.knowledge.mentions={self.request.mentions.resolve()}")
             config = _with_flags(config, words[-1:])
-        return config, [f"--config={name_of(name, variant)}", *words]
+        return config, [f"--config={name}:{variant}", *words]
+
+    def _values(
+        self, known: Collection[str], corpus: str, settings: Settings
+    ) -> dict[str, Setting]:
+        """The fields of a run with their values. The user's replace settings of training, not those
+        that distinguish the run.
+
+        known: all fields of the run's config. corpus: another one than the request's, or "".
+        """
+        values: dict[str, Setting] = {}
+        if self.plan.seeds:
+            values["seeds"] = self.plan.seeds
+        of_training = {field for field in settings if _is_training(field)}
+        values |= {field: settings[field] for field in settings if field in of_training}
+        for field, text in self.request.fields.items():
+            is_own_data = field.startswith("data.") and self.request.corpus == "file"
+            if field in known and not (corpus and is_own_data):
+                values[field] = text
+        values |= {field: settings[field] for field in settings if field not in of_training}
+        return values
 
     def missing_data(self, job: Job) -> list[str]:
         """The data of a job's config that are not there."""
@@ -256,11 +268,6 @@ class _Builder:
             if name not in self.known_fields:
                 hint = did_you_mean(name, self.known_fields)
                 raise UsageError(f"--config.{name}: no run has such a field.{hint}")
-
-
-def name_of(config: str, variant: str) -> str:
-    """A config as --config takes it."""
-    return f"{config}:{variant}"
 
 
 @cache
