@@ -245,10 +245,10 @@ class _Builder:
             values["seeds"] = self.plan.seeds
         of_training = {field for field in settings if _is_training(field)}
         values |= {field: settings[field] for field in settings if field in of_training}
-        for field, text in self.request.fields.items():
-            is_own_data = field.startswith("data.") and self.request.corpus == "file"
-            if field in known and not (corpus and is_own_data):
-                values[field] = text
+        for name, text in self.request.fields.items():
+            is_own_data = name.startswith("data.") and self.request.corpus == "file"
+            if name in known and not (corpus and is_own_data):
+                values[name] = text
         values |= {field: settings[field] for field in settings if field not in of_training}
         return values
 
