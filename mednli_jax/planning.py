@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +220,7 @@ class _Builder:
     ) -> tuple[ConfigDict, list[str]]:
         """The config of a run, and its flags."""
         variant = corpus or self.request.corpus
-        config = _config(f"{name}:{variant}").copy_and_resolve_references()
+        config = cli.read_config(f"{name}:{variant}")
         known = {field for field, _, _ in cli.fields(config)}
         self.known_fields |= known
         values = self._values(known, corpus, settings)
@@ -268,11 +267,6 @@ class _Builder:
             if name not in self.known_fields:
                 hint = did_you_mean(name, self.known_fields)
                 raise UsageError(f"--config.{name}: no run has such a field.{hint}")
-
-
-@cache
-def _config(name: str) -> ConfigDict:
-    return cli.read_config(name)
 
 
 def _is_training(name: str) -> bool:

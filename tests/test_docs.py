@@ -87,7 +87,7 @@ def check(words, names, patch):
     elif words[0] in ("python", "bash") and words[1].startswith("launch/"):
         text = "".join(
             (ROOT / path).read_text()
-            for path in (words[1], "launch/runs.sh", "mednli_jax/sweep.py")
+            for path in (words[1], "launch/usage.sh", "mednli_jax/sweep.py")
         )
         given = {
             word[2:].partition("=")[0].replace("-", "_")

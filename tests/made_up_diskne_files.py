@@ -1,4 +1,4 @@
-"""launch/diskne.sh fills every cell of DisKnE's tables from made-up files in the published
+"""DisKnE's annotations, their sentence pairs, a UMLS and weights of BERT, made up in the published
 layouts."""
 
 import csv
@@ -6,16 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
-from canaries import WORDS, found_in
-from made_up_commands import call_script, environment_of
+from canaries import WORDS
 from made_up_knowledge import umls_name, umls_relation, umls_type
 from made_up_pairs import write_rows
 from safetensors.numpy import save_file
 
-from mednli_jax.cli import read_config
 from mednli_jax.data.pieces import PieceVocabulary
-from mednli_jax.diskne import tables
 from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
 from mednli_jax.nli.corpora import CORPORA
 
@@ -23,12 +19,6 @@ from mednli_jax.nli.corpora import CORPORA
 DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")
 EACH = 3  # positive examples of each disease in each category
 DIM = 8
-SMALL = (
-    "--config.train.epochs=1",
-    "--config.seeds=0",
-    "--config.train.max_buckets=1",
-    f"--config.vectors.dim={DIM}",
-)
 
 
 def cui(number):
@@ -155,62 +145,3 @@ def write_weights(folder, seed):
     sizes |= {"intermediate_size": 8, "max_position_embeddings": 512}
     (folder / "config.json").write_text(json.dumps(sizes))
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-
-
-def check_filled(folder, number, systems):
-    """Every cell has a figure, except those of diseases that only one side has."""
-    grid = tables.table_section(number, tables.systems(folder, read_config)).grids[0]
-    assert number == "1" or {*systems, tables.ALWAYS} <= set(grid.header)
-    theirs = tables.PAPER["tables"][number].get("diseases", {})
-    if theirs:
-        assert {row[0] for row in grid.rows if "average" not in row[0]} == {*theirs, *DISEASES}
-        # over our diseases, and over those of the paper's list
-        assert sum("average" in row[0] for row in grid.rows) == 4
-    for row in grid.rows:
-        lacking = {
-            name.partition(":")[0] for name, cell in zip(grid.header, row, strict=True) if not cell
-        }
-        name, expected = row[0], set()
-        if theirs and "average" not in name:
-            expected = (
-                {"paper"}
-                if name not in theirs
-                else set(grid.header[1:-4])
-                if name not in DISEASES
-                else set()
-            )
-        assert lacking - ({"positives"} if "average" in name else set()) == expected, (number, name)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(tmp_path):
-    write_published(tmp_path / "data")
-    environment = {**environment_of(tmp_path), "TABLE7": "1", "TABLE8": "1"}
-
-    def call(*arguments):
-        done = call_script("diskne.sh", *arguments, timeout=1700, **environment)
-        assert done.returncode == 0, done.stderr[-4000:]
-        assert found_in((done.stdout + done.stderr).encode()) == set()
-        return done
-
-    weights = {name: tmp_path / name for name in ("one", "two")}
-    for number, folder in enumerate(weights.values(), start=1):
-        write_weights(folder, number)
-    environment["WEIGHTS"] = " ".join(f"{name}={place}" for name, place in weights.items())
-    runs = tmp_path / "runs"
-    script = (runs, "mednli", *SMALL)
-    printed = call(*script).stdout
-    (tmp_path / "printed.txt").write_text(printed)
-    systems = {"BOW", "ESIM", "ESIM-KD", "ESIM-hypothesis", *weights}
-    assert {path.parent.name for path in (runs / "main").glob("*/result.json")} == systems
-    for number in "12345678":
-        assert f"Table {number}:" in printed
-        columns = {"7": tables.PAPER["tables"]["7"]["columns"], "8": weights}.get(number, systems)
-        check_filled(runs / {"7": "table7", "8": "table8"}.get(number, "main"), number, columns)
-    assert json.loads((runs / "main" / "two" / "config.json").read_text())["model"][
-        "weights"
-    ] == str(weights["two"])
-    again = call(*script)  # nothing is trained a second time
-    of_tables = [line for line in printed.splitlines() if not line.endswith("/result.json")]
-    assert (again.stdout.splitlines(), "epoch 1" in again.stderr) == (of_tables, False)

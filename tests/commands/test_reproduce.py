@@ -1,0 +1,257 @@
+"""`reproduce`: the runs of each paper and their flags, failures and kills, and, with tiny sizes, the
+way to the filled tables."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from canaries import found_in, write_pairs
+from made_up_commands import SECRET, call_command, environment_of, write_articles
+from made_up_diskne_files import write_published, write_weights
+from made_up_mednli import write_everything
+
+from mednli_jax import planning, reproduce
+from mednli_jax.errors import UsageError
+from mednli_jax.nli import tables
+from mednli_jax.report.paper import Request
+from mednli_jax.tasks import plans
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_everything(folder)
+    return folder
+
+
+@pytest.fixture
+def data(made_up, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(made_up))
+    return made_up
+
+
+def planned(paper, corpus, *only, tables=(), **arguments):
+    """({name of a job that can be done: its words}, {missing data: names})."""
+    plan = plans()[paper]
+    request = Request(Path("runs"), corpus, corpus, tables or plan.numbers, **arguments)
+    jobs = planning.jobs_of(plan, request, only)
+    return {job.name: set(job.words) for job in jobs.jobs}, jobs.lacking
+
+
+def named(jobs, word):
+    """The jobs with a word that begins so."""
+    return {name for name, words in jobs.items() if any(w.startswith(word) for w in words)}
+
+
+def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data):
+    jobs, lacking = planned("mednli", "mednli")
+    assert (lacking, len(named(jobs, "--workdir"))) == ({}, 114)
+    for table in tables.TABLES.values():
+        cells = [cell for cell in table.cells if cell.paper is not None]
+        for name in {name for cell in cells for name, _ in cell.keys}:
+            assert "--config.seeds=0,1,2,3,4,5" in jobs[name]
+            assert len(named({name: jobs[name]}, "--config=")) == 1
+    assert {"--config.train.batch_size=512", "--config=bow:multinli/slate"} < jobs[
+        "source-slate-bow"
+    ]
+    assert "--config.transfer.init_from=runs/source-snli-esim" in jobs["snli-multi-esim"]
+    assert not named(jobs, "--config.model.knowledge=bias")
+    assert set(planned("mednli", "mednli", "bias-esim")[0]) == {"bias-esim"}
+    assert "--config=esim:snli_code" in planned("mednli", "mednli_code")[0]["source-snli-esim"]
+
+
+def test_fields_and_files_of_the_user_reach_the_runs_that_have_them(data):
+    """A run's own settings stay, those of its training aside."""
+    glove, mentions = data / "vectors" / "fasttext-cc.txt", data / "metamap.mmi"
+    fields = {
+        "seeds": "0",
+        "model.trees": "4",
+        "train.batch_size": "16",
+        "vectors.path": str(glove),
+    }
+    jobs, _ = planned("mednli", "mednli", fields=fields, mentions=mentions, lexicon=mentions)
+    assert named(jobs, "--config.model.trees=4") == {"features"}
+    assert named(jobs, "--config.seeds=0") == set(jobs) - {"categories.json"}
+    own = {f"--config.vectors.path={glove}", "--config.train.batch_size=16"}
+    assert own < jobs["source-snli-bow"]
+    assert (
+        f"--config.vectors.path={data / 'vectors' / 'wiki-mimic.txt'}"
+        in jobs["vectors-wiki-mimic-bow"]
+    )
+    linked = named(jobs, "--config.knowledge.mentions=")
+    assert {"features", "mimic-replace-esim", "concepts-bow", "corpus/paths.json"} < linked
+    assert not {"esim", "retrofit-esim", "source-snli-bow"} & linked
+    assert f"--config.vectors.retrofit={mentions}" in jobs["fiction-retrofit-infersent"]
+    with pytest.raises(UsageError, match=r"model\.trez: no run has such a field\. Did you mean"):
+        planned("mednli", "mednli", fields={"model.trez": "8"})
+
+
+def test_runs_without_their_data_are_named_and_left_out(tmp_path, monkeypatch):
+    write_everything(tmp_path / "data")
+    (tmp_path / "data" / "vectors" / "fasttext-mimic.txt").unlink()
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "data"))
+    jobs, lacking = planned("mednli", "mednli")
+    assert [what.split(" (")[0] for what in lacking] == ["word vectors fasttext-mimic"]
+    assert not [name for name in jobs if "mimic-replace" in name]
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+    code, out, err = call_command(reproduce, "mednli", tmp_path / "runs", "mednli", "--tables=3")
+    assert (code, out, err.count("corpus mednli")) == (2, "", 1)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
+    """The finished run trained on 1,000 pairs a second, counted over both seeds, for five epochs."""
+    (tmp_path / "esim").mkdir()
+    result = {"status": "complete", "model": "esim", "seeds": [0, 1], "epochs": 5, "seconds": 6.0}
+    (tmp_path / "esim" / "result.json").write_text(json.dumps(result))
+    (tmp_path / "esim" / "data.json").write_text('{"splits": {"train": {"rows": 600}}}')
+    code, out, _ = call_command(reproduce, "mednli", tmp_path, "mednli", "--tables=4", "--dry-run")
+    assert (code, "\n75 runs and files, 1 done; about " in out) == (0, True)
+    (line,) = (line for line in out.splitlines() if line.endswith("/source-snli-esim"))
+    assert float(line.split()[2]) == pytest.approx(549_367 * 5 * 6 / 1000 / 3600, abs=0.06)
+    assert " python -m mednli_jax.train --config=esim:snli " in line
+
+
+def test_the_readers_of_clicr_the_systems_of_diskne_and_own_files(tmp_path):
+    jobs, _ = planned("clicr", "demo", fields={"vectors.path": str(tmp_path)})
+    for field in ("vectors.path", "data.answer_vectors"):
+        assert len(named(jobs, f"--config.{field}={tmp_path}")) == 5
+    jobs, lacking = planned("diskne", "demo")
+    assert {"main/BOW", "main/ESIM-hypothesis", "table7/name", "table8/ESIM"} < set(jobs)
+    assert len(lacking) == 4
+    fields = {"train.learning_rate": "1e-4"}
+    jobs, _ = planned("diskne", "demo", weights={"one": "", "BERT": ""}, fields=fields)
+    assert named(jobs, "--config.diskne.negatives=random") == {"table8/one", "table8/BERT"}
+    assert len(named(jobs, "--config.train.learning_rate=1e-4")) == len(jobs) == 8
+    jobs, _ = planned("artifacts", "file", fields={"data.dir": "own"})
+    assert {"--config=hypothesis_only:file", "--config.data.dir=own"} < jobs["hypothesis"]
+    assert call_command(reproduce, "artifacts", tmp_path, "file")[0] == 2
+
+
+# In place of python: records its arguments, and makes the files that the commands would make.
+PYTHON = """#!/bin/bash
+echo "$*" >>"$0.calls"
+[[ $* != *"${FAILS:-nothing}"* ]] || { echo "error: no such file. Fix: get it." >&2; exit 2; }
+[[ $* != *"${DIES:-nothing}"* || -e $0.died ]] || { touch "$0.died"; kill -9 $$; }
+words="$*"
+place=${words##*--workdir=}
+place=${place%% *}
+mkdir -p "$place/checkpoints" && echo '{"status": "complete"}' >"$place/result.json"
+"""
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Calls `reproduce mednli` with a python that records: (exit code, stderr, calls)."""
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+
+    def call(*flags):
+        (tmp_path / "python.calls").write_text("")
+        arguments = ("mednli", tmp_path / "runs", "demo", "--tables=6", *flags)
+        code, _, err = call_command(reproduce, *arguments)
+        return code, err, (tmp_path / "python.calls").read_text().splitlines()
+
+    return call
+
+
+def test_after_a_failure_which_is_told_once_and_a_kill_the_others_go_on(recorded, monkeypatch):
+    monkeypatch.setenv("FAILS", "retrofit=concepts")
+    monkeypatch.setenv("DIES", "retrofit=unit")
+    code, err, calls = recorded("--workers=2")
+    assert (code, err.count("no such file"), err.count("code -9"), len(calls)) == (1, 1, 1, 13)
+    assert err.splitlines()[-1].startswith("error: failed: concepts-bow, concepts-esim, concepts-i")
+    assert sum("--resume" in call for call in calls) == 0  # it was killed before its first file
+    monkeypatch.delenv("FAILS")
+    code, _, calls = recorded()
+    assert (code, len(calls)) == (0, 3)
+    assert recorded()[2] == []
+
+
+def test_a_run_of_another_process_is_left_to_it_until_it_dies(recorded, tmp_path):
+    lock = tmp_path / "runs" / "locks" / "unit-esim"
+    lock.parent.mkdir(parents=True)
+    hold = f"import fcntl, time; f = open({str(lock)!r}, 'w'); fcntl.flock(f, 2); time.sleep(5)"
+    with subprocess.Popen([f"{sys.prefix}/bin/python", "-c", f"{hold}; open('{lock}.dead', 'w')"]):
+        while not lock.exists():
+            pass
+        code, _, calls = recorded("--only=unit-*")
+        assert (code, Path(f"{lock}.dead").exists()) == (0, True)
+    assert len(named({call: [call] for call in calls}, "-m mednli_jax.train --config=esim")) == 1
+
+
+TINY = ("--seeds=0", "--config.train.epochs=1", "--config.train.max_buckets=1", "--config.vectors.dim=8",
+        "--config.train.batch_size=16", "--config.model.hidden_size=8", "--config.model.trees=4")  # fmt: skip
+
+
+def articles(folder):
+    write_articles(folder / "clicr")
+    words = [
+        "fever",
+        "dry",
+        "cough",
+        "skin",
+        "rash",
+        "gout",
+        "chest",
+        "pain",
+        "case",
+        "had",
+        "and",
+        "shows",
+    ]
+    rows = (
+        f"{word} {' '.join(str((n + k) % 3) for k in range(8))}\n" for n, word in enumerate(words)
+    )
+    (folder / "v.vec").write_text("".join(rows))
+
+
+def benchmark(folder):
+    write_published(folder)
+    for seed, name in enumerate(("one", "two")):
+        write_weights(folder / name, seed)
+
+
+PAPERS = {  # (writer of made-up files, corpus, flags, tables)
+    "mednli": (write_everything, "mednli", (*TINY, "--mentions=data/metamap.mmi"), "34567"),
+    "clicr": (articles, "clicr", (*TINY[:-2], "--config.vectors.path=data/v.vec"), "4"),
+    "artifacts": (lambda folder: write_pairs(folder / "mednli"), "mednli",
+                  (*TINY[:2], "--entities=parts", "--config.vectors.path=", TINY[3]), "12456"),
+    "diskne": (benchmark, "mednli",
+               (*TINY[:4], "--weights=one=data/one,two=data/two", "--only=*"), "12345678"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_table_of_a_paper_is_filled_by_one_command(paper, tmp_path):
+    write, corpus, flags, numbers = PAPERS[paper]
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "data")
+    command = [sys.executable, "-m", "mednli_jax.reproduce", paper, "runs", corpus, *flags]
+    environment = {**os.environ, **environment_of(tmp_path)}
+    printed = []
+    for workers in ("3", "1"):  # the second time nothing is trained
+        done = subprocess.run([*command, f"--workers={workers}"], cwd=tmp_path, env=environment,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr[-4000:]
+        assert (found_in((done.stdout + done.stderr).encode()), SECRET in done.stdout) == (
+            set(),
+            False,
+        )
+        printed.append(done.stdout)
+    assert (printed[0], "ETA" in done.stderr) == (printed[1], False)
+    assert " missing" not in done.stdout
+    for number in numbers:
+        assert f"\nTable {number}:" in f"\n{done.stdout}"
+    if paper == "mednli":
+        check = json.loads((tmp_path / "runs" / "check.json").read_text())
+        assert check["verdicts"]["missing"] == 0
+        assert found_in((tmp_path / "runs" / "check.md").read_bytes()) == set()
+        assert found_in((tmp_path / "runs" / "private" / "table8.jsonl").read_bytes())
