@@ -113,7 +113,7 @@ class Pairs:
         examples = encoding.merged(self.examples, self.entities) if merged else self.examples
         sentences = []
         for example in examples:
-            sentences.append(tuple(token.lower() for token in example.hypothesis_tokens))
+            sentences.append(tuple(map(str.lower, example.hypothesis_tokens)))
         return sentences
 
 

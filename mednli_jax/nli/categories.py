@@ -17,7 +17,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
-from mednli_jax.nli.encoding import find_mentions
+from mednli_jax.nli.encoding import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.outcomes import Outcomes, finished
 from mednli_jax.report.sections import Grid, Report, Section, points
@@ -60,19 +60,21 @@ def error_kinds(
     annotated: a file of categories, None for the rules. corpus_of: folder of a run -> its corpus,
     linked.
     """
-    runs = [finished(folder, split) for folder in folders]
     if annotated is not None:
         source, rules = "as annotated", []
         categories_of = read_annotations(annotated)
     else:
         source, rules = "by rules over the words of each pair", list(map(": ".join, RULES.items()))
         categories_of = kinds_by_rules(corpus_of(folders[0]), split)
-    scores = {run.name: category_scores(run.outcomes, categories_of) for run in runs}
     words = (
         f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' "
         "majority vote"
     )
-    grids = [_grid(name, of_run) for name, of_run in scores.items()]
+    scores, grids = {}, []
+    for folder in folders:
+        run = finished(folder, split)
+        scores[run.name] = category_scores(run.outcomes, categories_of)
+        grids.append(_grid(run.name, scores[run.name]))
     return Report(scores, [Section("Categories of error", [words, *rules], grids)])
 
 
@@ -96,14 +98,13 @@ def categories(
     The published categories were given by hand. These rules describe the pair, not why a model got
     it wrong. An abbreviation that is also a function word ("or") counts only in capitals.
     """
-    short = {form.casefold() for form in abbreviations}
+    short = _folded(abbreviations)
     categories_of = {}
     for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
-        in_premise = {mention.concept for mention in left}
-        in_hypothesis = {mention.concept for mention in right}
+        in_premise, in_hypothesis = concepts_in(left), concepts_in(right)
         premise, hypothesis = _folded(example.premise_tokens), _folded(example.hypothesis_tokens)
         tokens = (*example.premise_tokens, *example.hypothesis_tokens)
-        in_capitals = {token.casefold() for token in tokens if token.isupper()}
+        in_capitals = _folded(filter(str.isupper, tokens))
         clear = (short - FUNCTION_WORDS) | (short & in_capitals)
         holds = {
             "numerical reasoning": any(map(_is_number, premise | hypothesis)),
@@ -117,7 +118,7 @@ def categories(
 
 
 def _folded(tokens: Iterable[str]) -> set[str]:
-    return {token.casefold() for token in tokens}
+    return set(map(str.casefold, tokens))
 
 
 def _is_number(token: str) -> bool:

@@ -130,7 +130,10 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
     """
     corpus, problems = CORPORA[name], Problems()
     files = {split: _files(name, Path(folder), split) for split in corpus.files}
+    first = {}
     for split, paths in files.items():
+        if paths:
+            first[split] = paths[0]
         if not paths and split not in corpus.optional and not files.get(needed):
             owner = corpus.folders.get(split, name)
             folders = _folders(name, Path(folder), owner)
@@ -140,7 +143,6 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
             problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
         elif not paths and name == OWN:
             _check_spelling(Path(folder), split, problems)
-    first = {split: paths[0] for split, paths in files.items() if paths}
     if corpus.ground_truth and "test" in first and not ground_truth_path(name, first):
         problems.add(_missing(name, corpus.ground_truth, [first["test"].parent]))
     problems.raise_if_any()

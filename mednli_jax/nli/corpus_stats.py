@@ -18,7 +18,7 @@ from scipy import stats
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.errors import DataError
-from mednli_jax.nli.encoding import all_tokens
+from mednli_jax.nli.encoding import all_tokens, concepts_in, examples_of
 from mednli_jax.report import charts
 from mednli_jax.report.sections import FigureRow, Grid, Section, columns_of, count, mean, p_value
 from mednli_jax.report.tables import of_corpus
@@ -53,7 +53,7 @@ def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
         first split,
       premise, hypothesis {mean, median, longest, over_50} in tokens.
     """
-    sizes = {name: _sizes([split]) for name, split in splits.items()}
+    sizes = {name: _sizes({name: split}) for name, split in splits.items()}
     first_words = next(iter(sizes.values())).words
     earlier_premises: set[str] = set()
     of_splits = {}
@@ -66,18 +66,18 @@ def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
             "new_words": len(words - first_words),
         }
         earlier_premises |= premises
-    figures, premises, words = _sizes(list(splits.values()))
+    figures, premises, words = _sizes(splits)
     of_all = {**figures, "premises": len(premises), "words": len(words)}
     return {"splits": of_splits, "all": of_all}
 
 
-def _sizes(splits: Sequence[Split[NLIExample]]) -> _Sizes:
+def _sizes(splits: Mapping[str, Split[NLIExample]]) -> _Sizes:
     """Of some splits together."""
-    examples = [example for split in splits for example in split.examples]
-    labels = Counter(example.label for example in examples)
+    examples = examples_of(splits)
+    labels = Counter(_labels(examples).tolist())
     tokens: Counter[str] = Counter()
     unlabelled = 0
-    for split in splits:
+    for split in splits.values():
         tokens.update(split.facts.get("tokens", {}))
         unlabelled += int(split.facts.get("dropped_unlabelled", 0))
     figures: Facts = {
@@ -89,7 +89,8 @@ def _sizes(splits: Sequence[Split[NLIExample]]) -> _Sizes:
     words: set[str] = set()
     for side in SIDES:
         sentences = [all_tokens(example, side) for example in examples]
-        words.update(token.lower() for sentence in sentences for token in sentence)
+        for sentence in sentences:
+            words.update(map(str.lower, sentence))
         lengths = np.array(list(map(len, sentences)))
         figures[side] = {
             "mean": float(lengths.mean()),
@@ -98,6 +99,11 @@ def _sizes(splits: Sequence[Split[NLIExample]]) -> _Sizes:
             f"over_{LONG}": int((lengths > LONG).sum()),
         }
     return _Sizes(figures, {example.premise for example in examples}, words)
+
+
+def _labels(examples: Iterable[NLIExample]) -> np.ndarray:
+    """str [N]"""
+    return np.array([example.label for example in examples])
 
 
 def section(corpus: str, values: Facts) -> Section:
@@ -154,8 +160,7 @@ def path_statistics(
     concepts: set[str] = set()
     both_sides = zip(premise_mentions, hypothesis_mentions, strict=True)
     for number, (in_premise, in_hypothesis) in enumerate(both_sides):
-        left = {mention.concept for mention in in_premise}
-        right = {mention.concept for mention in in_hypothesis}
+        left, right = concepts_in(in_premise), concepts_in(in_hypothesis)
         crossed = list(product(sorted(left), sorted(right)))
         pairs += crossed
         owners += [number] * len(crossed)
@@ -166,7 +171,7 @@ def path_statistics(
     lengths = np.array([length_of[pair] for pair in pairs], np.int64)
     nearest_N = np.full(len(examples), _NONE)
     np.minimum.at(nearest_N, np.array(owners, np.int64), lengths)
-    label_N = np.array([example.label for example in examples])
+    label_N = _labels(examples)
     nearest = {name: _counts(nearest_N[label_N == name]) for name in LABELS}
     unknown = [concept for concept in concepts if not indices(concept)]
     return {
@@ -216,7 +221,7 @@ def ordered_keys(figures: Facts) -> list[str]:
 
 def path_chart(corpus: str, figures: Facts) -> charts.Chart | None:
     """The number of pairs of concepts for each path length. figures: see path_section."""
-    keys = [key for key in ordered_keys(figures) if key.isdigit()]
+    keys = list(filter(str.isdigit, ordered_keys(figures)))
     series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}
     edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
     return charts.bars(
@@ -284,15 +289,18 @@ def relation_statistics(
     examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
     class, over labelled examples; None if all have it, or there is one class.
     """
-    label_N = np.array([example.label for example in examples])
+    label_N = _labels(examples)
     classes = [name for name in LABELS if (label_N == name).any()]
     figures = {}
     for bit, kind in enumerate(kinds):
         has_N = (bits_N >> bit & 1).astype(bool)
         if not has_N.any():
             continue
-        having = [int(has_N[label_N == name].sum()) for name in classes]
-        lacking = [int((~has_N)[label_N == name].sum()) for name in classes]
+        having, lacking = [], []
+        for name in classes:
+            of_class = has_N[label_N == name]
+            having.append(int(of_class.sum()))
+            lacking.append(int((~of_class).sum()))
         chi_square = p = None
         if len(classes) > 1 and any(having) and any(lacking):
             test = stats.chi2_contingency([having, lacking], correction=False)

@@ -103,7 +103,7 @@ def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
     tokens = all_tokens(example, side)
     first = encoding.first_kept(len(tokens))
     tokens = tokens[first : first + encoding.max_length]
-    return [token.lower() for token in tokens] if encoding.lowercase else list(tokens)
+    return list(map(str.lower, tokens)) if encoding.lowercase else list(tokens)
 
 
 class PairMentions(NamedTuple):
@@ -147,9 +147,10 @@ class MentionFinder:
     def pairs(self, examples: Sequence[NLIExample]) -> PairMentions:
         mentions = PairMentions({}, {})
         for side in SIDES:
-            rows = watched(examples, f"concepts of {PLURAL[side]}")
-            mentions.whole[side] = [self.whole(example, side) for example in rows]
-            mentions.visible[side] = [self.visible(example, side) for example in examples]
+            mentions.whole[side], mentions.visible[side] = [], []
+            for example in watched(examples, f"concepts of {PLURAL[side]}"):
+                mentions.whole[side].append(self.whole(example, side))
+                mentions.visible[side].append(self.visible(example, side))
         return mentions
 
 
@@ -199,18 +200,17 @@ def merged(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIEx
     section 6)."""
 
     def joined(tokens: Tokens, of_sentence: Sequence[Mention]) -> Tokens:
-        return tuple("_".join(unit) for unit in units(tokens, of_sentence))
+        return tuple(map("_".join, units(tokens, of_sentence)))
 
-    return [
-        replace(
-            example,
-            premise_tokens=joined(example.premise_tokens, in_premise),
-            hypothesis_tokens=joined(example.hypothesis_tokens, in_hypothesis),
+    joined_examples = []
+    pairs = zip(examples, mentions["premise"], mentions["hypothesis"], strict=True)
+    for example, in_premise, in_hypothesis in pairs:
+        premise = joined(example.premise_tokens, in_premise)
+        hypothesis = joined(example.hypothesis_tokens, in_hypothesis)
+        joined_examples.append(
+            replace(example, premise_tokens=premise, hypothesis_tokens=hypothesis)
         )
-        for example, in_premise, in_hypothesis in zip(
-            examples, mentions["premise"], mentions["hypothesis"], strict=True
-        )
-    ]
+    return joined_examples
 
 
 # ---- links ----
@@ -271,6 +271,10 @@ def mentioned(whole: SideMentions, rows: Mapping[str, slice]) -> set[str]:
             for of_side in whole.values():
                 concepts.update(_concepts(of_side[rows[name]]))
     return concepts
+
+
+def concepts_in(mentions: Iterable[Mention]) -> set[str]:
+    return {mention.concept for mention in mentions}
 
 
 def _concepts(sentences: Iterable[Sequence[Mention]]) -> list[str]:
@@ -409,8 +413,7 @@ def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -
 def _links_per_length(distance_NK: np.ndarray) -> dict[str, int]:
     """The number of links for each number of edges; -1 is no link."""
     lengths, counts = np.unique(distance_NK[distance_NK >= 0], return_counts=True)
-    pairs = zip(lengths, counts, strict=True)
-    return {str(length): int(count) for length, count in pairs}
+    return dict(zip(map(str, lengths.tolist()), counts.tolist(), strict=True))
 
 
 def _links_per_kind(relation_NK: np.ndarray, kinds: Sequence[str]) -> dict[str, int]:
@@ -522,13 +525,13 @@ class WordTexts:
         return tokens_of(example, side, self.encoding)
 
     def encode(self, examples: Sequence[NLIExample]) -> Encoded:
-        numbers = {}
-        cut = {}
+        numbers: dict[str, list[list[int]]] = {}
+        cut = dict.fromkeys(SIDES, 0)
         for side in SIDES:
-            rows = watched(examples, f"words of {PLURAL[side]}")
-            numbers[side] = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
-            sizes = (len(all_tokens(example, side)) for example in examples)
-            cut[side] = sum(size > self.encoding.max_length for size in sizes)
+            numbers[side] = []
+            for example in watched(examples, f"words of {PLURAL[side]}"):
+                numbers[side].append(self.vocabulary.encode(self.tokens(example, side)))
+                cut[side] += len(all_tokens(example, side)) > self.encoding.max_length
         return Encoded(examples, _padded(numbers), cut)
 
     def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
@@ -683,8 +686,9 @@ class PieceTexts:
             vocabulary = PieceVocabulary.load(self.pieces.file)
             source = f"pieces of {self.pieces.file.name}"
         else:
-            train = splits["train"].examples
-            texts = (text for example in train for text in (example.premise, example.hypothesis))
+            texts: list[str] = []
+            for example in splits["train"].examples:
+                texts += (example.premise, example.hypothesis)
             size = self.pieces.size
             vocabulary = PieceVocabulary.of_texts(texts, size, lowercase=self.encoding.lowercase)
             source = "pieces of training texts"
@@ -707,7 +711,7 @@ class PieceTexts:
             for example in watched(examples, f"pieces of {PLURAL[side]}"):
                 text = getattr(example, side) if self.encoding.reads(side) else ""
                 pieces[side].append(pieces_of(text))
-        numbers: dict[str, list[tuple[int, ...]]] = {side: [] for side in SIDES}
+        numbers: dict[str, list[tuple[int, ...]]] = {"premise": [], "hypothesis": []}
         pairs_cut = 0
         for premise, hypothesis in zip(*pieces.values(), strict=True):
             sizes = len(premise.numbers), len(hypothesis.numbers)
@@ -732,21 +736,20 @@ class PieceTexts:
         linked = cache(source.link)
         mentions = PairMentions({}, {})
         for side, texts in encoded.pieces.items():
+            mentions.whole[side], mentions.visible[side] = [], []
             rows = watched(texts, f"concepts of {PLURAL[side]}")
-            whole = [_over_pieces(linked(text.words), text) for text in rows]
-            visible = []
             sizes = encoded.arrays[f"{side}_length"].tolist()
-            for of_text, text, size in zip(whole, texts, sizes, strict=True):
-                visible.append(_within(of_text, self._first_kept(text, size), size))
-            mentions.whole[side], mentions.visible[side] = whole, visible
+            for text, size in zip(rows, sizes, strict=True):
+                whole = _over_pieces(linked(text.words), text)
+                mentions.whole[side].append(whole)
+                visible = _within(whole, self._first_kept(text, size), size)
+                mentions.visible[side].append(visible)
         return mentions
 
     def mention_words(self, encoded: Encoded) -> MentionWords:
-        lengths = {side: encoded.arrays[f"{side}_length"] for side in SIDES}
-
         def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
             text = encoded.pieces[side][number]
-            first = self._first_kept(text, int(lengths[side][number]))
+            first = self._first_kept(text, int(encoded.arrays[f"{side}_length"][number]))
             places = text.word_of_piece[first + mention.start : first + mention.end]
             return text.words[places[0] : places[-1] + 1]
 

@@ -121,8 +121,10 @@ def matrix(
     number_of: dict[Tokens, int] = {}
     sides = []
     for side in SIDES:
-        texts = (_tokens(example, side, encoding) for example in examples)
-        numbers = [number_of.setdefault(tokens, len(number_of)) for tokens in texts]
+        numbers = []
+        for example in examples:
+            tokens = _tokens(example, side, encoding)
+            numbers.append(number_of.setdefault(tokens, len(number_of)))
         sides.append(np.array(numbers, np.int64))
     sentences, (left_N, right_N) = list(number_of), sides
     if terms is None:
@@ -141,7 +143,7 @@ def _tokens(example: NLIExample, side: str, encoding: Encoding) -> Tokens:
     if not encoding.reads(side):
         return ()
     tokens = all_tokens(example, side)
-    return tuple(token.lower() for token in tokens) if encoding.lowercase else tokens
+    return tuple(map(str.lower, tokens)) if encoding.lowercase else tokens
 
 
 # ---- wording ----
@@ -153,7 +155,7 @@ class _Sentence:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens, self.text = tokens, " ".join(tokens)
         self.characters = sum(map(len, tokens))
-        self.negations = sum(token.lower() in NEGATIONS for token in tokens)
+        self.negations = _count(list(map(str.lower, tokens)), NEGATIONS)
         self.words = [token for token in tokens if any(map(str.isalnum, token))]
         self.content = [word for word in self.words if word.lower() not in _NO_CONTENT]
         self.distinct, self.distinct_content = set(self.words), set(self.content)
@@ -162,7 +164,7 @@ class _Sentence:
 
 def _wording(sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarray) -> Columns:
     """The groups of WORDING: sentence `left_N[n]` against `right_N[n]`."""
-    texts = [_Sentence(tokens) for tokens in sentences]
+    texts = list(map(_Sentence, sentences))
     values: dict[str, list[float]] = {name: [] for group in WORDING for name in GROUPS[group]}
     pairs = list(zip(left_N.tolist(), right_N.tolist(), strict=True))
     for left, right in watched(pairs, "features of wording"):
@@ -171,6 +173,11 @@ def _wording(sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarra
         for name, value in of_pair.items():
             values[name].append(value)
     return {name: np.array(column, np.float64) for name, column in values.items()}
+
+
+def _count(words: Sequence[str], among: set[str] | frozenset[str]) -> int:
+    """The number of words that are among others."""
+    return sum(word in among for word in words)
 
 
 def _share(part: float, whole: float) -> float:
@@ -205,8 +212,7 @@ def _counts(p: _Sentence, h: _Sentence) -> dict[str, float]:
 
 def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
     edits, longest = alignment(p.text, h.text)
-    matched = sum(word in h.distinct_content for word in p.content)
-    matched += sum(word in p.distinct_content for word in h.content)
+    matched = _count(p.content, h.distinct_content) + _count(h.content, p.distinct_content)
     return {
         "levenshtein_shortest": _share(edits, max(len(p.text), len(h.text))),
         "levenshtein_longest": _share(edits, longest),
@@ -298,7 +304,7 @@ def _embedding(
     vocab: Vocab,
     vectors: np.ndarray,
 ) -> Columns:
-    numbers = [vocab.encode(tokens) for tokens in sentences]
+    numbers = list(map(vocab.encode, sentences))
     ends = np.cumsum([0, *map(len, numbers)])
     flat = np.concatenate([np.zeros(0, np.int64), *numbers]).astype(np.int64)
     counts_SV = csr_array((np.ones(len(flat)), flat, ends), shape=(len(sentences), len(vectors)))

@@ -80,7 +80,7 @@ class PairFields:
     def _present(self, has_a_header: bool) -> str:
         """The names of the fields. The first line of a table without a header is a pair, which no
         message may quote."""
-        names = [str(name) for name in self.values]
+        names = list(map(str, self.values))
         are_names = all(re.fullmatch(r"\w{1,30}", name, re.ASCII) for name in names)
         if are_names and (has_a_header or ".json" in self.file):
             return ", ".join(names)
@@ -310,15 +310,16 @@ class _PairReader:
         self, row: PairFields, premise: str, hypothesis: str
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         parses = [row.text(name, optional=True) for name in PARSES]
-        if all(parse.strip() for parse in parses):
+        if all(map(str.strip, parses)):
             self.parsed += 1
             return binary_parse_tokens(parses[0]), binary_parse_tokens(parses[1])
         return treebank_tokens(premise), treebank_tokens(hypothesis)
 
     def facts(self) -> Facts:
         """Counts for the manifest."""
-        counts = Counter(example.label for example in self.examples)
-        classes = [label for label in LABELS if label in self.classes.values()]
+        labels = {label: 0 for label in LABELS if label in self.classes.values()}
+        for example in self.examples:
+            labels[example.label] += 1
         facts: Facts = {
             "rows": self.rows,
             "kept": len(self.examples),
@@ -327,7 +328,7 @@ class _PairReader:
                 "binary parse": self.parsed,
                 "treebank": len(self.examples) - self.parsed,
             },
-            "labels": {label: counts[label] for label in classes},
+            "labels": labels,
         }
         if self.quoted:
             facts["quoted_cells"] = {"first_line": self.quoted[0], "cells": len(self.quoted)}
@@ -544,8 +545,9 @@ def shared_texts(splits: Mapping[str, Split[NLIExample]]) -> SharedCounts:
     for earlier, later in combinations(splits.values(), 2):
         premises = {pair.premise for pair in earlier.examples}
         texts = {(pair.premise, pair.hypothesis) for pair in earlier.examples}
-        with_texts = sum((pair.premise, pair.hypothesis) in texts for pair in later.examples)
-        with_premise = sum(pair.premise in premises for pair in later.examples)
-        counts = {"pairs": with_texts, "premises": with_premise}
+        counts = {"pairs": 0, "premises": 0}
+        for pair in later.examples:
+            counts["pairs"] += (pair.premise, pair.hypothesis) in texts
+            counts["premises"] += pair.premise in premises
         shared.setdefault(later.name, {})[earlier.name] = counts
     return shared

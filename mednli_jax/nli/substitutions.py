@@ -195,7 +195,8 @@ def _partners(ontology: Ontology, words: Sequence[_Word]) -> Partners:
     kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"
     partners = defaultdict(list)
     for key, bits in zip(of_first.keys.tolist(), of_first.bits.tolist(), strict=True):
-        word, partner = (words[place] for place in divmod(key, len(words)))
+        first, second = divmod(key, len(words))
+        word, partner = words[first], words[second]
         kind = kind_of_bits.get(bits)
         if kind is None or word.part != partner.part or bits != bits_of_all[key]:
             continue
@@ -216,7 +217,7 @@ def _trained(
 
     def words(tokens: Tokens) -> set[str]:
         if tokens not in words_of:
-            folded = {token.casefold() for token in tokens}
+            folded = set(map(str.casefold, tokens))
             keys = (mention.concept.split("|") for mention in linker.link(tokens))
             words_of[tokens] = folded.union(map(singular, folded), *keys)
         return words_of[tokens]
@@ -238,7 +239,7 @@ def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[
     """All replacements in the premises, each distinct premise once."""
     premises = set()
     for example in examples:
-        tokens = [token.casefold() for token in example.premise_tokens]
+        tokens = list(map(str.casefold, example.premise_tokens))
         if example.premise in premises or not REVERSING.isdisjoint(tokens):
             continue
         premises.add(example.premise)

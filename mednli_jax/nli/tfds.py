@@ -91,8 +91,12 @@ class PairBuilder(
             limit=chosen.limit or None,
             genre=chosen.genre,
         )
-        self.info.metadata.update(facts={name: split.facts for name, split in splits.items()})
-        return {name: self._generate_examples(split) for name, split in splits.items()}
+        facts, records = {}, {}
+        for name, split in splits.items():
+            facts[name] = split.facts
+            records[name] = self._generate_examples(split)
+        self.info.metadata.update(facts=facts)
+        return records
 
     def _generate_examples(self, split: Split[NLIExample]) -> Records:
         for row, pair in enumerate(split.examples):
