@@ -18,7 +18,7 @@ from mednli_jax.cloze.encoding import DEMO, NAMES, SETUPS, ClozeCorpus, ClozeEnc
 from mednli_jax.cloze.runs import TABLE
 from mednli_jax.cloze.scores import ANSWERS
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
+from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
@@ -101,7 +101,9 @@ class Cloze:
             max_words=data.max_words,
             query_bounds=data.query_bounds,
             vectors_sd=config.vectors.random_sd,
-            **vectors_of(config, data_folder(data.dir)),
+            vectors_path=file_path(config.vectors.path, data_folder(data.dir)),
+            vectors_dim=config.vectors.dim,
+            vectors_seed=config.vectors.seed,
         )
         folder = None if data.name == DEMO else corpus_folder(data)
         return ClozeCorpus(data.name, encoding, folder, limit=data.limit)

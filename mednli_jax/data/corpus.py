@@ -5,13 +5,18 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Split
-from mednli_jax.errors import ConfigError, config_field
+from mednli_jax.errors import ConfigError, Text, config_field
 from mednli_jax.files import either_name, local_path, variable_path
 from mednli_jax.terminal import warn
+
+Config = Any  # the section `data` of a ConfigDict
+Vocabulary = Any  # a Vocab, or a PieceVocabulary
 
 
 class Corpus(Protocol):
@@ -33,8 +38,8 @@ class Corpus(Protocol):
     def encoded(
         self,
         splits: Mapping[str, Split],
-        vocabulary,
-        vectors,
+        vocabulary: Vocabulary,
+        vectors: np.ndarray,
         names: Sequence[str] | None = None,
         /,
     ) -> Prepared:
@@ -44,7 +49,7 @@ class Corpus(Protocol):
         names: what the run keeps besides: concepts of its graph, or phrases of its training.
         """
 
-    def read_vocabulary(self, path: Path):
+    def read_vocabulary(self, path: Path) -> Vocabulary:
         """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their
         numbers."""
 
@@ -55,11 +60,8 @@ ORDER = ("train", "dev", "test")
 def in_order(splits: Mapping[str, Split]) -> dict[str, Split]:
     """The splits in ORDER, then others as they come. Rows of arrays follow it: those of train are
     the first."""
-    names = [
-        *(name for name in ORDER if name in splits),
-        *(name for name in splits if name not in ORDER),
-    ]
-    return {name: splits[name] for name in names}
+    names = dict.fromkeys((*ORDER, *splits))
+    return {name: splits[name] for name in names if name in splits}
 
 
 def cache_folder() -> Path:
@@ -67,9 +69,9 @@ def cache_folder() -> Path:
     return variable_path("MEDNLI_JAX_CACHE") or Path("~/.cache/mednli_jax").expanduser()
 
 
-def data_folder(given: str | Path | None) -> Path | None:
-    """The folder of licensed corpora: the one given, else $MEDNLI_JAX_DATA, else None."""
-    return local_path(given, "--config.data.dir") if given else variable_path("MEDNLI_JAX_DATA")
+def data_folder(folder: str | Path | None) -> Path | None:
+    """The folder of licensed corpora: that of a config, else $MEDNLI_JAX_DATA, else None."""
+    return local_path(folder, "--config.data.dir") if folder else variable_path("MEDNLI_JAX_DATA")
 
 
 def data_folders(folder: Path | None) -> list[Path]:
@@ -86,24 +88,20 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
     """
     if not path:
         return None
-    texts = [path.replace("$MEDNLI_JAX_DATA", str(place)) for place in data_folders(folder)] or [
-        path
-    ]
+    folders = map(str, data_folders(folder))
+    texts = [path.replace("$MEDNLI_JAX_DATA", place) for place in folders] or [path]
     paths = [local_path(os.path.expandvars(text), "a path of the config") for text in texts]
-    there = (either_name(path) or (path if path.is_dir() else None) for path in paths)
-    return next(filter(None, there), paths[0])
+    for candidate in paths:
+        existing = either_name(candidate) or (candidate if candidate.is_dir() else None)
+        if existing:
+            return existing
+    return paths[0]
 
 
 def required_folder(name: str, folder: Path | None) -> Path:
     """The folder with the files of a corpus."""
     if folder is None:
-        problem = f"no data folder is set for corpus '{name}'"
-        folder_field = config_field("data.dir", "FOLDER")
-        fix = (f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give ", folder_field)
-        if name == "file":
-            problem = "no folder is set for your own files"
-            fix = ("give ", folder_field, " with the files of each split in it")
-        raise ConfigError(problem, fix=fix)
+        raise _no_folder(name)
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
         source = "$MEDNLI_JAX_DATA" if by_variable else config_field("data.dir")
@@ -113,61 +111,66 @@ def required_folder(name: str, folder: Path | None) -> Path:
     return folder
 
 
-def corpus_folder(data) -> Path | None:
+def _no_folder(name: str) -> ConfigError:
+    setting = config_field("data.dir", "FOLDER")
+    if name == "file":
+        fix: Text = ("give ", setting, " with the files of each split in it")
+        return ConfigError("no folder is set for your own files", fix=fix)
+    fix = (f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give ", setting)
+    return ConfigError(f"no data folder is set for corpus '{name}'", fix=fix)
+
+
+def corpus_folder(data: Config) -> Path | None:
     """The folder of the corpus of a config's `data` section; of the user's own files only where it
     names one."""
     return None if data.name == "file" and not data.dir else data_folder(data.dir)
 
 
-def check_name(name: str, known: Sequence[str], field: str = "name") -> None:
+def check_name(name: str, names: Sequence[str], field: str = "name") -> None:
     """Raises ConfigError for an unknown corpus. field: of the `data` section, for the message."""
-    if name not in known:
-        fix = f"give one of {', '.join(known)}"
+    if name not in names:
+        fix = f"give one of {', '.join(names)}"
         raise ConfigError(f"unknown corpus '{name}'", field=f"data.{field}", fix=fix)
 
 
-def vectors_of(config, folder: Path | None) -> dict:
-    """The fields of an encoding for the word vectors of a config."""
-    vectors = config.vectors
-    return {
-        "vectors_path": file_path(vectors.path, folder),
-        "vectors_dim": vectors.dim,
-        "vectors_seed": vectors.seed,
-    }
-
-
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """{"permissions": ..., "git": ...}: what others can read of licensed text below a data folder,
-    and whether it lies in a git work tree. names: of licensed folders and files in it; public
-    corpora may be open.
+    """Ways in which licensed text below a data folder is exposed: by the keys "permissions" (others
+    can read files) and "git" (the folder lies in a git work tree), a sentence each.
+
+    names: of licensed folders and files in it; public corpora may be open.
     """
     licensed = [folder / name for name in names if os.path.exists(folder / name)]
     if not licensed:
         return {}
-    below = {path for place in licensed for path in place.rglob("*")}
+    exposure = {}
+    paths = {folder, *licensed}
+    for place in licensed:
+        paths.update(place.rglob("*"))
     # A link to nothing holds no text.
-    found, every = {}, {folder, *licensed, *below}
-    exposed = [path for path in every if path.exists() and path.stat().st_mode & 0o077]
-    if exposed:
+    readable = [path for path in paths if path.exists() and path.stat().st_mode & 0o077]
+    if readable:
         # The data folder as a whole stays open, because it may also hold public corpora.
-        places = [
-            place for place in licensed if any(path.is_relative_to(place) for path in exposed)
-        ]
-        fixes = [f"chmod go-rwx {folder}"] if folder in exposed else []
-        fixes += [f"chmod -R go-rwx {' '.join(map(str, places))}"] if places else []
-        found["permissions"] = (
-            f"{len(exposed)} files or folders are readable by others: {'; '.join(fixes)}"
-        )
-    if any(
-        os.path.lexists(parent / ".git")
-        for parent in (folder.absolute(), *folder.absolute().parents)
-    ):
-        found["git"] = "the folder lies in a git work tree: licensed text could be committed"
-    return found
+        places = [place for place in licensed if _is_above(place, readable)]
+        fixes = []
+        if folder in readable:
+            fixes.append(f"chmod go-rwx {folder}")
+        if places:
+            fixes.append(f"chmod -R go-rwx {' '.join(map(str, places))}")
+        problem = f"{len(readable)} files or folders are readable by others"
+        exposure["permissions"] = f"{problem}: {'; '.join(fixes)}"
+    absolute = folder.absolute()
+    if any(os.path.lexists(parent / ".git") for parent in (absolute, *absolute.parents)):
+        exposure["git"] = "the folder lies in a git work tree: licensed text could be committed"
+    return exposure
+
+
+def _is_above(place: Path, paths: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(place) for path in paths)
 
 
 @cache
 def warn_of_exposure(folder: Path, names: tuple[str, ...]) -> None:
     """Says once, in one line, who else can read licensed text. Arguments: see `exposure`."""
-    if found := exposure(folder, names):
-        warn(f"{folder}: holds licensed text; {'; '.join(found.values())}.")
+    problems = exposure(folder, names).values()
+    if problems:
+        warn(f"{folder}: holds licensed text; {'; '.join(problems)}.")

@@ -7,9 +7,10 @@ of a file are the name of a split and the place of the pair in all splits in ord
 is the first of MedNLI's dev).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -29,59 +30,79 @@ class Partition:
     lines: tuple[int, ...]
 
 
-def read_partition(path: Path) -> Partition:
+def read_partition(path: Path | str) -> Partition:
     """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines
     are passed over."""
     path = local_path(path, "--partition")
-    path, problems, first = either_name(path) or path, Problems(), {}
-    lines = enumerate(_array_ids(path), 1) if path.suffix == ".npy" else text_lines(path, problems)
-    for line, text in lines:
+    path, problems = either_name(path) or path, Problems()
+    line_of: dict[str, int] = {}
+    is_array = path.suffix == ".npy"
+    for line, text in _array_ids(path) if is_array else text_lines(path, problems):
         uid = text.strip()
-        if uid in first:
+        if uid in line_of:
+            problem = f"repeats id {line_of[uid]}"
             fix = "leave one of them out: a pair is in a partition once"
-            problems.add(DataError(f"repeats id {first[uid]}", file=path.name, line=line, fix=fix))
+            problems.add(DataError(problem, file=path.name, line=line, fix=fix))
         elif uid:
-            first[uid] = line
+            line_of[uid] = line
     problems.raise_if_any()
-    if not first:
+    if not line_of:
         raise empty_file(path, "no ids")
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    return Partition(stem, path.name, tuple(first), tuple(first.values()))
+    return Partition(stem, path.name, tuple(line_of), tuple(line_of.values()))
 
 
-def _array_ids(path):
+def _array_ids(path: Path) -> Iterator[tuple[int, str]]:
+    """(place from 1, id) of an array."""
     check_readable(path)
     try:
         array = np.load(path, allow_pickle=False)
-        array = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-        if array.dtype.kind == "U" and array.ndim == 1:
-            return array.tolist()
+        if array.dtype.kind == "S":
+            array = np.char.decode(array, "utf-8")
+        is_strings = array.dtype.kind == "U" and array.ndim == 1
     except Exception:  # NumPy parses a damaged header as Python, which may raise anything
-        pass
-    fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
-    raise DataError("is no array of strings on one axis", file=path.name, fix=fix)
+        is_strings = False
+    if not is_strings:
+        fix = (
+            "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids,"
+            " dtype=str))"
+        )
+        raise DataError("is no array of strings on one axis", file=path.name, fix=fix)
+    yield from enumerate(array.tolist(), 1)
 
 
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
-    """Reads several. Their names are the files' names, or the paths as given if names are equal."""
-    found = [read_partition(path) for path in paths]
+    """Reads several. Their names are the files' names, or the paths as they are written if names
+    are equal."""
+    partitions = [read_partition(path) for path in paths]
     if len(set(paths)) < len(paths):
         raise UsageError("--partition names a file twice", fix="name it once")
-    if len({partition.name for partition in found}) < len(found):
-        found = [
-            replace(partition, name=str(path)) for partition, path in zip(found, paths, strict=True)
-        ]
-    return found
+    if len({partition.name for partition in partitions}) == len(partitions):
+        return partitions
+    named = zip(partitions, paths, strict=True)
+    return [replace(partition, name=str(path)) for partition, path in named]
 
 
-def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
-    """The uids of a prepared corpus that are in a partition. data: the NLICorpus."""
-    facts = prepared.manifest["splits"]
-    gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
-    if data.builder == "tfds" or data.genre:  # the builder shuffles, a genre leaves pairs out
-        gaps.update(facts)
+class FilteredCorpus(Protocol):
+    """The settings by which a corpus of pairs may leave pairs of its files out."""
+
+    @property
+    def builder(self) -> str: ...
+    @property
+    def genre(self) -> str: ...
+    @property
+    def limit(self) -> int | None: ...
+
+
+def uids_of(partition: Partition, prepared: Prepared, corpus: FilteredCorpus) -> frozenset[str]:
+    """The uids of a prepared corpus that are in a partition."""
+    gaps = set()
+    for split, facts in prepared.manifest["splits"].items():
+        # The builder shuffles, a genre leaves pairs out.
+        if facts.get("dropped_unlabelled") or corpus.builder == "tfds" or corpus.genre:
+            gaps.add(split)
     uids = {name: rows.uids for name, rows in prepared.splits.items()}
-    return uids_in(partition, uids, gaps=gaps, filtered=bool(data.limit or data.genre))
+    return uids_in(partition, uids, gaps=gaps, filtered=bool(corpus.limit or corpus.genre))
 
 
 def uids_in(
@@ -97,41 +118,57 @@ def uids_in(
     out, from which on numbers are unknown. filtered: only a part of the corpus is loaded: unknown
     uids are no error unless all are.
     """
-    every = {uid for uids in splits.values() for uid in uids}
-    meant = list(partition.ids)
-    if every.isdisjoint(meant):
-        places, first = {}, 0
+    uids_of_corpus = {uid for uids in splits.values() for uid in uids}
+    ids: Sequence[str] = partition.ids
+    if uids_of_corpus.isdisjoint(ids):
+        uid_of: dict[str, str] = {}  # of a number such as dev11232
+        first = 0
         for split, uids in splits.items():
             if filtered or split in gaps:
                 break
-            places |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
+            uid_of |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
             first += len(uids)
-        meant = [places.get(uid, uid) for uid in meant]
-    unknown = [line for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
-    if len(unknown) > (len(meant) - 1 if filtered else 0):
-        problem = f"{len(unknown):,} of {len(meant):,} ids belong to no pair of the corpus; this is the first"
-        fix = "give a partition of this corpus, or the corpus of this partition; numbers over all splits need all pairs"
-        raise DataError(problem, file=partition.file, line=unknown[0], fix=fix)
-    return frozenset(meant) & every
+        ids = [uid_of.get(number, number) for number in ids]
+    located = zip(ids, partition.lines, strict=True)
+    lines_of_unknown = [line for uid, line in located if uid not in uids_of_corpus]
+    tolerated = len(ids) - 1 if filtered else 0
+    if len(lines_of_unknown) > tolerated:
+        problem = (
+            f"{len(lines_of_unknown):,} of {len(ids):,} ids belong to no pair of the corpus; this"
+            " is the first"
+        )
+        fix = (
+            "give a partition of this corpus, or the corpus of this partition; numbers over all"
+            " splits need all pairs"
+        )
+        raise DataError(problem, file=partition.file, line=lines_of_unknown[0], fix=fix)
+    return frozenset(ids) & uids_of_corpus
 
 
 def read_annotations(
-    path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, problem: str
+    path: Path | str,
+    column: str,
+    names: Collection[str],
+    aliases: Mapping[str, str],
+    *,
+    problem: str,
 ) -> dict[str, tuple[str, ...]]:
     """uid -> names, from rows `uid TAB name`. A uid with several rows has several names.
 
-    column: name of the second column in the header, which the file may have. names: what it may
-    hold, in any case. aliases: other word -> name. problem: the message for a row that does not
+    column: name of the second column in the header, which the file may have. names: the allowed
+    values, in any case. aliases: other word -> name. problem: the message for a row that does not
     have this form.
     """
-    path, problems, found = Path(path), Problems(), {}
+    path, problems = Path(path), Problems()
+    names_of: dict[str, list[str]] = {}
     for number, line in text_lines(path, problems):
         cells = [cell.strip() for cell in line.split("\t")]
-        name = aliases.get(cells[-1].casefold(), cells[-1].casefold())
+        folded = cells[-1].casefold()
+        name = aliases.get(folded, folded)
         if len(cells) == 2 and cells[0] and name in names:
-            found.setdefault(cells[0], []).append(name)
+            names_of.setdefault(cells[0], []).append(name)
         elif line.strip() and (number, cells) != (1, ["uid", column]):
             fix = f"give a uid, a tab and one of {', '.join(names)}"
             problems.add(DataError(problem, file=path.name, line=number, fix=fix))
     problems.raise_if_any()
-    return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}
+    return {uid: tuple(dict.fromkeys(repeated)) for uid, repeated in names_of.items()}

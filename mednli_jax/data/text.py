@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -35,9 +35,8 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)  # the pairs of a premise stand together
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and ''."""
-    from nltk.tokenize import (
-        TreebankWordTokenizer,
-    )  # a slow import that only corpora without parses need
+    # A slow import that only corpora without parses need.
+    from nltk.tokenize import TreebankWordTokenizer
 
     return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
 
@@ -64,25 +63,25 @@ _BEGINNING = re.compile(r"s/p|h/o|c/b|[\"'(\[“‘«]?\s?(?P<first>[^\W_])")
 _NEAR = 24  # number of characters read before and after a full stop
 
 
-def _words(line):
-    return frozenset(line.split())
-
-
 # Abbreviations that never end a sentence, because a name, a number or a noun follows.
-TITLES = _words(
-    "dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl."
-)
+_TITLES = """
+    dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl.
+"""
 # Abbreviations that end a sentence only before one of _OPENINGS.
-_ABBREVIATIONS = _words(
-    "etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps. mg. mcg. ml. cc. "
-    "cm. mm. kg. lb. lbs. oz. ft. bid. tid. qid. qd. qhs. prn. po. iv. im. sq. inj. sec. temp. resp. dept. hosp. "
-    "jr. sr. inc. al. med. meds. surg. lat. bilat. post. ant. inf. sup. jan. feb. mar. apr. jun. jul. aug. sep. sept. "
-    "oct. nov. dec. mon. tues. wed. thurs. fri. sat. sun."
-)
-_OPENINGS = _words(
-    "he she the patient pt this it they there his her in on at that these she's he's a an no denies however was since "
-    "after during currently also has had status"
-)
+_ABBREVIATIONS = """
+    etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps.
+    mg. mcg. ml. cc. cm. mm. kg. lb. lbs. oz. ft. bid. tid. qid. qd. qhs. prn. po. iv. im. sq. inj.
+    sec. temp. resp. dept. hosp. jr. sr. inc. al. med. meds. surg. lat. bilat. post. ant. inf. sup.
+    jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec. mon. tues. wed. thurs. fri. sat.
+    sun.
+"""
+_OPENINGS = """
+    he she the patient pt this it they there his her in on at that these she's he's a an no denies
+    however was since after during currently also has had status
+"""
+TITLES = frozenset(_TITLES.split())
+ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+OPENINGS = frozenset(_OPENINGS.split())
 
 
 def split_sentences(text: str) -> Iterator[str]:
@@ -105,12 +104,12 @@ def mask_deidentified(text: str) -> str:
     return DEIDENTIFIED.sub(lambda mark: "X" * len(mark.group()), text)
 
 
-def _ends_sentence(masked, start, match):
+def _ends_sentence(masked: str, start: int, match: re.Match[str]) -> bool:
     """Whether the full stop (or ! or ?) of `match` ends the sentence that began at `start`."""
-    stop, new_line = match.start(), "\n" in match["gap"]
+    stop = match.start()
     ahead = masked[match.end() : match.end() + _NEAR]
     beginning = _BEGINNING.match(ahead)
-    if not new_line and (not beginning or (beginning["first"] or "").islower()):
+    if "\n" not in match["gap"] and (not beginning or (beginning["first"] or "").islower()):
         return False
     if stop == 0 or masked[stop - 1].isspace():
         return True  # `...` between spaces
@@ -119,13 +118,12 @@ def _ends_sentence(masked, start, match):
         return False
     if masked[stop] != ".":
         return True
-    if (
-        re.fullmatch(r"\d{1,2}\.", word)
-        and not masked[start : stop + 1 - len(word)].rpartition("\n")[2].strip()
-    ):
-        return False  # a list number
-    if word in _ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
-        return ahead.split()[0].strip(",.;:").lower() in _OPENINGS
+    if re.fullmatch(r"\d{1,2}\.", word):
+        before = masked[start : stop + 1 - len(word)]
+        is_list_number = not before.rpartition("\n")[2].strip()
+        return not is_list_number
+    if word in ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
+        return ahead.split()[0].strip(",.;:").lower() in OPENINGS
     return True
 
 
@@ -135,40 +133,40 @@ class Vocab:
     "<pad>" is unknown."""
 
     words: tuple[str, ...]
-    _index: dict = field(init=False, repr=False, compare=False)
+    _number_of: dict[str, int] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self):
-        index = {word: number for number, word in enumerate(self.words) if number > UNK}
-        object.__setattr__(self, "_index", index)
+    def __post_init__(self) -> None:
+        number_of = {word: number for number, word in enumerate(self.words) if number > UNK}
+        object.__setattr__(self, "_number_of", number_of)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def __contains__(self, word):
-        return word in self._index
+    def __contains__(self, word: str) -> bool:
+        return word in self._number_of
 
-    def encode(self, tokens) -> list[int]:
+    def encode(self, tokens: Iterable[str]) -> list[int]:
         """The number of each token, UNK for an unknown one."""
-        return [self._index.get(token, UNK) for token in tokens]
+        return [self._number_of.get(token, UNK) for token in tokens]
 
     @classmethod
-    def build(cls, token_sequences):
+    def build(cls, token_sequences: Iterable[Iterable[str]]) -> "Vocab":
         """Vocabulary of the sequences: most frequent word first, equally frequent words by code
         point."""
         return cls.of_counts(Counter(token for tokens in token_sequences for token in tokens))
 
     @classmethod
-    def of_counts(cls, counts):
+    def of_counts(cls, counts: Mapping[str, int]) -> "Vocab":
         """As `build`, from {token: number of occurrences}."""
         words = [word for word in counts if word not in SPECIALS]
         words.sort(key=lambda word: (-counts[word], word))
         return cls(SPECIALS + tuple(words))
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes the words as one JSON array in UTF-8."""
         write_atomic(Path(path), json.dumps(self.words, ensure_ascii=False) + "\n")
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: Path) -> "Vocab":
         """Reads the file of `save`; the manifest beside it has its digest."""
         return cls(tuple(json.loads(Path(path).read_bytes())))

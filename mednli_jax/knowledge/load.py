@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.cache import Cache, Key, kept
 from mednli_jax.data.corpus import data_folders
-from mednli_jax.errors import ConfigError, RunError
+from mednli_jax.errors import ConfigError, RunError, Text, config_field
 from mednli_jax.files import check_readable, either_name, local_path
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, edge_matrix
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
@@ -30,11 +30,12 @@ NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
 _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
-_NOT_INSTALLED = {  # name -> how to get its files
+_NOT_INSTALLED: dict[str, Text] = {  # name -> how to get its files
     "umls": (
         "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF,"
-        " or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other"
-        " figures than the paper's"
+        " or give ",
+        config_field("knowledge.ontology", "mesh"),
+        ", which is bundled: fewer concepts, so other figures than the paper's",
     ),
     "snomed": (
         "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the"

@@ -71,15 +71,16 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.n
             for rows, weights_of_colour in colour_blocks:
                 current[rows] = weights_of_colour @ current + own_share[rows]
             bar.advance(1)
-    return np.take(current, place, axis=0)
+    moved: np.ndarray = current[place]
+    return moved
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
     """float32 [V, D]: every row divided by its Euclidean length, as the published script does;
     zeros stay zeros."""
     squares = np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)
-    lengths = np.sqrt(squares + _NORM_FLOOR)
-    return (vectors / lengths[:, None]).astype(np.float32)
+    lengths: np.ndarray = np.sqrt(squares + _NORM_FLOOR)
+    return np.asarray(vectors / lengths[:, None], np.float32)
 
 
 def colours(graph: csr_array) -> np.ndarray:
