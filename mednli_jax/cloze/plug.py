@@ -42,7 +42,8 @@ Config = Any
 FinishedRun = Any
 Experiment = Any
 Module = Any
-Row = Mapping[str, Any]  # JSON values
+Json = Any
+Row = Mapping[str, Json]
 
 
 def check_marks(passage: str, query: str) -> tuple[str, str] | None:
@@ -173,7 +174,7 @@ class Cloze:
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
         return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
-    def prediction(self, row: Row) -> dict[str, Any]:
+    def prediction(self, row: Row) -> dict[str, Json]:
         return page.prediction(row)
 
     def prediction_lines(self, rows: Iterable[Row]) -> Iterator[str]:

@@ -221,9 +221,10 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     concepts = Counter(by_id=0, by_name=0, none=0)
     if ontology is not None:
         queries = _extended(queries, ontology, concepts)
+    points = sum(len(report.learning_points) for report in reports)
     facts = {
         "reports": len(reports),
-        "learning_points": sum(len(report.learning_points) for report in reports),
+        "learning_points": points,
         "rows": len(queries),
         "dropped": dict(dropped),
         "mended": dict(mended),

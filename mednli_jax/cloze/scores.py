@@ -40,7 +40,8 @@ ORDERS = 4
 ANSWERS = "answers.json"
 LONG_ANSWER = 5  # answers of this many words or more share a slice
 
-Figures = dict[str, Any]  # JSON values
+Json = Any  # a value of a JSON file
+Figures = dict[str, Json]
 Answers = Mapping[str, str]  # uid -> text
 Rows = Sequence[int] | slice
 ALL = slice(None)
@@ -219,11 +220,10 @@ def summary(scores: QueryScores, rows: Rows = ALL) -> Figures:
 def rows(scores_S: Sequence[QueryScores]) -> list[Figures]:
     """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding
     with vectors."""
-    columns = {
-        "answered": np.mean([scores.answered for scores in scores_S], axis=0),
-        "exact_match": np.mean([scores.exact for scores in scores_S], axis=0),
-        "f1": np.mean([scores.f1 for scores in scores_S], axis=0),
-    }
+    columns = {}
+    columns["answered"] = np.mean([scores.answered for scores in scores_S], axis=0)
+    columns["exact_match"] = np.mean([scores.exact for scores in scores_S], axis=0)
+    columns["f1"] = np.mean([scores.f1 for scores in scores_S], axis=0)
     embeddings = [scores.embedding for scores in scores_S if scores.embedding is not None]
     if embeddings:
         columns["embedding"] = np.mean(embeddings, axis=0)
@@ -321,7 +321,7 @@ def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[st
     return answers
 
 
-def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Any, Any]]:
+def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, Json]]:
     """(line or "entry NUMBER", uid, answer) of each entry of either form."""
     with opened_text(path) as stream:
         try:

@@ -80,14 +80,15 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
     for query in queries:
         words = len(phrase_of(query.answers[0].text).split())
         answer_lengths[min(words, LONGEST_SHOWN)] += 1
+    figures = {name: _figures(split.examples, candidates) for name, split in splits.items()}
+    answer_shares = {str(n): answer_lengths[n] / len(queries) for n in sorted(answer_lengths)}
+    specialty_shares = {name: n / len(passages) for name, n in specialties.most_common()}
     return {
-        "splits": {name: _figures(split.examples, candidates) for name, split in splits.items()},
+        "splits": figures,
         "all": _figures(queries, candidates),
         "passage_lengths": _passage_lengths(passages, queries),
-        "answer_lengths": {
-            str(n): answer_lengths[n] / len(queries) for n in sorted(answer_lengths)
-        },
-        "specialties": {name: n / len(passages) for name, n in specialties.most_common()},
+        "answer_lengths": answer_shares,
+        "specialties": specialty_shares,
         "specialty_names": specialties.total() / len(passages),
     }
 

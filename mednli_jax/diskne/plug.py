@@ -37,6 +37,10 @@ def names_in(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(name for name in joined.split(",") if name)
 
 
+def _always(config: Config) -> bool:
+    return True
+
+
 def _is_file(config: Config) -> bool:
     return bool(config.data.name == FILE)
 
@@ -54,8 +58,8 @@ class DisKnE(NLI):
     choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
         *NLI.empty,
-        ("data.genre data.limit data.labels", lambda config: True, NONE),
-        ("transfer.init_from", lambda config: True, "folds cannot start from a run"),
+        ("data.genre data.limit data.labels", _always, NONE),
+        ("transfer.init_from", _always, "folds cannot start from a run"),
         ("diskne.wording diskne.negatives", _is_file, "the files decide it"),
     )
     with_builder = ()
