@@ -40,7 +40,7 @@ class Queue:
       failures: name of a job -> why it failed.
     """
 
-    def __init__(self, jobs: Sequence[Job], folder: Path, workers: int):
+    def __init__(self, jobs: Sequence[Job], folder: Path, workers: int) -> None:
         self.jobs, self.folder, self.workers = jobs, folder, workers
         self.failures: dict[str, str] = {}
         self.commands = Commands()

@@ -163,7 +163,7 @@ class _NotThere(Exception):
 class _Builder:
     """Makes the jobs of a request, and remembers which fields of the user any config has."""
 
-    def __init__(self, plan: Plan, request: Request):
+    def __init__(self, plan: Plan, request: Request) -> None:
         self.plan, self.request = plan, request
         self.known_fields: set[str] = set()
 
@@ -338,7 +338,7 @@ def _is_any_there(files: Callable[[], Iterable[Path]]) -> bool:
         return False
 
 
-# -- hours -------------------------------------------------------------------------------------------
+# -- hours -----------------------------------------------------------------------------------------
 
 # Pairs a second of models of sentence pairs, on 2 cores of an AMD EPYC at hidden size 300
 # (docs/benchmarks.md).

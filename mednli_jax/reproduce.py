@@ -5,22 +5,23 @@ ours. The same command goes on after an interruption, and joins in on another ho
   python -m mednli_jax.reproduce mednli runs/mednli mednli --mentions=metamap.mmi --dry-run
   python -m mednli_jax.reproduce diskne runs/diskne mednli --weights=BioBERT=weights/biobert
 
-  PAPER FOLDER CORPUS     mednli, artifacts, clicr or diskne; the folder of its runs; demo, a corpus's name, or file
-                          with --config.data.dir=FOLDER
-  --tables=2,4,7          numbers of the paper's tables (default: all)
-  --seeds=0,1             (default: as many as the paper has)
-  --config.FIELD=VALUE    for all runs that have the field; a run's own settings stay, those of training aside
-  --mentions=FILE         concepts that MetaMap found (mednli), entities of any tagger (artifacts)
-  --lexicon=FILE          mednli, Table 6: words related to each other, on MultiNLI's fiction (default: WordNet)
-  --weights=NAME=DIR,...  diskne: pretrained weights, named as the paper's columns
+  PAPER FOLDER CORPUS   mednli, artifacts, clicr or diskne; the folder of its runs; demo, a corpus's
+                        name, or file with --config.data.dir=FOLDER
+  --tables=2,4,7        numbers of the paper's tables (default: all)
+  --seeds=0,1           (default: as many as the paper has)
+  --config.FIELD=VALUE  for all runs that have the field; a run's own settings stay, those of
+                        training aside
+  --mentions=FILE       concepts that MetaMap found (mednli), entities of any tagger (artifacts)
+  --lexicon=FILE        mednli, Table 6: related words, for MultiNLI's fiction (default: WordNet)
+  --weights=NAME=DIR,...   diskne: pretrained weights, named as the paper's columns
   --entities=none|parts|drop   artifacts: entities joined for the filtering, see analyze
-  --only=NAME,...         the runs and files of these names or patterns (ga_*), and those that they need
-  --workers=N             runs at the same time; each of several sees one GPU or TPU chip (default: 1)
-  --dry-run               print the commands, the hours that they take, and the data that are missing
-  --out=FILE.html         also write the tables to a page
+  --only=NAME,...       runs and files of these names or patterns (ga_*), and those that they need
+  --workers=N           runs at the same time; each of several sees one GPU or TPU chip (default: 1)
+  --dry-run             print the commands, their hours, and the data that are missing
+  --out=FILE.html       also write the tables to a page
 
-A finished run is skipped, an interrupted or killed one continued. After a failed run the others go on. Logs:
-FOLDER/logs. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 interrupted.
+A finished run is skipped, an interrupted or killed one continued. After a failed run the others go
+on. Logs: FOLDER/logs. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 interrupted.
 """
 
 import json

@@ -257,7 +257,8 @@ _PAGE = """<!DOCTYPE html>
  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <link rel="icon" href="data:,"><title>Where the reader looked</title>
 <style>
-body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 17px/1.9 system-ui, sans-serif }}
+body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
+body {{ font: 17px/1.9 system-ui, sans-serif }}
 u {{ text-underline-offset: 4px }}
 .answer {{ font-weight: 700 }}
 .passage {{ border-top: 1px solid; padding-top: 1rem }}

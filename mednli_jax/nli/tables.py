@@ -34,7 +34,8 @@ class Cell:
 
     Args:
       run: the name of its run's folder.
-      paper: the published figure. A cell without one is shown if its run exists, and is never missing.
+      paper: the published figure. A cell without one is shown if its run exists, and is never
+        missing.
       baseline: the name of the run whose accuracy is subtracted, if any.
     """
 
@@ -86,8 +87,8 @@ class Measured:
       ours, low, high: points, 95 % interval.
       sd: points, over the seeds, of the run and of its baseline; None for a single seed.
       unlike: see `departures`.
-      difference: ours less the paper's, low, high; None on another corpus. The paper's figure came without an interval
-        and is taken as exact.
+      difference: ours less the paper's, low, high; None on another corpus. The paper's figure came
+        without an interval and is taken as exact.
     """
 
     ours: float

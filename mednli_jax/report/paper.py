@@ -1,5 +1,5 @@
-"""The runs of a paper as data: `reproduce` trains them, tables read them, verdicts compare runs with
-them.
+"""The runs of a paper as data: `reproduce` trains them, tables read them, and verdicts compare runs
+with them.
 
 Each folder of a paper has its runs in `runs.py`, and its Plan in `plan.py`.
 """

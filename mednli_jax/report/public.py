@@ -6,6 +6,7 @@ whole family is left out, because the small count would follow from the total an
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError
@@ -17,140 +18,156 @@ ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "
 MEASURES = ("accuracy", "macro_f1", "f1", "bleu2", "bleu4", "embedding", "loss")
 AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
 # Fields of a config whose values are words that this package defines.
-CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation", "optimizer",
-           "schedule", "select", "precision")  # fmt: skip
+CHOICES = (
+    *("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation"),
+    *("optimizer", "schedule", "select", "precision"),
+)
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
-FLAGS = (
-    "compare",
-    "categories",
-    "categories_file",
-    "paths",
-    "skills",
-)  # flags whose output shows few pairs
+# Flags whose output shows few pairs.
+FLAGS = ("compare", "categories", "categories_file", "paths", "skills")
+Json = Any
+Figures = dict[str, Json]  # JSON values
 
 
-def check(values: Mapping, runs: Sequence, shareable: bool) -> None:
+def check(values: Mapping[str, Any], runs: Sequence[object], shareable: bool) -> None:
     """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not
     shareable.
 
     values: of the flags of `report`, by name.
     """
     refused = [f"--{name}" for name in FLAGS if values[name]]
-    refused += ["--csv of a run"] * bool(values["csv"] and runs)
-    refused += ["several runs"] * (len(runs) > 1) + [f"--table={values['table']}"] * (not shareable)
+    if values["csv"] and runs:
+        refused.append("--csv of a run")
+    if len(runs) > 1:
+        refused.append("several runs")
+    if not shareable:
+        refused.append(f"--table={values['table']}")
     if refused:
-        raise UsageError(
-            f"--public shows no {refused[0]}", fix="give one run, or --table=3 to 7 or clicr4"
-        )
+        fix = "give one run, or --table=3 to 7 or clicr4"
+        raise UsageError(f"--public shows no {refused[0]}", fix=fix)
 
 
-def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
-    """The public part of a run's result.json, config.json and env.json, as JSON values."""
+def figures(
+    result: Mapping[str, Json], config: Mapping[str, Json], env: Mapping[str, Json]
+) -> Figures:
+    """The public part of a run's result.json, config.json and env.json."""
     versions = {name: env.get(name, "") for name in ("mednli_jax", "python")}
-    seeds = len(result.get("seeds", ())) or 1
-    found = {split: scores(result[split], seeds) for split in SPLITS if result.get(split)}
-    categories = {}
-    for category, of in result.get("categories", {}).items():
-        diseases = of["diseases"].values()
-        counts = [sum(one[name] for one in diseases) for name in ("positives", "negatives")]
-        if len(diseases) > 1 and min(counts) >= LEAST:
-            categories[category] = {
-                average: _measure(of[average]) for average in AVERAGES if average in of
-            }
     about = {name: result[name] for name in ABOUT if name in result}
-    settings = {  # numbers, booleans and the words of CHOICES; no paths
-        part: {
-            name: value
-            for name, value in config[part].items()
-            if isinstance(value, int | float) or name in CHOICES
-        }
-        for part in ("model", "train")
-        if part in config
-    }
+    seeds = len(result.get("seeds", ())) or 1
+    scored = {}
+    for split in SPLITS:
+        of_split = scores(result[split], seeds) if result.get(split) else {}
+        if of_split:
+            scored[split] = of_split
+    settings = {part: _settings(config[part]) for part in ("model", "train") if part in config}
     return {
         "about": {**about, "versions": {**versions, **env.get("versions", {})}},
         "settings": settings,
-        "scores": {split: kept for split, kept in found.items() if kept},
-        "categories": categories,
+        "scores": scored,
+        "categories": _categories(result.get("categories", {})),
     }
 
 
-def scores(found: Mapping, seeds: int) -> dict:
+def _settings(section: Mapping[str, Json]) -> Figures:
+    """Numbers, booleans and the words of CHOICES; no paths."""
+    settings = {}
+    for name, value in section.items():
+        if isinstance(value, int | float) or name in CHOICES:
+            settings[name] = value
+    return settings
+
+
+def _categories(of_category: Mapping[str, Json]) -> Figures:
+    """The averages of DisKnE's categories."""
+    categories = {}
+    for category, values in of_category.items():
+        diseases = values["diseases"].values()
+        positives = sum(disease["positives"] for disease in diseases)
+        negatives = sum(disease["negatives"] for disease in diseases)
+        if len(diseases) > 1 and min(positives, negatives) >= LEAST:
+            averages = [average for average in AVERAGES if average in values]
+            categories[category] = {average: _measure(values[average]) for average in averages}
+    return categories
+
+
+def scores(values: Mapping[str, Json], seeds: int) -> Figures:
     """The public part of a split's scores, or of a slice's; empty for fewer than LEAST examples.
 
     seeds: number of seeds over which the counts of classes are summed.
     """
-    if found["examples"] < LEAST:
+    if values["examples"] < LEAST:
         return {}
-    kept = {"examples": found["examples"]}
-    kept |= {
-        name: _measure(found[name]) for name in MEASURES if isinstance(found.get(name), Mapping)
-    }
-    if "calibration" in found:
-        kept["calibration_error"] = _measure(found["calibration"]["ece"])
-    cells = found.get("confusion", ())
-    if cells and min(map(min, cells)) >= LEAST * seeds:
-        kept["confusion"] = cells
-        kept["per_class"] = {  # without the figures from which cells could be computed
-            label: {name: of[name] for name in ("precision", "recall", "f1")}
-            for label, of in found.get("per_class", {}).items()
-        }
-    for family, named in {"slices": found.get("slices", {}), **found.get("families", {})}.items():
-        parts = {name: scores(of, seeds) for name, of in named.items()}
+    public: Figures = {"examples": values["examples"]}
+    for name in MEASURES:
+        if isinstance(values.get(name), Mapping):
+            public[name] = _measure(values[name])
+    if "calibration" in values:
+        public["calibration_error"] = _measure(values["calibration"]["ece"])
+    confusion = values.get("confusion", ())
+    if confusion and min(map(min, confusion)) >= LEAST * seeds:
+        public["confusion"] = confusion
+        public["per_class"] = {}
+        for label, of_class in values.get("per_class", {}).items():
+            # without the figures from which cells could be computed
+            names = ("precision", "recall", "f1")
+            public["per_class"][label] = {name: of_class[name] for name in names}
+    families = {"slices": values.get("slices", {}), **values.get("families", {})}
+    for family, named in families.items():
+        parts = {name: scores(of_slice, seeds) for name, of_slice in named.items()}
         if parts and all(parts.values()) and family not in FROM_FILES:
-            kept.setdefault("families", {})[family] = parts
-    return kept
+            public.setdefault("families", {})[family] = parts
+    return public
 
 
-def _measure(of):
-    return {name: of[name] for name in ("mean", "sd", "per_seed") if name in of}
+def _measure(values: Mapping[str, Json]) -> Figures:
+    return {name: values[name] for name in ("mean", "sd", "per_seed") if name in values}
 
 
-def sections(found: Mapping) -> list[Section]:
-    """The same for a reader: `found` is of `figures`."""
+def sections(public: Mapping[str, Json]) -> list[Section]:
+    """The same for a reader. public: of `figures`."""
+    several = len(public["about"].get("seeds", ())) > 1
     shown = []
-    for split, of in found["scores"].items():
-        grids = [Grid("", ("", "mean", "sd", "per seed"), measure_rows(of))]
-        if "per_class" in of:
-            rows = [
-                (label, *map(_share, values.values())) for label, values in of["per_class"].items()
-            ]
-            grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
-        if "confusion" in of:
-            rows = [
-                (label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)
-            ]
-            summed = ", summed over seeds" if len(found["about"].get("seeds", ())) > 1 else ""
-            grids.append(Grid(f"confusion{summed}", ("gold", *LABELS), rows))
-        for family, named in of.get("families", {}).items():
-            rows = [
-                (name, str(one["examples"]), _share(one["accuracy"]["mean"]))
-                for name, one in named.items()
-            ]
-            grids.append(Grid(family, (family, "examples", "accuracy"), rows))
-        shown.append(Section(f"Scores, {split}", [f"{of['examples']:,} examples"], grids))
-    header = ("F1", "mean", "sd", "per seed")
-    return shown + [
-        Section(f"Scores, {category}", grids=[Grid("", header, measure_rows(of))])
-        for category, of in found["categories"].items()
-    ]
+    for split, values in public["scores"].items():
+        words = [f"{values['examples']:,} examples"]
+        shown.append(Section(f"Scores, {split}", words, _grids(values, several_seeds=several)))
+    for category, values in public["categories"].items():
+        grid = Grid("", ("F1", "mean", "sd", "per seed"), measure_rows(values))
+        shown.append(Section(f"Scores, {category}", grids=[grid]))
+    return shown
 
 
-def _share(value):
+def _grids(values: Mapping[str, Json], *, several_seeds: bool) -> list[Grid]:
+    """The scores of a split: measures, classes, confusion and families of slices."""
+    grids = [Grid("", ("", "mean", "sd", "per seed"), measure_rows(values))]
+    rows: list[tuple[str, ...]]
+    if "per_class" in values:
+        rows = [(name, *map(_share, row.values())) for name, row in values["per_class"].items()]
+        grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
+    if "confusion" in values:
+        labelled = zip(LABELS, values["confusion"], strict=True)
+        rows = [(label, *map(str, row)) for label, row in labelled]
+        summed = ", summed over seeds" if several_seeds else ""
+        grids.append(Grid(f"confusion{summed}", ("gold", *LABELS), rows))
+    for family, named in values.get("families", {}).items():
+        rows = []
+        for name, of_slice in named.items():
+            accuracy = _share(of_slice["accuracy"]["mean"])
+            rows.append((name, str(of_slice["examples"]), accuracy))
+        grids.append(Grid(family, (family, "examples", "accuracy"), rows))
+    return grids
+
+
+def _share(value: float) -> str:
     return f"{value:.4f}"
 
 
-def measure_rows(of: Mapping) -> list[tuple[str, str, str, str]]:
+def measure_rows(values: Mapping[str, Json]) -> list[tuple[str, ...]]:
     """(name, mean, sd, values of the seeds) of each measure among some scores."""
-    scored = {
-        name: value
-        for name, value in of.items()
-        if isinstance(value, Mapping) and "per_seed" in value
-    }
-    rows = []
-    for name, value in scored.items():
-        spread = _share(value.get("sd", 0)) if len(value["per_seed"]) > 1 else "-"
-        rows.append(
-            (name, _share(value["mean"]), spread, ", ".join(map(_share, value["per_seed"])))
-        )
+    rows: list[tuple[str, ...]] = []
+    for name, measure in values.items():
+        if isinstance(measure, Mapping) and "per_seed" in measure:
+            per_seed = measure["per_seed"]
+            spread = _share(measure.get("sd", 0)) if len(per_seed) > 1 else "-"
+            seeds = ", ".join(map(_share, per_seed))
+            rows.append((name, _share(measure["mean"]), spread, seeds))
     return rows
