@@ -117,7 +117,7 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     else:
         inputs = options.input
         features = mean_features(pairs, inputs, entities=options.entities, unknown=options.unknown)
-    classes_of(labels)
+    classes_of(labels)  # refuses a corpus of one class
     state = filtered(
         features.matrix,
         np.array([LABELS.index(label) for label in labels]),

@@ -22,7 +22,6 @@ is one minus ours. Dimension letters: R sentences, B pairs or queries, T tokens,
 vector, H hidden size; of readers U passages, N passage tokens, S marked tokens, C candidates.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -89,18 +88,21 @@ def maxima(states: Tensor, mask: Tensor) -> Tensor:
     return states.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
 
 
-class Chunks(NamedTuple):
-    """The sentences of a batch, the shortest first, in chunks of rows; `back` [R] undoes the
+class Chunk(NamedTuple):
+    """Sentences of about one length. rows: on the device; longest: tokens."""
+
+    rows: Tensor
+    longest: int
+
+
+def chunks_of(length_R: Tensor, device: torch.device) -> tuple[list[Chunk], Tensor]:
+    """The sentences of a batch in chunks, the shortest first, and the places [R] that undo the
     sorting."""
-
-    rows: Sequence[Tensor]
-    back: Tensor
-
-
-def chunks_of(length_R: Tensor) -> Chunks:
     order = torch.argsort(length_R)
-    size = max(LEAST_CHUNK, -(-len(length_R) // CHUNKS))
-    return Chunks(order.split(size), torch.argsort(order))
+    chunks = []
+    for rows in order.split(max(LEAST_CHUNK, -(-len(length_R) // CHUNKS))):
+        chunks.append(Chunk(rows.to(device), int(length_R[rows[-1]])))
+    return chunks, torch.argsort(order).to(device)
 
 
 class BiLSTM(nn.Module):
@@ -119,26 +121,23 @@ class BiLSTM(nn.Module):
             return pad_packed_sequence(states, batch_first=True, total_length=steps)[0]
         if self.style == "bucketed":
             return self.rnn(x)[0]
-        chunks, padded = chunks_of(length), []
-        for rows in chunks.rows:
-            states = self._states(x, length, rows)
-            padded.append(F.pad(states, (0, 0, 0, steps - states.shape[1])))
-        return torch.cat(padded)[chunks.back.to(x.device)]
+        chunks, back = chunks_of(length, x.device)
+        padded = []
+        for rows, longest in chunks:
+            states, _ = self.rnn(x[rows, :longest])
+            padded.append(F.pad(states, (0, 0, 0, steps - longest)))
+        return torch.cat(padded)[back]
 
     def pooled(self, x: Tensor, length: Tensor, mask: Tensor) -> Tensor:
         """Maximum over real tokens [R, 2H]."""
         if self.style != "chunked":
             return maxima(self(x, length), mask)
-        chunks, pooled = chunks_of(length), []
-        for rows in chunks.rows:
-            states = self._states(x, length, rows)
-            pooled.append(maxima(states, mask[rows.to(x.device), : states.shape[1]]))
-        return torch.cat(pooled)[chunks.back.to(x.device)]
-
-    def _states(self, x: Tensor, length: Tensor, rows: Tensor) -> Tensor:
-        """Of a chunk, trimmed to its longest sentence, which is the last one."""
-        longest = int(length[rows[-1]])
-        return self.rnn(x[rows.to(x.device), :longest])[0]
+        chunks, back = chunks_of(length, x.device)
+        pooled = []
+        for rows, longest in chunks:
+            states, _ = self.rnn(x[rows, :longest])
+            pooled.append(maxima(states, mask[rows, :longest]))
+        return torch.cat(pooled)[back]
 
 
 class Model(nn.Module):
@@ -161,9 +160,13 @@ class BOW(Model):
         self.projection = nn.Linear(vectors.shape[1], hidden)
         self.norm_premise = nn.BatchNorm1d(hidden, affine=False)
         self.norm_hypothesis = nn.BatchNorm1d(hidden, affine=False)
+        self.blocks = []
         for i in range(BOW_LAYERS):
-            self.add_module(f"layer_{i}", nn.Linear(2 * hidden, 2 * hidden))
-            self.add_module(f"norm_{i}", nn.BatchNorm1d(2 * hidden, affine=False))
+            layer = nn.Linear(2 * hidden, 2 * hidden)
+            norm = nn.BatchNorm1d(2 * hidden, affine=False)
+            self.add_module(f"layer_{i}", layer)
+            self.add_module(f"norm_{i}", norm)
+            self.blocks.append((layer, norm))
         self.logits = nn.Linear(2 * hidden, CLASSES)
 
     def projected(self, tokens: Tensor) -> Tensor:
@@ -192,9 +195,8 @@ class BOW(Model):
             premise, hypothesis = self.distinct_sums(batch)
         premise = self.norm_premise(batch.spread(premise))
         x = self.drop(torch.cat([premise, self.norm_hypothesis(hypothesis)], dim=-1))
-        for i in range(BOW_LAYERS):
-            x = F.relu(self.get_submodule(f"layer_{i}")(x))
-            x = self.get_submodule(f"norm_{i}")(self.drop(x))
+        for layer, norm in self.blocks:
+            x = norm(self.drop(F.relu(layer(x))))
         return self.logits(x)
 
 
