@@ -87,7 +87,8 @@ def links_of(arrays, row):
 def encode_links(examples, linker, encoding):
     """(link arrays of words, facts about them)."""
     mentions = words.find_mentions(examples, linker, encoding)
-    return words.encode_links(examples, mentions, linker, encoding)
+    of_mentions = words.mention_words(examples, encoding)
+    return words.encode_links(mentions, linker, encoding, of_mentions, {})
 
 
 # ---- files ----

@@ -22,6 +22,7 @@ from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError, config_field
 from mednli_jax.nli import features
+from mednli_jax.nli.config import Experiment, Run
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import ConceptSource, examples_of, find_mentions
 from mednli_jax.rundir import TREES, read_kept, write_kept
@@ -32,8 +33,6 @@ from mednli_jax.training.session import Fitted, Session
 if TYPE_CHECKING:
     from sklearn.ensemble import GradientBoostingClassifier
 
-Experiment = Any  # a run.Experiment, which imports jax
-Run = Any  # a run.FinishedRun
 # The trees of one seed as JSON values: the classes that training has, their shares, the learning
 # rate, and for each round K trees, which have the arrays PARTS over their nodes.
 Forest = dict[str, Any]

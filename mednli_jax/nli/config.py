@@ -23,6 +23,8 @@ from mednli_jax.nli.encoding import Encoding, PieceEncoding
 from mednli_jax.nli.readers import UNLABELLED, class_of_label, repeated_labels
 
 Config = Any  # a ConfigDict
+Experiment = Any  # a run.Experiment, which imports jax
+Run = Any  # a run.FinishedRun
 Rule = tuple[str, str, str]  # field, what is wrong, the fix
 CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 

@@ -222,27 +222,23 @@ class ArraysAndFacts(NamedTuple):
 
 
 def encode_links(
-    examples: Sequence[NLIExample],
     mentions: PairMentions,
     source: ConceptSource,
     encoding: Encoding,
+    words: MentionWords,
+    rows: Mapping[str, slice],
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
-    rows: Mapping[str, slice] | None = None,
-    words: MentionWords | None = None,
 ) -> ArraysAndFacts:
-    """The link arrays [N, K] of some examples, by the ontology of `source`, and counts of the
-    links.
+    """The link arrays [N, K] of some pairs, by the ontology of `source`, and counts of the links.
 
     Args:
+      words: of visible mentions, for typed links.
+      rows: of each split, for the fact `splits`.
       paths: finds distances between concepts, see links.corpus_links.
       concepts: of the graph (the fact `graph_concepts`). None: those of GRAPH_SPLITS if the
         encoding asks for them, else all.
-      rows: of each split, for the fact `splits`.
-      words: of visible mentions, for typed links; None where texts are read as words.
     """
-    rows = rows or {}
-    words = words or mention_words(examples, encoding)
     graph = source.ontology
     facts: Facts = {"graph": encoding.graph}
     has_graph_splits = not rows.keys().isdisjoint(GRAPH_SPLITS)
@@ -255,11 +251,10 @@ def encode_links(
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
     facts |= _link_facts(links, mentions.visible, source)
-    if rows:
-        facts["splits"] = {
-            name: _split_facts(links.distance[of_split], mentions.visible, of_split)
-            for name, of_split in rows.items()
-        }
+    facts["splits"] = {
+        name: _split_facts(links.distance[of_split], mentions.visible, of_split)
+        for name, of_split in rows.items()
+    }
     return ArraysAndFacts(_link_arrays(links), facts)
 
 
@@ -825,9 +820,7 @@ def encode_splits(
     if source is not None:
         mentions = texts.mentions(encoded, source)
         words = texts.mention_words(encoded)
-        links = encode_links(
-            examples, mentions, source, texts.encoding, paths, concepts, rows, words
-        )
+        links = encode_links(mentions, source, texts.encoding, words, rows, paths, concepts)
     split_facts = {
         name: split.facts | {"first": rows[name].start, "rows": len(split)}
         for name, split in splits.items()

@@ -31,7 +31,7 @@ none). Words are tokens with a letter or a digit; "content" words are those that
 nor negation. Dimension letters: N pairs, S distinct sentences, V words, D numbers per word.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -184,6 +184,10 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
+def _ratio(part: Sized, whole: Sized) -> float:
+    return _share(len(part), len(whole))
+
+
 def _contrast(name: str, p: int, h: int) -> dict[str, float]:
     """Four features of a count of each side."""
     return {
@@ -199,10 +203,10 @@ def _counts(p: _Sentence, h: _Sentence) -> dict[str, float]:
         **_contrast("tokens", len(p.tokens), len(h.tokens)),
         **_contrast("characters", p.characters, h.characters),
         "distinct_total": len(p.distinct | h.distinct),
-        "distinct_ratio": _share(len(h.distinct), len(p.distinct)),
+        "distinct_ratio": _ratio(h.distinct, p.distinct),
         "content_total": len(p.distinct_content | h.distinct_content),
         "content_difference": len(p.distinct_content) - len(h.distinct_content),
-        "content_ratio": _share(len(h.distinct_content), len(p.distinct_content)),
+        "content_ratio": _ratio(h.distinct_content, p.distinct_content),
         "common_words": len(p.distinct & h.distinct),
         "negations_premise": p.negations,
         "negations_hypothesis": h.negations,
@@ -216,7 +220,7 @@ def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
     return {
         "levenshtein_shortest": _share(edits, max(len(p.text), len(h.text))),
         "levenshtein_longest": _share(edits, longest),
-        "jaccard": _share(len(p.distinct ^ h.distinct), len(p.distinct | h.distinct)),
+        "jaccard": _ratio(p.distinct ^ h.distinct, p.distinct | h.distinct),
         "sorensen": _share(len(p.letters ^ h.letters), len(p.letters) + len(h.letters)),
         "matched_words": _share(matched, len(p.content) + len(h.content)),
         "same_first_word": p.words[:1] == h.words[:1] != [],

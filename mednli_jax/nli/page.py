@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mednli_jax.data.examples import LABELS, Facts
 from mednli_jax.data.partitions import Partition
 from mednli_jax.files import next_free, private_folder, write_atomic
+from mednli_jax.nli.config import Run
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
 from mednli_jax.report.outcomes import Comparison, Finished, Flips, ReadOutcomes
@@ -52,8 +52,6 @@ PAPER = (
     " (the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment "
     "before)"
 )
-
-Run = Any  # a run.FinishedRun, which imports jax
 
 
 # ---- scores ----

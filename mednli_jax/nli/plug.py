@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mednli_jax.data.arrays import NEW, Prepared, Rows
-from mednli_jax.data.examples import LABELS
+from mednli_jax.data.examples import LABELS, Facts
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import inspection, page, reproduction, table8, tables
@@ -27,7 +27,9 @@ from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
     Config,
+    Experiment,
     Rule,
+    Run,
     broken_rules,
     class_numbers,
     corpus_of,
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     from mednli_jax.nli.boosting import Trees
     from mednli_jax.nli.task import NLITask
 
-Experiment = Any  # a run.Experiment, which imports jax
-Run = Any  # a run.FinishedRun
 FilesOf = Callable[[Path], Iterable[Path]]  # the data folder -> the files of a corpus in it
 NOTES = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
 
@@ -204,7 +204,7 @@ class NLI:
             )
         return replace(report, page_only=sections_of_file(options.paths))
 
-    def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def prediction(self, row: Mapping[str, Any]) -> Facts:
         return page.prediction(row)
 
     def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
