@@ -5,11 +5,13 @@ mednli_jax.api. These names are imported at first use, so that `import mednli_ja
 jax.
 """
 
+from typing import Any
+
 __version__ = "2.0.0"
 _API = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _API:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mednli_jax import api
@@ -17,5 +19,5 @@ def __getattr__(name):
     return getattr(api, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *_API]

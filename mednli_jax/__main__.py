@@ -2,6 +2,7 @@
 mednli_jax.COMMAND ...`."""
 
 import sys
+from typing import NoReturn
 
 from mednli_jax import (
     analyze,
@@ -53,13 +54,13 @@ def main() -> int:
     word = (cli.arguments() or ["--help"])[0]
     if word in COMMANDS:
         command, _ = COMMANDS[word]
-        cli.set_arguments(command.__file__, cli.arguments()[1:])
+        cli.set_arguments(str(command.__file__), cli.arguments()[1:])
         return cli.run(command.main, command.__doc__, command.define, words=WORDS.get(word, 0))
     if word.startswith("-"):
         cli.set_arguments(__file__, [word])
         return cli.run(lambda values: None, USAGE, lambda values: None)
 
-    def unknown():
+    def unknown() -> NoReturn:
         hint = did_you_mean(word, COMMANDS)
         raise UsageError(f"no command '{word}'.{hint}", fix=f"give one of {', '.join(COMMANDS)}")
 

@@ -8,18 +8,24 @@ run.predict([("Pt with h/o CHF, denies chest pain.", "The patient has heart fail
 
 import contextlib
 import html
+import itertools
 import signal
 import threading
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from mednli_jax import cli
 from mednli_jax import run as runs
 from mednli_jax.errors import UserError
 from mednli_jax.files import local_path
-from mednli_jax.rundir import SPLITS, RunDirectory
+from mednli_jax.rundir import SPLITS, RunDirectory, Scores
 from mednli_jax.training.loop import Interrupted
+
+Config = Any  # a ConfigDict
+Inputs = Any  # see Run.predict
+Prediction = dict[str, Any]  # of one input
 
 
 @contextlib.contextmanager
@@ -37,22 +43,21 @@ class Run:
     inputs."""
 
     @_python_errors()
-    def __init__(self, folder) -> None:
+    def __init__(self, folder: str | Path) -> None:
         directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
         self.folder, self.result = directory.folder, directory.result().values
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:
         """{split: {metric: mean over the seeds}}, from 0 to 1."""
-        return {
-            split: {
-                name: of["mean"]
-                for name, of in self.result[split].items()
-                if isinstance(of, dict) and "mean" in of
-            }
-            for split in SPLITS
-            if self.result.get(split)
-        }
+        means: dict[str, dict[str, float]] = {}
+        for split in SPLITS:
+            if self.result.get(split):
+                means[split] = {}
+                for name, score in self.result[split].items():
+                    if isinstance(score, dict) and "mean" in score:
+                        means[split][name] = score["mean"]
+        return means
 
     @property
     def report(self) -> Path:
@@ -66,69 +71,71 @@ class Run:
         return runs.load_run(self.folder)
 
     @_python_errors()
-    def predict(self, inputs) -> runs.Predictions | dict:
+    def predict(self, inputs: Inputs) -> runs.Predictions | Prediction:
         """Predictions for new inputs, in their order: the label, and means over the seeds.
 
         inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a
         reader, passage and query.
           One of them without a list gives its prediction without a list.
         """
-        pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
-        alone = pair or isinstance(inputs, Mapping)
-        predicted = self.finished.predict([inputs] if alone else inputs)
-        rows = map(_labelled, predicted)
-        return (
-            next(rows)
-            if alone
-            else runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
-        )
+        is_pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
+        is_alone = is_pair or isinstance(inputs, Mapping)
+        predicted = self.finished.predict([inputs] if is_alone else inputs)
+        rows = [_labelled(row) for row in predicted]
+        if is_alone:
+            return rows[0]
+        return runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
 
     @_python_errors()
-    def evaluate(self, split: str = "test", config=None) -> dict:
+    def evaluate(self, split: str = "test", config: str | Config | None = None) -> Scores:
         """Scores of a split, in the form of result.json. config: names another corpus (see
         `get_config`)."""
         run = self.finished
         if config is not None:
-            config = _config(config)
-            run.check_task(config)
-            run = run.on(config.data, split)
-        return run.scores(split)[0]
+            other_config = _config(config)
+            run.check_task(other_config)
+            run = run.on(other_config.data, split)
+        return run.scores(split).scores
 
     def __repr__(self) -> str:
         lines = [f"Run({str(self.folder)!r}): {self.result['status']}"]
         for split, scores in self.scores.items():
-            lines.append(
-                f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-            )
+            figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+            lines.append(f"  {split}: {figures}")
         return "\n".join(lines)
 
-    def _repr_html_(self):
-        names = list(dict.fromkeys(name for scores in self.scores.values() for name in scores))
+    def _repr_html_(self) -> str:
+        names = list(dict.fromkeys(itertools.chain.from_iterable(self.scores.values())))
         rows = [["", *names]] if self.scores else []
         for split, scores in self.scores.items():
-            rows.append(
-                [split, *(f"{scores[name]:.4f}" if name in scores else "" for name in names)]
-            )
-        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+            rows.append([split])
+            for name in names:
+                rows[-1].append(f"{scores[name]:.4f}" if name in scores else "")
+        table = ""
+        for row in rows:
+            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
+            table += f"<tr>{cells}</tr>"
         title = html.escape(f"{self.folder.name}: {self.result['status']}")
-        return f"<b>{title}</b><table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        return f"<b>{title}</b><table>{table}</table>"
 
 
-def _labelled(row):
+def _labelled(row: Prediction) -> Prediction:
     """A prediction of probabilities alone, with the most probable class before them."""
     of_classes = all(isinstance(value, float) for value in row.values())
-    return {"label": max(row, key=row.get), **row} if of_classes else row
+    return {"label": max(row, key=row.__getitem__), **row} if of_classes else row
 
 
 @_python_errors()
-def get_config(name: str):
+def get_config(name: str) -> Config:
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or
     "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
 @_python_errors()
-def train_model(config, workdir, *, resume: bool = False, force: bool = False) -> Run:
+def train_model(
+    config: str | Config, workdir: str | Path, *, resume: bool = False, force: bool = False
+) -> Run:
     """Trains a model into a run directory, as `python -m mednli_jax.train` does.
 
     Args:
@@ -136,41 +143,43 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
       resume: continue the run that `workdir` holds, after a KeyboardInterrupt for example.
       force: delete the run that `workdir` holds and start over.
     """
-    named = config if isinstance(config, str) else ""
+    name = config if isinstance(config, str) else ""
     config = _config(config)
-    spec = runs.experiment_of(config)
+    experiment = runs.experiment_of(config)
     with _signals_kept():
         directory = runs.train(
-            spec,
+            experiment,
             local_path(workdir, "workdir"),
-            {**config.to_dict(), "model": spec.model.fields},
-            name=Path(named.partition(":")[0]).stem or spec.model.name,
+            {**config.to_dict(), "model": experiment.model.fields},
+            name=Path(name.partition(":")[0]).stem or experiment.model.name,
             resume=resume,
             force=force,
             resume_command=f"train_model(..., {str(workdir)!r}, resume=True)",
             command_line=cli.command_line(),
         )
         if directory:
-            runs.write_page(directory, spec.task)
+            runs.write_page(directory, experiment.task)
     return Run(workdir)
 
 
-def load_run(folder) -> Run:
+def load_run(folder: str | Path) -> Run:
     """The run in a folder."""
     return Run(folder)
 
 
-def evaluate_run(folder, split: str = "test", config=None) -> dict:
+def evaluate_run(
+    folder: str | Path, split: str = "test", config: str | Config | None = None
+) -> Scores:
     """Calls Run.evaluate for the run in a folder."""
     return Run(folder).evaluate(split, config)
 
 
-def _config(given):
-    return get_config(given) if isinstance(given, str) else given
+def _config(config: str | Config) -> Config:
+    return get_config(config) if isinstance(config, str) else config
 
 
 @contextlib.contextmanager
-def _signals_kept():
+def _signals_kept() -> Iterator[None]:
     """Restores the signal handlers, which a training replaces. An interrupted training is a
     KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():

@@ -12,8 +12,9 @@ Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. The arrays are written to $MED
 (~/.cache/mednli_jax). A second run reuses them, unless files or settings have changed.
 
 Flags:
-  --metamap=FOLDER   only write the sentences of the corpus to FOLDER, as input for MetaMap. Give its output to
-                     --config.knowledge.mentions. The folder holds corpus text: keep it private.
+  --metamap=FOLDER   only write the sentences of the corpus to FOLDER, as input for MetaMap. Give
+                     its output to --config.knowledge.mentions. The folder holds corpus text:
+                     keep it private.
 """
 
 import sys
@@ -52,16 +53,15 @@ def main(values: cli.Flags) -> None:
         counts = f"{written.sentences} sentences, {written.changed_characters} characters changed"
         print(f"{counts}: {values.metamap}")
         return
-    spec = run.experiment_of(config)
-    prepared, hit = spec.corpus.prepare()
-    print(
-        f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}"
-    )
-    for line in fact_lines(prepared, spec.scorer.sides, spec.task.units):
+    experiment = run.experiment_of(config)
+    prepared, was_cached = experiment.corpus.prepare()
+    state, seconds = "found" if was_cached else "prepared", time.monotonic() - started
+    print(f"{state} in {seconds:.1f} s: {prepared.folder}")
+    for line in fact_lines(prepared, experiment.scorer.sides, experiment.task.units):
         print(line)
-    for line in tasks.warnings(spec.task, prepared):
+    for line in tasks.warnings(experiment.task, prepared):
         warn(line)
-    tasks.check_prepared(spec.task, spec, prepared, excerpt=FEW_PAIRS)
+    tasks.check_prepared(experiment.task, experiment, prepared, excerpt=FEW_PAIRS)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,19 @@ command on another machine joins the sweep; after Ctrl-C or a crash it continues
   python -m mednli_jax.sweep --config=sweep_esim_kd --study=kd --workers=2
   python -m mednli_jax.sweep --config=search_ga:clicr --study=ga --storage=postgresql://USER@HOST/DB
 
-  --config=FILE[:VARIANT]  a file with a get_sweep() beside its get_config(); --config.FIELD=VALUE: for all trials
+  --config=FILE[:VARIANT]  a file with a get_sweep() beside its get_config();
+                           --config.FIELD=VALUE: for all trials
   --study=NAME             name in the database, and of the folder runs/NAME (default: FILE-VARIANT)
-  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need a server)
-  --workers=N              trials at the same time on this machine (default 1); each of several sees one GPU or TPU chip
+  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need
+                           a server)
+  --workers=N              trials at the same time on this machine (default 1); each of several sees
+                           one GPU or TPU chip
   --trials=N               number of trials, with the finished ones (default: that of get_sweep)
   --retry, --table         run failed trials again; only print the table of finished trials
   --test                   the table shows the scores on test, too
   --grace=SECONDS          time after which a silent worker counts as dead (default 60)
-  --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
+  --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g.
+                           preceded by srun or nice
 
 Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the
 results. Exit codes: 0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install

@@ -1,16 +1,16 @@
 """Train a model, keep the best dev epoch of each seed, score it on test.
 
   python -m mednli_jax.train --config=configs/esim_kd.py
-  python -m mednli_jax.train --config=configs/esim_kd.py:mednli --config.seeds=0,1,2 --workdir=runs/kd
+  python -m mednli_jax.train --config=esim_kd:mednli --config.seeds=0,1,2 --workdir=runs/kd
 
 {config}
-  --workdir=DIR                the run directory (default: runs/<config>-<variant>, numbered if taken)
+  --workdir=DIR                the run directory (default: runs/CONFIG-VARIANT, numbered if taken)
   --resume                     continue the interrupted run in --workdir
   --force                      delete the run in --workdir and start over
-  --dry-run                    print shapes, parameters, memory and the time of an epoch; do not train
-  --wait=SECONDS               how long to wait where another process trains in --workdir (default: 0)
+  --dry-run                    print shapes, memory and the time of an epoch; do not train
+  --wait=SECONDS               how long to wait for another process in --workdir (default: 0)
   --profile                    write a profiler trace of some steps to <workdir>/profile
-  --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; process 0 is the coordinator
+  --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; 0 coordinates
   --distributed                the same, for processes that a TPU pod, Slurm or MPI started
 
 Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE. The
@@ -19,15 +19,21 @@ bad input or usage, 3 interrupted, or another process trains in --workdir, 134 a
 this run was lost (3, 134: go on with --resume).
 """
 
+from __future__ import annotations
+
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import next_free
 from mednli_jax.terminal import say, warn
+
+if TYPE_CHECKING:
+    from mednli_jax.run import Experiment
 
 
 def define(values: cli.Flags) -> None:
@@ -46,13 +52,13 @@ def main(values: cli.Flags) -> int:
     from mednli_jax.training import hosts
     from mednli_jax.training.loop import Interrupted
 
-    spec = run.experiment_of(config)
+    experiment = run.experiment_of(config)
     if values.dry_run:
-        return _describe(spec)
-    here = hosts.join(
+        return _describe(experiment)
+    process = hosts.join(
         values.coordinator, values.processes, values.process, automatic=values.distributed
     )
-    if here.count > 1 and spec.trained_by:
+    if process.count > 1 and experiment.trained_by:
         raise RunError(
             "several processes can only train networks on one corpus", fix="start one process"
         )
@@ -63,16 +69,16 @@ def main(values: cli.Flags) -> int:
 
     resumed = [*_kept_flags(cli.arguments()), f"--workdir={folder}", "--resume"]
 
-    def work():
-        if here.count > 1:
-            here.check_same("config", config.to_dict())
+    def work() -> int:
+        if process.count > 1:
+            process.check_same("config", config.to_dict())
         try:
-            if not here.leads:
-                run.train_along(spec)
+            if not process.leads:
+                run.train_along(experiment)
             elif directory := run.train(
-                spec,
+                experiment,
                 folder,
-                {**config.to_dict(), "model": spec.model.fields},
+                {**config.to_dict(), "model": experiment.model.fields},
                 name=name,
                 resume=values.resume,
                 force=values.force,
@@ -81,27 +87,28 @@ def main(values: cli.Flags) -> int:
                 resume_command=f"{cli.typed('train')} {shlex.join(resumed)}",
                 command_line=cli.command_line(),
             ):
-                say(f"page: {run.write_page(directory, spec.task)}")
+                say(f"page: {run.write_page(directory, experiment.task)}")
                 print(directory.folder / "result.json")
         except Interrupted:
             return cli.INTERRUPTED
+        return cli.OK
 
-    return work() if here.count == 1 else here.run(lambda: cli.script(work))
+    return work() if process.count == 1 else process.run(lambda: cli.script(work))
 
 
 def _kept_flags(arguments: Sequence[str]) -> list[str]:
     """The arguments but --workdir and its value, --resume and --force."""
-    kept, is_value = [], False
+    words, is_value = [], False
     for argument in arguments:
         name, equals, _ = argument.lstrip("-").partition("=")
         if not is_value and name not in ("workdir", "resume", "force"):
-            kept.append(argument)
+            words.append(argument)
         is_value = not is_value and name == "workdir" and not equals
-    return kept
+    return words
 
 
-def _describe(spec) -> int:
-    if spec.trained_by:
+def _describe(experiment: Experiment) -> int:
+    if experiment.trained_by:
         raise UsageError(
             "--dry-run is for a network on one corpus, not for features or folds",
             fix="leave it out",
@@ -111,11 +118,13 @@ def _describe(spec) -> int:
     from mednli_jax.training.loop import Trainer
 
     run.start_jax()
-    prepared, _ = spec.prepare()
-    for line in tasks.warnings(spec.task, prepared):
+    prepared, _ = experiment.prepare()
+    for line in tasks.warnings(experiment.task, prepared):
         warn(line)
-    program, batches = spec.program(prepared)
-    for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):
+    program, batches = experiment.program(prepared)
+    for line in describe(
+        Trainer(program, experiment.settings, prepared.splits, batches, experiment.seeds)
+    ):
         print(line, flush=True)  # shown at once, because each line takes seconds to measure
     return cli.OK
 
