@@ -1,30 +1,30 @@
 """Analyse a corpus.
 
   python -m mednli_jax.analyze all --corpus=demo --out=figures
-  python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
+  python -m mednli_jax.analyze paths --config=esim_kd:mednli --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between concepts of premises and hypotheses (its Figure 3), types of relations by class
+  paths        path lengths between concepts of both sentences (its Figure 3), types of relations
   lexical      tokens that predict a class, by PMI (Table 3 of Herlihy & Rudinger)
   lengths      length of hypotheses by class (Table 4)
-  heuristics   pairs that satisfy the heuristics hypernym, probable cause, everything is fine (Table 5)
-  aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
+  heuristics   pairs that satisfy hypernym, probable cause, everything is fine (Table 5)
+  aflite       easy and difficult pairs (section 6), as lists for evaluate --partition
   all          all of the above, on one page
-  substitutions  DIR/substitutions.jsonl for evaluate --probe: a related word replaces a word; --count=200 a category
-  cloze-stats, cloze-baselines  CliCR's Tables 2 to 4, --corpus=demo_cloze|clicr|FOLDER: --skills --scores; --vectors
+  substitutions  related words replace words, for evaluate --probe; --count=200 a category
+  cloze-stats, cloze-baselines  CliCR's Tables 2 to 4: --corpus --skills --scores; --vectors
 
-  --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or your own pairs: linked by MeSH, whole sentences
+  --corpus=NAME|FILE|FOLDER    demo, mednli, snli, ... or your own pairs: whole sentences, MeSH
 {config}
-  --spans=FILE        lexical, lengths, aflite: join the words of the entities in FILE (any tagger), not of concepts
-  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each token,
-                      fewest occurrences; keep stop words and punctuation.  --lengths=all|train  lengths, paths: pairs
-  --public            show only tokens of at least 10 premises; without it, no token of a restricted corpus is shown
-  --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: each of n models trains on m pairs, at
-                      most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion
-  --entities=none|parts|drop --unknown=zero|skip    aflite: none: raw text; parts, drop: entities are joined, and one
-                      without a vector gets the mean of its words or none; unknown words count as zeros or are skipped
-  --features=RUN --resume     aflite: use the logits of a finished run, not word vectors; continue the filtering in DIR
-  --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR, over older ones; print JSON
+  --spans=FILE        lexical, lengths, aflite: join the words of the entities in FILE
+  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens of a class, count added to
+                      each, fewest occurrences, stop words too.  --lengths=all|train  pairs
+  --public            only tokens of at least 10 premises; without it none of a restricted corpus
+  --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: n models train on m
+                      pairs, at most k pairs leave in a round; m and k are MedNLI's
+  --entities=none|parts|drop --unknown=zero|skip    aflite: raw text, or joined entities: the mean
+                      of their words, or none; unknown words count as zeros or are skipped
+  --features=RUN --resume     aflite: the logits of a run, not vectors; continue in DIR
+  --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR; print JSON
 """
 
 import json

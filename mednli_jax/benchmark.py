@@ -1,20 +1,22 @@
 """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds,
 median ratio.
 
-  python -m mednli_jax.benchmark --models=bow --batch=64 --pairs=1024 --rounds=3       a first look
+  python -m mednli_jax.benchmark --models=bow --batch=64 --pairs=1024 --rounds=3    a first look
   python -m mednli_jax.benchmark --models=bow,infersent,esim --batch=64,512
-  python -m mednli_jax.benchmark --models=ga_reader --mode=train --tokens=1500 --json=readers.jsonl
+  python -m mednli_jax.benchmark --models=ga_reader --mode=train --json=readers.jsonl
 
-  --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; the encoders bert,
-                               roberta, electra, megatron-bert
-  --against=torch|none         the other side: the fastest of at most four PyTorch settings (default: torch)
+  --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; the
+                               encoders bert, roberta, electra, megatron-bert
+  --against=torch|none         the other side: the fastest of at most four PyTorch settings
   --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
-                               epoch: one epoch end to end; a row before it has the script that one would write first
-  --grouping=off,premise       premise: batches of whole premise or passage groups, encoded once (default: off)
-  --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; encoders 16,32) and seeds in one program (1)
-  --pairs=N,...                training rows of the synthetic corpus (11232, as MedNLI; readers 4096 queries)
-  --tokens=N --length=N        tokens of a passage on average (1500); pieces of encoders' pairs (64; 0 = as MedNLI's)
-  --hidden=N --vectors=N       sizes of the model and of the synthetic word vectors (300; readers 64, 200; encoders 384)
+                               epoch: one epoch end to end, after the script that one writes first
+  --grouping=off,premise       premise: whole premise or passage groups, encoded once (off)
+  --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; encoders 16,32); seeds at once (1)
+  --pairs=N,...                training rows of the synthetic corpus (11232; readers 4096 queries)
+  --tokens=N --length=N        tokens of a passage on average (1500); pieces of encoders' pairs
+                               (64; 0 = as MedNLI's)
+  --hidden=N --vectors=N       sizes of the model and of the synthetic word vectors
+                               (300; readers 64, 200; encoders 384)
   --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
   --rounds=N                   rounds of each row (3)
   --figure=FILE.png            a chart of the ratios and their ranges

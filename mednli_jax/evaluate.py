@@ -1,37 +1,40 @@
 """Score a finished run on a split of its corpus, with the best weights of each seed, or any
 system's answers.
 
-python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
 python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
 python -m mednli_jax.evaluate --run=runs/esim-snli --config=configs/esim.py:mednli
 python -m mednli_jax.evaluate --run=runs/esim-mednli --partition=easy.txt,difficult.npy
 python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
-python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py:mednli --split=test
+python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py:mednli
 
 --run=DIR       the run directory
---config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and files
-                          of other splits than --split may be missing
+--config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is
+                          used, and files of other splits than --split may be missing
 --workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
 --split=NAME    train, dev or test (default: test)
---partition=FILE[,FILE]   also score the pairs that each file lists: one id per line, or an .npy of strings
---probe=FILE    score the labelled pairs of FILE instead, by their field `genre` (see analyze substitutions)
---merged        join the words of each entity before scoring (brain_injury); for runs that read words only
---spans=FILE    with --merged: the entities of any tagger (.tsv) instead of the ontology's concepts
---predictions=FILE        answers of any system, without --run. With --config: to all pairs of its corpus's split, as
-                          .jsonl, .csv or .tsv with the fields uid (or pairID) and label. With --corpus: to cloze
-                          queries, as lines {"uid": ..., "answer": ...}, or {uid: text}; a query without an answer
-                          counts as wrong
+--partition=FILE[,FILE]   also score the pairs that each file lists: ids, or an .npy of strings
+--probe=FILE    score the labelled pairs of FILE instead, by their field `genre`
+--merged        join the words of each entity before scoring; for runs that read words only
+--spans=FILE    with --merged: the entities of any tagger (.tsv), not the ontology's concepts
+--predictions=FILE        answers of any system, without --run. With --config: to all pairs of its
+                          corpus's split, .jsonl, .csv or .tsv with uid (or pairID) and label.
+                          With --corpus: to cloze queries, lines {"uid": ..., "answer": ...}, or
+                          {uid: text}; a query without an answer counts as wrong
 --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
 --vectors=FILE            cloze: word vectors for the embedding score
---skills=FILE             cloze: the skills that queries need, lines of uid TAB skill, for scores by skill
---scores=FILE             cloze: also write the scores of each query as JSON lines, means over the seeds
+--skills=FILE             cloze: lines of uid TAB skill, for scores by skill
+--scores=FILE             cloze: also write the scores of each query as JSON lines
 --json          all scores as one JSON object
 """
+
+from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mednli_jax import cli, tasks
 from mednli_jax.data.partitions import Partition, read_partitions
@@ -41,6 +44,11 @@ from mednli_jax.files import write_over
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.sections import ITEMS, Report, lines
 from mednli_jax.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
+    from mednli_jax.run import FinishedRun
 
 
 def define(values: cli.Flags) -> None:
@@ -53,15 +61,21 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    how = answers if values.predictions is not None else probe if values.probe else scores
-    report = how(values)
+    if values.predictions is not None:
+        report = answers(values)
+    elif values.probe:
+        report = probe(values)
+    else:
+        report = scores(values)
     if values.scores:
-        write_over(values.scores, report.private[ITEMS], '{"uid": ')
+        write_over(values.scores, str(report.private[ITEMS]), '{"uid": ')
     if values.json:
         print(json.dumps(report.figures, indent=2))
         return
-    shown = (line for section in report.sections for line in lines(section))
-    print("\n".join([*[report.title] * bool(report.title), *shown, *report.notes]))
+    shown = [report.title] if report.title else []
+    for section in report.sections:
+        shown += lines(section)
+    print("\n".join([*shown, *report.notes]))
 
 
 def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> EvaluationOptions:
@@ -100,15 +114,13 @@ def scores(values: cli.Flags) -> Report:
     return tasks.evaluate(run.task, run, _options(values, partitions))
 
 
-def _check_split(folder, split):
+def _check_split(folder: Path, split: str) -> None:
     """Refuses a split that neither the run nor any official corpus has."""
     directory = RunDirectory.existing(folder)
-    known = dict.fromkeys((*directory.data("splits").splits, "train", "dev", "test"))
-    if split not in known:
-        hint = did_you_mean(split, known)
-        raise UsageError(
-            f"--split={split}: there is no such split.{hint}", fix=f"give one of {', '.join(known)}"
-        )
+    names = dict.fromkeys((*directory.data("splits").splits, "train", "dev", "test"))
+    if split not in names:
+        problem = f"--split={split}: there is no such split.{did_you_mean(split, names)}"
+        raise UsageError(problem, fix=f"give one of {', '.join(names)}")
 
 
 def probe(values: cli.Flags) -> Report:
@@ -124,11 +136,13 @@ def probe(values: cli.Flags) -> Report:
 
 def answers(values: cli.Flags) -> Report:
     """The scores of any system's answers to the pairs of --config or the queries of --corpus."""
-    names = ("run", "probe", "merged", "spans", *("workdir", "partition") * (values.config is None))
-    if given := [name for name in names if values[name].value]:
-        raise UsageError(
-            f"--{given[0]} has no meaning beside --predictions", fix="leave one of them out"
-        )
+    names = ["run", "probe", "merged", "spans"]
+    if values.config is None:
+        names += ["workdir", "partition"]
+    for name in names:
+        if values[name].value:
+            problem = f"--{name} has no meaning beside --predictions"
+            raise UsageError(problem, fix="leave one of them out")
     if values.config is not None:
         return _answers_to_pairs(values, cli.config(values), values.predictions)
     cli.required(
@@ -138,7 +152,7 @@ def answers(values: cli.Flags) -> Report:
     return task.evaluate_answers(values.corpus, values.predictions, _options(values))
 
 
-def _answers_to_pairs(values, config, file) -> Report:
+def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Report:
     from mednli_jax.run import answered
 
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
@@ -153,7 +167,7 @@ def _answers_to_pairs(values, config, file) -> Report:
     return replace(report, figures={"predictions": str(file), **figures}, title=title)
 
 
-def _opened(folder, values):
+def _opened(folder: Path, values: cli.Flags) -> FinishedRun:
     from mednli_jax.run import load_run, start_jax
 
     start_jax()

@@ -1,27 +1,27 @@
 """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of
 its seeds).
 
-  printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
-  python -m mednli_jax.predict --run=runs/esim_kd-demo --input=pairs.csv --output=predicted.jsonl
-  python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
-  printf 'BEG__Fever__END and cough .\\tHe had @placeholder .\\n' | python -m mednli_jax.predict --run=runs/ga_ent-demo
+  printf 'No CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/a
+  python -m mednli_jax.predict --run=runs/a --input=pairs.csv --output=predicted.jsonl
+  python -m mednli_jax.predict --run=runs/a < pairs.jsonl > probabilities.tsv
 
   --run=DIR       the run directory
-  --input=FILE    .jsonl, .tsv or .csv (may be gzipped) in place of stdin. The header names the columns, as in training;
-                  a file without a header has the columns of stdin
-  --output=FILE   write JSON lines (.jsonl) or a table (.tsv) in place of stdout: all columns of the input except the
-                  texts (ids, a label), then `predicted` and the probabilities
-  --attention     also write attention maps, JSON and a picture or page for each line, to DIR/private/attention-N/
+  --input=FILE    .jsonl, .tsv or .csv (may be gzipped) in place of stdin. The header names the
+                  columns, as in training; a file without a header has the columns of stdin
+  --output=FILE   write JSON lines (.jsonl) or a table (.tsv) in place of stdout: all columns of the
+                  input except the texts, then `predicted` and the probabilities
+  --attention     also write attention maps of each line to DIR/private/attention-N/
   stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
-                  (the names sentence1 and sentence2 also work); tokenised as the run's corpus (data.json, "tokeniser");
-                  a first line with these names, and perhaps others, is a header
-  stdin, queries  one per line: passage TAB query, or JSON {"passage": ..., "query": ...}; spaces separate tokens;
-                  the candidates are the phrases marked as BEG__w1 w2__END in the passage; @placeholder is the query's
-                  blank; for a run of clicr the passage begins with its title, as in training
+                  (or sentence1 and sentence2), tokenised as the run's corpus (data.json,
+                  "tokeniser"); a first line with these names, and perhaps others, is a header
+  stdin, queries  one per line: passage TAB query, or JSON {"passage": ..., "query": ...}; spaces
+                  separate tokens; candidates are marked as BEG__w1 w2__END in the passage;
+                  @placeholder is the query's blank; for a run of clicr the title comes first
 Output: a header, then a tab-separated line for each line of the input; a line that is no input (a
 blank line, too) ends the command with its number. Input of any length, 8,192 lines at a time.
   pairs           label, probability of each class
-  queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON
+  queries         answer (empty without a candidate), its probability, number of candidates, the
+                  best five as JSON
 """
 
 import contextlib

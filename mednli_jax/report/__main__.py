@@ -1,44 +1,45 @@
 """Report on finished runs.
 
-  python -m mednli_jax.report runs/esim-demo                              # writes runs/esim-demo/report.html
-  python -m mednli_jax.report runs/esim runs/esim_kd --compare            # compares the first with each other run
-  python -m mednli_jax.report --table=3 --runs=runs/table3                # the paper's table beside our figures
+  python -m mednli_jax.report runs/esim-demo                    # writes runs/esim-demo/report.html
+  python -m mednli_jax.report runs/esim runs/esim_kd --compare  # the first with each other run
+  python -m mednli_jax.report --table=3 --runs=runs/table3      # the paper's table beside ours
 
-  RUN [RUN ...]       run directories; several runs share one page, side by side (default: report.html)
-  --compare           compare the first run with each other run: verdict, fields of the configs that differ, bootstrap,
-                      McNemar, Holm, changes by class
-  --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, and what is missing
-  --table=8           its kinds of error, by rules; examples are written to FOLDER/private/table8.jsonl
-  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of `reproduce mednli`;
-                      it holds averages only and can be shared; --out=FILE.html also writes FILE.json
-  --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
+  RUN [RUN ...]       run directories; several runs share one page (default: report.html)
+  --compare           compare the first run with each other run: verdict, fields that differ,
+                      bootstrap, McNemar, Holm, changes by class
+  --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, what lacks
+  --table=8           its kinds of error, by rules; examples: FOLDER/private/table8.jsonl
+  --table=mednli      the check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of `reproduce
+                      mednli`, averages only; --out=FILE.html also writes FILE.json
+  --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER of runs of configs/diskne_*.py
   --table=artifacts   Tables 1 to 6 of Herlihy & Rudinger: --runs=FOLDER of `reproduce artifacts`
-  --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; --skills=FILE adds Figure 5
+  --table=clicr4      Table 4 of CliCR: --runs=FOLDER with ga_ent, ...; --skills=FILE adds Figure 5
   --runs=FOLDER       the folder of the table's runs, each named after its cell
   --split=NAME        dev or test (default: test)
-  --categories        add error categories (Table 8), by rules over the corpus, which must be available;
+  --categories        add error categories (Table 8), by rules over the corpus;
                       --categories_file=FILE: from annotations, lines of uid TAB category
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
-  --out=FILE          the page to write, over an older one; --compare and --table write a page only with --out
-  --json              print JSON
-  --markdown          print a table in Markdown; one run with --public: write a model card, RUN/public.md
-  --csv               print a table as CSV; one run: write RUN/scores.csv and RUN/private/predictions.SPLIT.csv
-  --public            one run or a table: write a page that can be shared, RUN/public.html, without single pairs, uids,
-                      words, commands, paths, names of folders and machines, and counts below 10
+  --out=FILE          the page to write; --compare and --table write a page only with it
+  --json --csv --markdown   print it so; --csv, one run: RUN/scores.csv and
+                      RUN/private/predictions.SPLIT.csv; --markdown --public: a model card
+  --public            one run or a table: RUN/public.html, a page that can be shared, without pairs,
+                      uids, words, commands, paths, names of machines, and counts below 10
 
 A page is a single file that loads no other files. No page holds a sentence of the corpus.
 """
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path, private_folder, write_atomic, write_json, write_over
 from mednli_jax.report import html, outcomes, public
 from mednli_jax.report.options import ReportOptions, TableOptions
-from mednli_jax.report.sections import csv_text, markdown_text, text
+from mednli_jax.report.sections import Section, csv_text, markdown_text, text
 from mednli_jax.rundir import RunDirectory
 
 WORDS = sys.maxsize  # number of arguments without --
@@ -50,39 +51,41 @@ def define(values: cli.Flags) -> None:
     cli.define(values, json=False, markdown=False, csv=False, public=False)
 
 
-def main(values: cli.Flags, *folders: str) -> None:
-    folders = [local_path(folder, "an argument") for folder in folders]
+def main(values: cli.Flags, *words: str) -> None:
+    folders = [local_path(word, "an argument") for word in words]
     if values.public:
         shareable = values.table is None or tasks.with_table(values.table, values.runs).shareable
         public.check(values.flag_values_dict(), folders, shareable)
     if values.table is not None:
         if folders:
-            raise UsageError(
-                "--table takes no run directories", fix="give --runs=FOLDER, which holds them"
-            )
-        return _table(values)
+            fix = "give --runs=FOLDER, which holds them"
+            raise UsageError("--table takes no run directories", fix=fix)
+        _table(values)
+        return
     if not folders:
-        raise UsageError(
-            "no run directory is given", fix="report runs/esim-demo, or --table=3 --runs=FOLDER"
-        )
+        fix = "report runs/esim-demo, or --table=3 --runs=FOLDER"
+        raise UsageError("no run directory is given", fix=fix)
     tasks.check_flags("report", tasks.task_of_run(folders[0]), values.flag_values_dict())
     if len(folders) > 1 or values.compare:
-        return _comparison(values, folders)
-    return (_public_page if values.public else _page)(values, *folders)
+        _comparison(values, folders)
+    elif values.public:
+        _public_page(values, folders[0])
+    else:
+        _page(values, folders[0])
 
 
-def _public_page(values, folder):
-    found = html.public_figures(folder)
+def _public_page(values: cli.Flags, folder: Path) -> None:
+    figures = html.public_figures(folder)
     if values.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(figures, indent=2))
     path = values.out or folder / "public.html"
-    pages = html.public_pages(found)
+    pages = html.public_pages(figures)
     _write(path, pages.page)
     if values.markdown:
         _write(path.with_suffix(".md"), pages.card, html.CARD)
 
 
-def _table(values):
+def _table(values: cli.Flags) -> None:
     runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
     table = tasks.with_table(values.table, runs)
     options = TableOptions(
@@ -99,21 +102,18 @@ def _table(values):
         write_atomic(private_folder(runs / "private") / name, content)
     _print(values, report.sections, report.figures)
     if values.out:
-        named = [
-            folder
-            for folder in report.runs
-            if (folder / "config.json").is_file() and not values.public
-        ]
-        shown = [*report.sections, *([html.runs_section(named)] if named else [])]
+        shown = list(report.sections)
+        folders = [folder for folder in report.runs if (folder / "config.json").is_file()]
+        if folders and not values.public:
+            shown.append(html.runs_section(folders))
         _write(values.out, html.render(f"{table.source}, beside ours", shown))
-        if report.figures.get(
-            "source"
-        ):  # the check of all figures of a paper, which can be shared as JSON
+        # The check of all figures of a paper can be shared as JSON.
+        if report.figures.get("source"):
             content = json.dumps(report.figures, indent=2)
             write_over(values.out.with_suffix(".json"), content, '{\n  "source"')
 
 
-def _page(values, folder):
+def _page(values: cli.Flags, folder: Path) -> None:
     task = tasks.task_of_run(folder)
     more = tasks.more_sections(task, [folder], _options(values))
     if more.sections:
@@ -126,26 +126,23 @@ def _page(values, folder):
             _write(path, content, content.partition(",")[0])
 
 
-def _comparison(values, folders):
+def _comparison(values: cli.Flags, folders: Sequence[Path]) -> None:
     if len(folders) == 1:
         raise UsageError("--compare takes two runs at least", fix="name another run directory")
     task = tasks.part(tasks.same_task(folders), tasks.Reports, "report on several runs")
-    compared, more = (
-        task.compare(folders, values.split),
-        task.more_sections(folders, _options(values)),
-    )
+    compared = task.compare(folders, values.split)
+    more = task.more_sections(folders, _options(values))
     sections = [*compared.sections, *more.sections]
     if values.compare:
-        _print(
-            values,
-            sections,
-            {**compared.figures, **({"categories": more.figures} if more.sections else {})},
-        )
+        figures = dict(compared.figures)
+        if more.sections:
+            figures["categories"] = more.figures
+        _print(values, sections, figures)
     if values.out or not values.compare:
         shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
-        notes = (
-            note for folder in folders for note in RunDirectory.existing(folder).result().notes
-        )
+        notes: list[str] = []
+        for folder in folders:
+            notes += RunDirectory.existing(folder).result().notes
         page = html.render(compared.title, shown, "; ".join(dict.fromkeys(notes)))
         _write(values.out or Path("report.html"), page)
 
@@ -160,18 +157,25 @@ def _options(values: cli.Flags) -> ReportOptions:
     )
 
 
-def _config_of(folder):
+def _config_of(folder: Path) -> Any:
     from mednli_jax.run import saved_config
 
     return saved_config(RunDirectory.existing(folder))
 
 
-def _print(values, shown, result):
-    as_text = csv_text if values.csv else markdown_text if values.markdown else text
-    print(json.dumps(result, indent=2) if values.json else as_text(shown))
+def _print(values: cli.Flags, shown: Sequence[Section], figures: Mapping[str, Any]) -> None:
+    if values.json:
+        print(json.dumps(figures, indent=2))
+    elif values.csv:
+        print(csv_text(shown))
+    elif values.markdown:
+        print(markdown_text(shown))
+    else:
+        print(text(shown))
 
 
-def _write(path, page, beginning="<!DOCTYPE html>"):
+def _write(path: Path, page: str, beginning: str = "<!DOCTYPE html>") -> None:
+    """Writes a page over an older one. beginning: of each file of its type."""
     private_folder(path.parent)
     write_over(path, page, beginning)
     print(f"written: {path}", file=sys.stderr)
