@@ -24,19 +24,27 @@ blank line, too) ends the command with its number. Input of any length, 8,192 li
                   best five as JSON
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from mednli_jax import cli, files, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.terminal import Bar, say, warn
+
+if TYPE_CHECKING:
+    from mednli_jax.run import FinishedRun
+
+Row = dict[str, Any]  # column -> JSON value
 
 CHUNK = 8192  # number of lines in memory at once
 INPUTS, OUTPUTS = (".jsonl", ".tsv", ".txt", ".csv"), (".jsonl", ".tsv")
@@ -61,116 +69,142 @@ def main(values: cli.Flags) -> None:
     with contextlib.ExitStack() as open_files:
         stream = open_files.enter_context(files.opened(source)) if source else sys.stdin.buffer
         chunks = read_chunks(stream, form, size, source)
-        first = next(chunks, [])
-        if source and not first:
+        first_chunk = next(chunks, [])
+        if source and not first_chunk:
             raise files.empty_file(source, "no input")
-        out = open_files.enter_context(files.atomic_file(target)) if target else None
-        _predict(folder, chain([first], chunks), first if values.attention else [], target, out)
+        output = open_files.enter_context(files.atomic_file(target)) if target else None
+        run = _opened(folder)
+        # Maps come before predictions, because some models have no attention.
+        if values.attention and first_chunk:
+            say(f"attention maps: {_write_maps(run, first_chunk)}")
+        _predict(run, chain([first_chunk], chunks), target, output)
     if target:
         say(f"predictions: {target}")
 
 
-def _file(flag, path, endings):
+def _file(flag: str, path: Path | None, endings: tuple[str, ...]) -> Path | None:
     if path and not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
-        raise UsageError(
-            f"--{flag}={path}: unknown file ending",
-            fix=f"give a file that ends in {', '.join(endings)}",
-        )
+        fix = f"give a file that ends in {', '.join(endings)}"
+        raise UsageError(f"--{flag}={path}: unknown file ending", fix=fix)
     return path
 
 
-def _predict(folder, chunks, mapped, target, out):
-    """Predicts the inputs of all chunks, to a file or stdout. mapped: inputs whose attention maps
-    are written."""
+def _opened(folder: Path) -> FinishedRun:
     from mednli_jax.run import load_run, start_jax
 
     start_jax()
-    run = load_run(folder)
-    # Maps come before predictions, because some models have no attention.
-    maps = None
-    if mapped:
-        attention = tasks.part(run.task, tasks.Attention, "--attention")
-        maps = attention.write_attention(run, [pair for pair, _ in mapped])
-    unknown, cut = Counter(), Counter()
-    rows = predictions(run, chunks, unknown, cut)
+    return load_run(folder)
+
+
+def _write_maps(run: FinishedRun, chunk: Sequence[Input]) -> Path:
+    """Writes the attention maps of inputs and returns their folder."""
+    attention = tasks.part(run.task, tasks.Attention, "--attention")
+    return attention.write_attention(run, [line.texts for line in chunk])
+
+
+def _predict(
+    run: FinishedRun,
+    chunks: Iterable[Sequence[Input]],
+    target: Path | None,
+    output: BinaryIO | None,
+) -> None:
+    """Predicts the inputs of all chunks, to a file or stdout. target: the file's path."""
+    counts = Counts(Counter(), Counter())
+    predicted = predictions(run, chunks, counts)
     shown = tasks.predictions(run.task)
-    if out:
-        for line in _lines(
-            ({**more, **shown.prediction(row)} for row, more in rows), target.suffix
-        ):
-            out.write(f"{line}\n".encode())
+    if output and target:
+        rows = ({**columns, **shown.prediction(row)} for row, columns in predicted)
+        for line in _lines(rows, target.suffix):
+            output.write(f"{line}\n".encode())
     else:
-        for line in shown.prediction_lines(row for row, _ in rows):
+        for line in shown.prediction_lines(row for row, _ in predicted):
             print(line)
             if not terminal.output_is_read():  # the end of `predict ... | head`
                 return
-    if maps:
-        say(f"attention maps: {maps}")
-    places = ", ".join(f"{unknown[side]} in {PLURAL.get(side, side)}" for side in run.scorer.sides)
-    say(f"{unknown['lines']} {run.scorer.units}; words without a vector: {places}")
-    if cut:
-        warn(
-            f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}"
-        )
+    places = [f"{counts.unknown[side]} in {PLURAL.get(side, side)}" for side in run.scorer.sides]
+    lines = f"{counts.unknown['lines']} {run.scorer.units}"
+    say(f"{lines}; words without a vector: {', '.join(places)}")
+    if counts.cut:
+        texts = ", ".join(f"{count} {name}" for name, count in counts.cut.items())
+        warn(f"texts cut to the run's length: {texts}")
     for note in run.result.notes:
         say(f"note on the run: {note}")
 
 
+class Input(NamedTuple):
+    """A line of the input: its two texts, and its further columns."""
+
+    texts: tuple[str, str]
+    columns: Row
+
+
+class Counts(NamedTuple):
+    """unknown: side -> words without a vector, and "lines"; cut: name of texts -> how many were
+    cut."""
+
+    unknown: Counter[str]
+    cut: Counter[str]
+
+
 def predictions(
-    run, chunks: Iterable[list], unknown: Counter, cut: Counter
-) -> Iterator[tuple[dict, dict]]:
-    """(prediction, further columns) of inputs that come in lists; counts lines, unknown tokens and
-    cut texts."""
+    run: FinishedRun, chunks: Iterable[Sequence[Input]], counts: Counts
+) -> Iterator[tuple[Row, Row]]:
+    """(prediction, further columns) of inputs that come in chunks. Adds to `counts`."""
     with Bar("predict", None, unit=run.scorer.units) as bar:
         for chunk in chunks:
-            predicted = run.predict([pair for pair, _ in chunk])
-            yield from zip(predicted, (further for _, further in chunk), strict=True)
-            unknown.update(predicted.unknown_words)
-            unknown["lines"] += len(chunk)
-            cut.update(predicted.truncated)
+            predicted = run.predict([line.texts for line in chunk])
+            for row, line in zip(predicted, chunk, strict=True):
+                yield row, line.columns
+            counts.unknown.update(predicted.unknown_words)
+            counts.unknown["lines"] += len(chunk)
+            counts.cut.update(predicted.truncated)
             bar.advance(len(chunk))
 
 
 def read_chunks(
-    stream, form: Form, size: int | None = None, source: Path | None = None
-) -> Iterator[list[tuple]]:
-    """(the two texts, further columns) of each line of a binary stream, in lists of a size, or in
-    one.
+    stream: BinaryIO, form: Form, size: int | None = None, source: Path | None = None
+) -> Iterator[list[Input]]:
+    """The lines of a binary stream, in lists of a size, or in one.
 
     A header in line 1 names the columns. source: the file of the stream; None for standard input.
     """
-    problems, pairs, header, file = Problems(), [], None, source.name if source else "stdin"
-    kind = Path(file.removesuffix(".gz")).suffix
-    records = (
-        files.csv_records(source, problems)
-        if kind == ".csv"
-        else _records(stream, kind, file, problems)
-    )
-    for number, item in records:
+    problems, header = Problems(), None
+    chunk: list[Input] = []
+    file = source.name if source else "stdin"
+    ending = Path(file.removesuffix(".gz")).suffix
+    records: Iterator[tuple[int, Any]]
+    if source and ending == ".csv":
+        records = files.csv_records(source, problems)
+    else:
+        records = _records(stream, ending, file, problems)
+    for number, record in records:
         try:
             if header is None:
-                header = form.header(item, file, number)
+                header = form.header(record, file, number)
                 if header:
                     if not source:
                         warn("line 1 is a header and is skipped")
                     continue
-                if source and isinstance(item, list):
+                if source and isinstance(record, list):
+                    columns = " and ".join(form.names)
                     warn(
-                        f"{file}: line 1 does not name the columns {' and '.join(form.names)}, and is read as a pair"
+                        f"{file}: line 1 does not name the columns {columns}, and is read as a pair"
                     )
-            pairs.append(form.named(item, header, file, number))
+            chunk.append(Input(*form.named(record, header, file, number)))
         except DataError as error:
             problems.add(error)
-        if len(pairs) == size:
+        if len(chunk) == size:
             problems.raise_if_any()
-            yield pairs
-            pairs = []
+            yield chunk
+            chunk = []
     problems.raise_if_any()
-    if pairs:
-        yield pairs
+    if chunk:
+        yield chunk
 
 
-def _records(stream, kind, file, problems):
+def _records(
+    stream: BinaryIO, ending: str, file: str, problems: Problems
+) -> Iterator[tuple[int, Any]]:
     """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard
     input.
 
@@ -183,28 +217,29 @@ def _records(stream, kind, file, problems):
         except UnicodeDecodeError:
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
             continue
-        is_json = kind == ".jsonl" or (not kind and line.lstrip().startswith("{"))
-        item = _json(line) if is_json else line.split("\t")
-        if isinstance(item, files.RepeatedField):
-            problems.add(
-                DataError(f"the line {item.problem}", file=file, line=number, fix=files.KEEP_ONE)
-            )
-            continue
-        if not is_json:
-            quoted += [number for cell in item if files.is_quoted_cell(cell)]
-        yield number, item
+        if ending == ".jsonl" or (not ending and line.lstrip().startswith("{")):
+            values = _json(line)
+            if isinstance(values, files.RepeatedField):
+                problem = f"the line {values.problem}"
+                problems.add(DataError(problem, file=file, line=number, fix=files.KEEP_ONE))
+                continue
+            yield number, values
+        else:
+            cells = line.split("\t")
+            quoted += [number for cell in cells if files.is_quoted_cell(cell)]
+            yield number, cells
     if quoted:
         warn(files.quoted_cells(file, quoted[0], len(quoted)))
 
 
-def _json(line):
+def _json(line: str) -> Any:
     try:
         return json.loads(files.json_text(line), object_pairs_hook=files.json_object)
     except (ValueError, RecursionError):
         return None
 
 
-def _lines(rows: Iterable[dict], ending: str) -> Iterator[str]:
+def _lines(rows: Iterable[Row], ending: str) -> Iterator[str]:
     """The lines of --output. A table has the columns of its first row."""
     names = None
     for row in rows:
@@ -217,7 +252,7 @@ def _lines(rows: Iterable[dict], ending: str) -> Iterator[str]:
         yield "\t".join(_cell(row.get(name, "")) for name in names)
 
 
-def _cell(value):
+def _cell(value: Any) -> str:
     """A value in a table: TABs and line breaks become blanks."""
     return (
         " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
