@@ -18,16 +18,21 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, Protocol, cast
 
 from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 # -- writing ---------------------------------------------------------------------------------------
 
 Json = Any  # a JSON value
+
+
+class Digest(Protocol):
+    """A hash of hashlib."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+
 _FIX = "free space or check the folder's permissions"
 SHORTER_NAME = "give a shorter name"
 
@@ -396,7 +401,7 @@ def json_text(text: str) -> str:
 
 
 def text_lines(
-    path: Path, problems: Problems | None = None, *, digest: _Hash | None = None
+    path: Path, problems: Problems | None = None, *, digest: Digest | None = None
 ) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without the line break and U+FEFF) of every line of a plain or
     gzipped UTF-8 file.

@@ -275,7 +275,7 @@ class Batches:
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
         self._most_words = 1 + max((int(side.max(initial=0)) for side in tokens or ()), default=0)
         self.buckets = self.cut_into_buckets()
-        self.roomy = [self._roomy(bucket) for bucket in self.buckets]
+        self.roomy = list(map(self._roomy, self.buckets))
         self.layouts = list(self.roomy)
         if not plan.coarse:
             draws = self.examined_draws() if plan.epochs else []
@@ -413,11 +413,12 @@ class Batches:
         fits_D = np.ones(len(rows_DQG), bool)
         for paired, segments in ((False, layout.sentences), (True, layout.pairs)):
             alive_DT = self._alive(rows_DQG, paired=paired)
-            room = [sentences for steps, sentences in segments for _ in range(steps)]
+            steps, sentences = np.array(segments).T
+            room = np.repeat(sentences, steps)
             room_T = np.pad(room, (0, alive_DT.shape[1] - len(room)))
             fits_D &= np.all(alive_DT <= room_T, axis=1)
         if layout.words:
-            words = [self._distinct_words(rows_QG) for rows_QG in rows_DQG]
+            words = list(map(self._distinct_words, rows_DQG))
             fits_D &= np.array(words, int) <= layout.words
         fits_B: np.ndarray = np.all(fits_D.reshape(len(rows), -1), axis=1)
         return fits_B

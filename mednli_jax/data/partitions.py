@@ -74,7 +74,7 @@ def _array_ids(path: Path) -> Iterator[tuple[int, str]]:
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
     """Reads several. Their names are the files' names, or the paths as they are written if names
     are equal."""
-    partitions = [read_partition(path) for path in paths]
+    partitions = list(map(read_partition, paths))
     if len(set(paths)) < len(paths):
         raise UsageError("--partition names a file twice", fix="name it once")
     if len({partition.name for partition in partitions}) == len(partitions):

@@ -42,7 +42,6 @@ class Vectors:
 
     Args:
       file: name of the file; "random" for random vectors.
-      kind: format of the file (see data/vector_formats.py), or "random".
       sha256: of the file's bytes; "" for random vectors.
       duplicates: number of rows whose word an earlier row has.
       vocabulary: the words that were looked up, PAD and UNK first.
@@ -51,7 +50,6 @@ class Vectors:
     """
 
     file: str
-    kind: str
     sha256: str
     duplicates: int
     vocabulary: tuple[str, ...]
@@ -77,11 +75,6 @@ class Vectors:
     def lowered(self) -> int:
         """Number of words whose vector is that of their lower-case form."""
         return int((self.route_V == LOWERED).sum())
-
-    @property
-    def composed(self) -> int:
-        """Number of words whose vector is made of character n-grams alone."""
-        return int((self.route_V == SUBWORDS).sum())
 
     def covered(self) -> tuple[Vocab, np.ndarray]:
         """A vocabulary without the words that have no vector, and its matrix [2 + words, D]."""
@@ -130,7 +123,7 @@ def load_vectors(
     matrix[UNK:] = _unknown_vector(forms.numbers[place_V[place_V >= 0]], seed, unknown)
     matrix[place_V >= 0] = forms.numbers[place_V[place_V >= 0]]
     digest = sha256(*files_of(path))
-    return Vectors(path.name, head.kind, digest, forms.duplicates, vocabulary, matrix, route_V)
+    return Vectors(path.name, digest, forms.duplicates, vocabulary, matrix, route_V)
 
 
 def _all_random(vocabulary: tuple[str, ...], dim: int, seed: int) -> Vectors:
@@ -138,7 +131,7 @@ def _all_random(vocabulary: tuple[str, ...], dim: int, seed: int) -> Vectors:
     matrix[PAD] = 0
     route_V = np.full(len(vocabulary), EXACT, np.int8)
     route_V[: len(SPECIALS)] = MISSING
-    return Vectors("random", "random", "", 0, vocabulary, matrix, route_V)
+    return Vectors("random", "", 0, vocabulary, matrix, route_V)
 
 
 def _unknown_vector(vectors: np.ndarray, seed: int, unknown: str) -> np.ndarray:

@@ -44,7 +44,7 @@ class _Form(NamedTuple):
 @lru_cache(maxsize=1 << 17)
 def _form(token: str) -> _Form:
     pieces = pieces_of(token)
-    words = [singular(piece) for piece in pieces]
+    words = list(map(singular, pieces))
     borders: tuple[int, ...] = ()
     if len(pieces) > 1 and _is_joined(token, pieces):
         borders = tuple(accumulate(len(word) + 1 for word in words[:-1]))
@@ -73,7 +73,7 @@ class _Sentence:
 
     def __init__(self, tokens: Sequence[str], inside_tokens: bool) -> None:
         self.tokens = tokens
-        self.forms = [_form(token) for token in tokens]
+        self.forms = list(map(_form, tokens))
         self.starts: dict[int, int] = {}
         self.ends: dict[int, int] = {}
         self.inside: dict[int, int] = {}

@@ -107,7 +107,7 @@ def corpus_links(
     concept_pairs = np.stack(np.divmod(distinct_keys, max(size, 1)), axis=1)
     path_length = paths(ontology, concept_pairs, direction=direction, max_length=max_length)
 
-    blocks, longest = [], UNREACHABLE
+    blocks, dropped, longest = [], 0, UNREACHABLE
     for crossing in _crossings(ontology, premise_mentions, hypothesis_mentions):
         is_same = crossing.premise.code == crossing.hypothesis.code
         distance = np.where(is_same, 0, UNREACHABLE).astype(np.int16)
@@ -117,13 +117,12 @@ def corpus_links(
         distance = distance[has_path]
         premise, hypothesis = crossing.premise.take(has_path), crossing.hypothesis.take(has_path)
         longest = max(longest, _longest(premise, hypothesis, distance))
-        links = token_links(premise, hypothesis, distance, max_tokens)
-        blocks.append(packed(links, crossing.pairs, max_links, longest))
-    premise_links = np.concatenate([block.premise for block in blocks])
-    hypothesis_links = np.concatenate([block.hypothesis for block in blocks])
-    distances = np.concatenate([block.distance for block in blocks])
-    dropped = sum(block.dropped for block in blocks)
-    return Links(premise_links, hypothesis_links, distances, dropped, longest)
+        token_pairs = token_links(premise, hypothesis, distance, max_tokens)
+        links = packed(token_pairs, crossing.pairs, max_links, longest)
+        blocks.append([links.premise, links.hypothesis, links.distance])
+        dropped += links.dropped
+    left, right, distances = np.concatenate(blocks, axis=1)
+    return Links(left, right, distances, dropped, longest)
 
 
 def _longest(premise: MentionRows, hypothesis: MentionRows, distance: np.ndarray) -> int:
@@ -209,13 +208,18 @@ def token_links(
     left, right = premise.start[row] + i, hypothesis.start[row] + j
     links = TokenLinks(premise.pair[row], distance[row], left, right, bits[row])
     links = links.take(np.lexsort((links.distance, links.hypothesis, links.premise, links.pair)))
-    is_new = np.ones(len(row), bool)
-    is_new[1:] = np.diff([links.pair, links.premise, links.hypothesis], axis=1).any(axis=0)
-    first = np.flatnonzero(is_new)
+    first = first_of_runs(links.pair, links.premise, links.hypothesis)
     if len(first):
         all_bits = np.bitwise_or.reduceat(links.bits, first)
         links = links.take(first)._replace(bits=all_bits)
     return links.take(np.lexsort((links.hypothesis, links.premise, links.distance, links.pair)))
+
+
+def first_of_runs(*columns: np.ndarray) -> np.ndarray:
+    """The first row of each run of equal rows. columns: [L] each."""
+    is_first = np.ones(len(columns[0]), bool)
+    is_first[1:] = np.diff(columns, axis=1).any(axis=0)
+    return np.flatnonzero(is_first)
 
 
 def packed(links: TokenLinks, pairs: int, max_links: int, longest: int, kinds: int = 0) -> Links:

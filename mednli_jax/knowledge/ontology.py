@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, count
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import block_diag, coo_array, csr_array
@@ -62,12 +62,6 @@ def edge_matrix(edges: np.ndarray, size: int) -> coo_array:
     """The bool matrix [size, size] of edges [2, E], all different. It takes no memory for concepts
     without edges."""
     return coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(size, size))
-
-
-class Digest(Protocol):
-    """A hash of hashlib."""
-
-    def update(self, data: bytes, /) -> None: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

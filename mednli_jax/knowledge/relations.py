@@ -25,6 +25,7 @@ from mednli_jax.knowledge.links import (
     MentionsOfSide,
     TokenLinks,
     crossed,
+    first_of_runs,
     mention_rows,
     packed,
     token_links,
@@ -227,18 +228,16 @@ def _without(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
 def _joined(relations: Sequence[_Relation]) -> Related:
     """One row for each key: all its bits; of is-a edges their least distance, else the least of
     all."""
-    counts = [len(relation.keys) for relation in relations]
-    keys = np.concatenate([relation.keys for relation in relations])
-    bits = np.repeat(np.array([relation.bit for relation in relations], np.uint32), counts)
-    distances = np.array([relation.distance for relation in relations], np.int16)
-    distance = np.repeat(distances, counts)
+    keys_of, bit_of, distance_of = zip(*relations, strict=True)
+    counts = list(map(len, keys_of))
+    keys = np.concatenate(keys_of)
+    bits = np.repeat(np.array(bit_of, np.uint32), counts)
+    distance = np.repeat(np.array(distance_of, np.int16), counts)
     # A path of is-a edges goes before other relations, whose distance is a convention.
     is_path = (bits & (HYPERNYM | HYPONYM)) != 0
     order = np.lexsort((distance, ~is_path, keys))
     keys, bits, distance = keys[order], bits[order], distance[order]
-    is_new = np.ones(len(keys), bool)
-    is_new[1:] = keys[1:] != keys[:-1]
-    first = np.flatnonzero(is_new)
+    first = first_of_runs(keys)
     if len(first):
         bits = np.bitwise_or.reduceat(bits, first)
     return Related(keys[first], bits, distance[first])

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, empty_file, line_fault, text_lines
+from mednli_jax.files import FRESH_COPY, Digest, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
-    Digest,
     Edges,
     Ontology,
     OntologyOptions,

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.errors import DataError
+from mednli_jax.files import Digest
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
-    Digest,
     Edges,
     Ontology,
     OntologyOptions,

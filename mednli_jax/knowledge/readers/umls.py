@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.files import either_name
+from mednli_jax.files import Digest, either_name
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
-    Digest,
     Edges,
     Ontology,
     OntologyOptions,
@@ -252,12 +251,13 @@ def _read_types(table: Table, names: _Names, digest: Digest) -> tuple[str, ...]:
     for block in table.blocks(digest, "CUI", "TUI"):
         concepts = _indices(block, "CUI", names.index_of_cui).astype(np.int64)
         keys.append(1000 * concepts + block.numbers("TUI", "T", digits=3))
-    types: list[list[str]] = [[] for _ in names.ids]
+    types = [""] * len(names.ids)
     for key in np.unique(np.concatenate(keys)).tolist():
         concept, number = divmod(key, 1000)
         if concept >= 0:
-            types[concept].append(f"T{number:03}")
-    return tuple("|".join(of_concept) for of_concept in types)
+            separator = "|" if types[concept] else ""
+            types[concept] += f"{separator}T{number:03}"
+    return tuple(types)
 
 
 def _read_relations(
@@ -269,8 +269,8 @@ def _read_relations(
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
         block = block.only(block.is_set(*_SUPPRESS) & _is_chosen(block, "SAB", options.sources))
         # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
-        parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
-        up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))
+        parent, child = block.is_any("REL", "PAR"), block.is_any("REL", "CHD")
+        up, down = block.is_any("RELA", "inverse_isa"), block.is_any("RELA", "isa")
         up, down = parent | (up & ~child), child | (down & ~parent)
         if options.relations == "is_a":
             is_either = up | down

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, either_name, empty_file, line_fault, text_lines
+from mednli_jax.files import FRESH_COPY, Digest, either_name, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
-    Digest,
     Edges,
     Graphs,
     Ontology,
