@@ -118,8 +118,8 @@ def _equal(name: str, value: object, plain: object) -> bool:
     return value == plain
 
 
-Rows = Iterator[tuple[int, PairFields]]  # (line number, fields)
-ReadRows = Callable[[Path, Problems, Sequence[str]], Rows]
+PairRows = Iterator[tuple[int, PairFields]]  # (line number, fields)
+ReadRows = Callable[[Path, Problems, Sequence[str]], PairRows]
 
 
 @cache
@@ -128,7 +128,7 @@ def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(SPELLINGS.get(name.casefold(), name) for name in names)
 
 
-def json_rows(path: Path, problems: Problems, required: Sequence[str] = ()) -> Rows:
+def json_rows(path: Path, problems: Problems, required: Sequence[str] = ()) -> PairRows:
     """Rows of JSON lines: one object with named fields a line."""
     for number, fields in files.json_lines(path, problems):
         names = _spelled(tuple(fields))
@@ -140,12 +140,12 @@ def json_rows(path: Path, problems: Problems, required: Sequence[str] = ()) -> R
             yield number, PairFields(path.name, number, values)
 
 
-def csv_rows(path: Path, problems: Problems, required: Sequence[str] = REQUIRED) -> Rows:
+def csv_rows(path: Path, problems: Problems, required: Sequence[str] = REQUIRED) -> PairRows:
     """Rows of a CSV table (RFC 4180) with a header."""
     return _table_rows(path, files.csv_records(path, problems), problems, required)
 
 
-def tab_rows(path: Path, problems: Problems, required: Sequence[str] = REQUIRED) -> Rows:
+def tab_rows(path: Path, problems: Problems, required: Sequence[str] = REQUIRED) -> PairRows:
     """Rows of a table with a header that TABs separate; quotes have no meaning."""
     lines = files.text_lines(path, problems)
     records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
@@ -157,7 +157,7 @@ def _table_rows(
     records: Iterable[tuple[int, list[str]]],
     problems: Problems,
     required: Sequence[str],
-) -> Rows:
+) -> PairRows:
     def columns(number: int, header: list[str]) -> tuple[str, ...]:
         names = _spelled(tuple(header))
         PairFields(path.name, number, dict.fromkeys(names, "")).check(required)
