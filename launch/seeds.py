@@ -97,7 +97,7 @@ def joined(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
 
 
 def fit(
-    parts: Sequence[RunDirectory], experiment: Experiment, prepared: Prepared, session: Session
+    runs: Sequence[RunDirectory], experiment: Experiment, prepared: Prepared, session: Session
 ) -> Fitted:
     """A fit (see docs/architecture.md) that takes the best weights of each seed from the finished
     parts."""
@@ -108,7 +108,7 @@ def fit(
     session.write_facts(prepared.manifest, program.devices.all)
     experiment.keep_for_prediction(directory, prepared)
     of_epoch = collections.defaultdict(list)
-    for part in parts:
+    for part in runs:
         part.check_data(prepared.manifest)
         for row in read_metrics(part):
             of_epoch[row["epoch"]].append(row)
@@ -116,18 +116,18 @@ def fit(
         row = joined(of_epoch[epoch])
         directory.append_metrics(row)
         directory.write_scalars(row)
-    best_of_parts = []
-    for part in parts:
+    best_of_runs = []
+    for part in runs:
         checkpoint = Checkpoints(part.checkpoints).load()
         assert checkpoint  # the part is finished
-        best_of_parts.append(checkpoint[0]["best"])
-    best = jax.tree.map(lambda *leaves: np.concatenate(leaves), *best_of_parts)
+        best_of_runs.append(checkpoint[0]["best"])
+    best = jax.tree.map(lambda *leaves: np.concatenate(leaves), *best_of_runs)
     Checkpoints(checkpoints).save({"best": best}, {})
     weights = program.devices.replicate(
         {name: best.get(name, {}) for name in ("params", "batch_stats")}
     )
     facts, notes = [], []
-    for part in parts:
+    for part in runs:
         result = part.result()
         facts.append({name: result.values[name] for name in FACTS if name in result.values})
         notes += [note for note in result.notes if note.startswith("seed ")]
@@ -162,9 +162,9 @@ def main(values: cli.Flags) -> None:
         raise RunError(problem, fix="python -m mednli_jax.train")
     RunDirectory.check(folder)
     experiment.prepare()  # once, before the parts read it
-    parts = private_folder(Path(f"{folder}.parts"))
+    root = private_folder(Path(f"{folder}.parts"))
     seeds = shares(config.seeds, min(values.workers, len(config.seeds)))
-    folders = [parts / str(k) for k in range(len(seeds))]
+    folders = [root / str(k) for k in range(len(seeds))]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     processes = [start(seeds[k], part, k) for k, part in enumerate(folders)]
     for code, part in zip(wait(processes), folders, strict=True):

@@ -98,11 +98,13 @@ def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
     sentences = pairs.hypotheses(merged=True)[: len(train)]
     if not options.stop_words:
         sentences = [content(sentence) for sentence in sentences]
+    labels = [example.label for example in train]
+    # Two groups with one premise describe one patient.
+    premises = [example.premise for example in train]
     table = token_rows(
         sentences,
-        [example.label for example in train],
-        # Two groups with one premise describe one patient.
-        [example.premise for example in train],
+        labels,
+        premises,
         smoothing=options.smoothing,
         min_count=options.min_count,
     )
@@ -221,10 +223,11 @@ def token_rows(
             )
             rows[label].append(row)
         rows[label].sort(key=_rank)
+    few = sum(count < PUBLIC_PREMISES for count in counted.premises)
     facts = {
         "tokens": len(frequent),
         "rare_tokens": len(frequency) - len(frequent),
-        "tokens_of_few_premises": sum(count < PUBLIC_PREMISES for count in counted.premises),
+        "tokens_of_few_premises": few,
         "pairs": {label: pairs[label] for label in classes},
     }
     return TokenTable(rows, facts)

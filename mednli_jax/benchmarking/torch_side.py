@@ -366,8 +366,8 @@ def sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray,
 
 
 class EncoderSide(TorchSide):
-    """An encoder over one workload. A pair is one sequence, padded to its batch's longest; batches hold
-    about one length."""
+    """An encoder over one workload. A pair is one sequence, padded to its batch's longest; batches
+    hold about one length."""
 
     clip = 1.0
 
@@ -462,4 +462,5 @@ class PlainReader(PlainEpoch, ReaderSide):
 
 
 class PlainEncoder(PlainEpoch, EncoderSide):
-    """The plain script of an encoder: PyTorch's fused attention, as `transformers` has it by default."""
+    """The plain script of an encoder: PyTorch's fused attention, as `transformers` has it by
+    default."""
