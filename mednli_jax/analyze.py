@@ -31,8 +31,11 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from absl import flags
+from ml_collections import ConfigDict
 
 from mednli_jax import cli, defaults, tasks
 from mednli_jax.data.examples import LABELS
@@ -40,10 +43,11 @@ from mednli_jax.errors import UsageError, UserError
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.report import html
 from mednli_jax.report.options import AnalysisOptions, FitPredict
-from mednli_jax.report.sections import Report, lines
+from mednli_jax.report.sections import Report, Section, lines
 from mednli_jax.rundir import environment
 from mednli_jax.terminal import say
 
+Json = Any  # a JSON value
 CLOZE = ("cloze-stats", "cloze-baselines")  # analyses of cloze queries
 
 WORDS = 1  # number of arguments without --
@@ -70,7 +74,7 @@ def define(values: cli.Flags) -> str | None:
     return None if is_cloze else __file__  # a cloze corpus is not a variant of this config
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     """The config of --corpus: whole sentences whose concepts are linked by MeSH. No model is
     run."""
     config = defaults.nli("esim", variant, knowledge="replace")
@@ -93,7 +97,9 @@ def main(values: cli.Flags, analysis: str = "") -> int:
             raise UsageError(problem, fix="give another config or analysis")
     options = _options(values)
     corpus, analyses = task.analysed(config, options), tasks.analyses_of(task)
-    results, sections, notes, status = {}, [], list(corpus.notes), cli.OK
+    results: dict[str, Json] = {}
+    sections: list[Section] = []
+    notes, status = list(corpus.notes), cli.OK
     for name in tasks.in_all(task) if whole else [analysis]:
         try:
             report = analyses[name](corpus, options)
@@ -109,11 +115,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
         about = {"corpus": corpus.name, "notes": [*corpus.notes, *report.notes]}
         results[name] = {**about, **report.figures}
         if not values.json:
-            shown = [
-                *(line for section in report.sections for line in lines(section)),
-                *report.notes,
-            ]
-            print("\n".join(shown), end="\n\n" if whole else "\n", flush=True)
+            print("\n".join(_lines(report)), end="\n\n" if whole else "\n", flush=True)
         if folder:
             written = _write(folder, name, results[name], report)
             say(f"written: {', '.join(map(str, written))}")
@@ -135,7 +137,15 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     return status
 
 
-def _write(folder: Path, analysis: str, result: dict, report: Report) -> list[Path]:
+def _lines(report: Report) -> list[str]:
+    """The sections and notes of a report, for the terminal."""
+    shown: list[str] = []
+    for section in report.sections:
+        shown += lines(section)
+    return [*shown, *report.notes]
+
+
+def _write(folder: Path, analysis: str, result: Json, report: Report) -> list[Path]:
     """Writes the files of an analysis and returns them. result: the figures with what they are
     of."""
     private = {f"private/{name}": content for name, content in report.private.items()}
@@ -159,7 +169,7 @@ def _fit_predict(pairs: int) -> FitPredict:
     )  # one program for all rounds
 
 
-def _outputs(folder: Path) -> dict:
+def _outputs(folder: Path) -> dict[str, np.ndarray]:
     from mednli_jax import run
 
     return run.load_run(folder).outputs()

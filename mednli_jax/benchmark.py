@@ -26,6 +26,8 @@ Other programs on the machine make the figures worthless. PyTorch comes with pip
 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import platform
@@ -33,7 +35,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -52,51 +54,60 @@ COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
     "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
     "spread": "spread", "seconds": "seconds", "seeds_cost": "seeds cost",
-    "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
+    "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s",
+    "opponent": "opponent",
 }  # fmt: skip
 
 
 def define(values: cli.Flags) -> None:
     from mednli_jax.benchmarking.cases import MODELS
 
-    words = {
-        "models": ("bow,infersent,esim", tuple(MODELS)),
-        "mode": ("train,predict", ("train", "predict", "epoch")),
-    }
-    for name, (default, known) in {**words, "grouping": ("off", ("off", "premise"))}.items():
-        flags.DEFINE_list(name, default, name, flag_values=values)
-        problem = f"give some of {', '.join(known)}"
-        flags.register_validator(
-            name, lambda found, of=known: set(found) <= set(of), problem, flag_values=values
-        )
+    _define_words(values, "models", "bow,infersent,esim", tuple(MODELS))
+    _define_words(values, "mode", "train,predict", ("train", "predict", "epoch"))
+    _define_words(values, "grouping", "off", ("off", "premise"))
     for name, default in {"batch": None, "seeds": "1", "pairs": None}.items():
         flags.DEFINE_list(name, default, name, flag_values=values)
-        flags.register_validator(
-            name,
-            lambda words: all(word.isdigit() and int(word) > 0 for word in words or ()),
-            "give numbers from 1 up",
-            flag_values=values,
-        )
+        problem = "give numbers from 1 up"
+        flags.register_validator(name, _are_numbers, problem, flag_values=values)
     precisions = ("float32", "tf32", "bfloat16")
     cli.define(values, against=("torch", "none"), precision=precisions)
     cli.define_paths(values, "figure")
     cli.define_numbers(values, hidden=None, vectors=None, rounds=3)
     cli.define_numbers(values, least=8, tokens=1500)
     flags.DEFINE_integer("length", 64, "length", lower_bound=0, upper_bound=512, flag_values=values)
-    output = flags.Flag(
+    output: flags.Flag[str] = flags.Flag(
         flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON"
     )
     output.boolean = True  # bare --json is "true": stdout
     flags.DEFINE_flag(output, flag_values=values)
 
 
+def _define_words(values: cli.Flags, name: str, default: str, allowed: Sequence[str]) -> None:
+    """Declares a flag for a list of words."""
+
+    def are_allowed(words: Sequence[str]) -> bool:
+        return set(words) <= set(allowed)
+
+    flags.DEFINE_list(name, default, name, flag_values=values)
+    problem = f"give some of {', '.join(allowed)}"
+    flags.register_validator(name, are_allowed, problem, flag_values=values)
+
+
+def _are_numbers(words: Sequence[str] | None) -> bool:
+    return all(word.isdigit() and int(word) > 0 for word in words or ())
+
+
 def main(values: cli.Flags) -> None:
     from mednli_jax.benchmarking.cases import MODELS, cases_of
     from mednli_jax.benchmarking.measure import measure_case
 
-    cases, machine, rows = cases_of(_choices(values)), machine_facts(), []
+    cases, machine = cases_of(_choices(values)), machine_facts()
+    rows: list[Measurement] = []
     file = None if values.json in (None, "true") else local_path(values.json, "--json")
-    for package in {package for case in cases for package in MODELS[case.model].packages}:
+    packages: set[str] = set()
+    for case in cases:
+        packages |= set(MODELS[case.model].packages)
+    for package in packages:
         if values.against == "torch" and not version_of(package):
             name = "PyTorch" if package == "torch" else package
             fix = "pip install 'mednli_jax[torch]', or --against=none"
@@ -107,9 +118,8 @@ def main(values: cli.Flags) -> None:
             say(f"{number}/{len(cases)}: {case.model}, {case.mode}, batch {case.batch}")
             for row in measure_case(case):
                 rows.append(row)
-                say(
-                    "; ".join(row.notes) or "not compared"
-                )  # each setting of PyTorch with its speed, or why it has none
+                # Each setting of PyTorch with its speed, or why it has none.
+                say("; ".join(row.notes) or "not compared")
                 line = json.dumps({**vars(row), **machine}, allow_nan=False)
                 if values.json == "true":
                     print(line, flush=True)
@@ -122,7 +132,7 @@ def main(values: cli.Flags) -> None:
         write_figure(rows, values.figure)
 
 
-def _choices(values: cli.Flags) -> "Choices":
+def _choices(values: cli.Flags) -> Choices:
     from mednli_jax.benchmarking.cases import Choices
 
     return Choices(
@@ -153,7 +163,7 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def machine_facts() -> dict:
+def machine_facts() -> dict[str, str | int | None]:
     """Versions and processor, for each line of the result."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     try:
@@ -166,51 +176,54 @@ def machine_facts() -> dict:
     return {**versions, "python": platform.python_version(), "cpu": cpu, "cpus": cores}
 
 
-def write_figure(results: "Sequence[Measurement]", path: Path) -> None:
+def write_figure(results: Sequence[Measurement], path: Path) -> None:
     """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left
     out."""
-    rows = [row for row in results if row.ratio is not None]
-    if not rows:
+    ranges = {}
+    for row in results:
+        if row.ratio is None or row.ratio_min is None or row.ratio_max is None:
+            continue
+        groups = "" if row.grouping == "off" else ", premise groups"
+        name = f"{row.model}, {row.mode}, {row.batch}{groups}  |  {row.opponent}"
+        ranges[name] = (row.ratio, row.ratio_min, row.ratio_max)
+    if not ranges:
         warn("no row was compared with PyTorch: no figure is drawn")
         return
-    named = {
-        f"{row.model}, {row.mode}, {row.batch}{', premise groups' * (row.grouping != 'off')}"
-        f"  |  {row.opponent}": (row.ratio, row.ratio_min, row.ratio_max)
-        for row in rows
-    }
-    title, x = (
-        f"Speed as a multiple of PyTorch's, {rows[0].device}",
-        "above 1: mednli_jax is faster",
-    )
-    write_atomic(path, charts.ranges(named, title=title, x=x, line=1.0))
+    title = f"Speed as a multiple of PyTorch's, {results[0].device}"
+    chart = charts.ranges(ranges, title=title, x="above 1: mednli_jax is faster", line=1.0)
+    write_atomic(path, chart)
     say(f"figure: {path}")
 
 
-def lines(results: "Sequence[Measurement]") -> list[str]:
+def lines(results: Sequence[Measurement]) -> list[str]:
     """The table in Markdown. A column that is empty in all rows is left out."""
-    spreads = (row.ratio and f"{row.ratio_min:.2f}-{row.ratio_max:.2f}" for row in results)
-    table = [{**vars(row), "spread": spread} for row, spread in zip(results, spreads, strict=True)]
-    for row in table:
-        if silent := [
-            note.partition(":")[0] for note in row["notes"] if not note.endswith(" examples/s")
-        ]:
-            row["opponent"] = f"{row['opponent']} (no answer: {'; '.join(silent)})"
-    columns = {
-        key: title for key, title in COLUMNS.items() if any(row[key] is not None for row in table)
-    }
-    return [
-        *markdown(
-            Grid(
-                "",
-                tuple(columns.values()),
-                [tuple(_cell(row[key]) for key in columns) for row in table],
-            )
-        )
-    ]
+    table = [_cells(row) for row in results]
+    columns = []
+    for name in COLUMNS:
+        if any(cells[name] is not None for cells in table):
+            columns.append(name)
+    rows = []
+    for cells in table:
+        rows.append(tuple(_cell(cells[name]) for name in columns))
+    return list(markdown(Grid("", tuple(COLUMNS[name] for name in columns), rows)))
 
 
-def _cell(value):
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def _cells(row: Measurement) -> dict[str, Any]:
+    """The values of a row by column, with the range of the ratio, and the settings of PyTorch that
+    gave no answer."""
+    cells = dict(vars(row))
+    spread = f"{row.ratio_min:.2f}-{row.ratio_max:.2f}" if row.ratio else row.ratio
+    cells["spread"] = spread
+    silent = [note.partition(":")[0] for note in row.notes if not note.endswith(" examples/s")]
+    if silent:
+        cells["opponent"] = f"{row.opponent} (no answer: {'; '.join(silent)})"
+    return cells
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

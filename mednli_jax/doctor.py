@@ -24,11 +24,13 @@ from mednli_jax.errors import UsageError, UserError
 ONTOLOGIES = {
     "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
     "snomed": "sct2_*Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
-    "wordnet": "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu",
+    "wordnet": (
+        "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu"
+    ),
 }
 VECTORS = (
-    "vectors/: glove.840B.300d.txt from nlp.stanford.edu/projects/glove for pairs, pubmed_mimic_200d.txt for CliCR; "
-    "runs can use random vectors (--config.vectors.path=)"
+    "vectors/: glove.840B.300d.txt from nlp.stanford.edu/projects/glove for pairs, "
+    "pubmed_mimic_200d.txt for CliCR; runs can use random vectors (--config.vectors.path=)"
 )
 WEIGHTS = (
     "weights/: folders with config.json, model.safetensors and tokenizer.json or vocab.txt, for "
@@ -40,7 +42,7 @@ MARKS = {"ok": "ok     ", "missing": "missing", "check": "CHECK  "}
 class Finding(NamedTuple):
     """One line of the inventory. state: "ok", "missing" or "check" (found, but not as expected)."""
 
-    what: str
+    subject: str
     state: str
     note: str
 
@@ -53,10 +55,11 @@ def main(values: cli.Flags) -> int:
     folder = data_folder(values.data)
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder", fix="check $MEDNLI_JAX_DATA or --data")
-    here = rundir.environment()
-    print(f"mednli_jax {here.mednli_jax} {here.commit}, Python {here.python}, {here.platform}")
-    print("  " + ", ".join(f"{name} {version}" for name, version in here.versions.items()))
-    print(f"{here.cpus} CPUs, load {here.load:.1f}")
+    machine = rundir.environment()
+    package = f"mednli_jax {machine.mednli_jax} {machine.commit}"
+    print(f"{package}, Python {machine.python}, {machine.platform}")
+    print("  " + ", ".join(f"{name} {version}" for name, version in machine.versions.items()))
+    print(f"{machine.cpus} CPUs, load {machine.load:.1f}")
     findings = _show("devices", [devices()])
     findings += _show("cache", [cache(cache_folder())])
     if folder is None:
@@ -64,44 +67,51 @@ def main(values: cli.Flags) -> int:
     else:
         print(f"data: {folder}")
         findings += _show("privacy", privacy(folder))
-    for look in (corpora, ontologies, vectors, weights):
-        findings += _show(look.__name__, look(folder))
+    findings += _show("corpora", corpora(folder))
+    findings += _show("ontologies", ontologies(folder))
+    findings += _show("vectors", vectors(folder))
+    findings += _show("weights", weights(folder))
     if count := sum(finding.state == "check" for finding in findings):
         print(f"{count} to check: exit code {cli.USAGE}")
     return cli.USAGE if count else cli.OK
 
 
-def _show(title, findings):
+def _show(title: str, findings: list[Finding]) -> list[Finding]:
     print(f"{title}:")
     for finding in findings:
-        print(f"  {MARKS[finding.state]} {finding.what}: {finding.note}")
+        print(f"  {MARKS[finding.state]} {finding.subject}: {finding.note}")
     return findings
 
 
 def _finding(
-    what: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str
+    subject: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str
 ) -> Finding:
     """The files that `look` finds, or its words; nothing if `place` is missing. source: where to
     get the files."""
     problem = ""
     try:
-        found = look() if place else ()
-        if isinstance(found, str):
-            return Finding(what, "ok", found)
-        if files := sorted(path for path in found if path.is_file()):
-            names = ", ".join(path.name for path in files[:4]) + f" and {len(files) - 4} more" * (
-                len(files) > 4
-            )
-            return Finding(
-                what, "ok", f"{names}, {sum(path.stat().st_size for path in files) / 1e6:,.1f} MB"
-            )
+        result = look() if place else ()
+        if isinstance(result, str):
+            return Finding(subject, "ok", result)
+        files = sorted(path for path in result if path.is_file())
+        if files:
+            return Finding(subject, "ok", _sizes(files))
     except UserError as error:
         problem = str(error).splitlines()[0]
     except OSError as error:
         problem = f"cannot be looked at ({error.strerror})"
     if place and problem and os.path.lexists(place):
-        return Finding(what, "check", problem)
-    return Finding(what, "missing", source)
+        return Finding(subject, "check", problem)
+    return Finding(subject, "missing", source)
+
+
+def _sizes(files: list[Path]) -> str:
+    """`a.txt, b.txt and 3 more, 12.5 MB`."""
+    names = ", ".join(path.name for path in files[:4])
+    if len(files) > 4:
+        names += f" and {len(files) - 4} more"
+    size = sum(path.stat().st_size for path in files)
+    return f"{names}, {size / 1e6:,.1f} MB"
 
 
 def devices() -> Finding:
@@ -114,33 +124,35 @@ def devices() -> Finding:
         check_jax()
     except UserError as error:
         return Finding("jax", "check", str(error))
-    return Finding(
-        "jax",
-        "ok",
-        ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices()),
-    )
+    names = [f"{device.platform}:{device.device_kind}" for device in jax.devices()]
+    return Finding("jax", "ok", ", ".join(names))
 
 
 def cache(folder: Path) -> Finding:
     """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space
     there."""
-    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
-    if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
-        note = f"{there} is not a folder that you can write: set $MEDNLI_JAX_CACHE to another one"
+    paths = (folder, *folder.absolute().parents)
+    existing = next(path for path in paths if os.path.lexists(path))
+    if not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK):
+        note = (
+            f"{existing} is not a folder that you can write: set $MEDNLI_JAX_CACHE to another one"
+        )
         return Finding("prepared data", "check", note)
-    return Finding(
-        "prepared data", "ok", f"{folder}, {shutil.disk_usage(there).free / 1e9:,.1f} GB free"
-    )
+    free = shutil.disk_usage(existing).free / 1e9
+    return Finding("prepared data", "ok", f"{folder}, {free:,.1f} GB free")
 
 
 def corpora(folder: Path | None) -> list[Finding]:
     """A finding for each corpus with official files. folder: the data folder, or None where there
     is none."""
-    sources = {name: of for task in tasks.tasks().values() for name, of in task.sources.items()}
-    return [
-        _finding(name, partial(files, folder), folder and folder / name, source)
-        for name, (files, source) in sources.items()
-    ]
+    findings = []
+    for task in tasks.tasks().values():
+        for name, (files, source) in task.sources.items():
+            if folder is None:
+                findings.append(Finding(name, "missing", source))
+            else:
+                findings.append(_finding(name, partial(files, folder), folder / name, source))
+    return findings
 
 
 def ontologies(folder: Path | None) -> list[Finding]:
@@ -149,29 +161,24 @@ def ontologies(folder: Path | None) -> list[Finding]:
     from mednli_jax.knowledge.load import load_ontology, needed_files  # imports scipy
 
     mesh = load_ontology("mesh")
-    found = [
-        Finding(
-            "mesh",
-            "ok",
-            f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names",
-        )
-    ]
+    size = f"{len(mesh):,} concepts, {len(mesh.names):,} names"
+    findings = [Finding("mesh", "ok", f"{mesh.version}, bundled: {size}")]
     for name, source in ONTOLOGIES.items():
         place = Path(folder or "nowhere", name)
-        found.append(_finding(name, partial(needed_files, name, folder), place, source))
-    return found
+        findings.append(_finding(name, partial(needed_files, name, folder), place, source))
+    return findings
 
 
 def vectors(folder: Path | None) -> list[Finding]:
     """A finding for each file of vectors/: its dimension, from its first two rows."""
     from mednli_jax.data.vector_formats import read_head
 
-    def head(path):
-        found = read_head(path)
-        return f"{found.dim} numbers a word, {found.kind}"
+    def description(path: Path) -> str:
+        head = read_head(path)
+        return f"{head.dim} numbers a word, {head.kind}"
 
     paths = folder.glob("vectors/*") if folder else ()
-    return _each(paths, head, "word vectors", VECTORS)
+    return _findings(paths, description, "word vectors", VECTORS)
 
 
 def weights(folder: Path | None) -> list[Finding]:
@@ -184,22 +191,27 @@ def weights(folder: Path | None) -> list[Finding]:
         return f"{description(path)}, {vocabulary.name}; --config.model.weights={path}"
 
     paths = folder.glob("weights/*/") if folder else ()
-    return _each(paths, usable, "pretrained weights", WEIGHTS)
+    return _findings(paths, usable, "pretrained weights", WEIGHTS)
 
 
-def _each(paths, look, what, source):
-    found = [_finding(path.name, partial(look, path), path, "") for path in sorted(paths)]
-    return found or [Finding(what, "missing", source)]
+def _findings(
+    paths: Iterable[Path], look: Callable[[Path], str], subject: str, source: str
+) -> list[Finding]:
+    """A finding for each path, or one that says where to get the files."""
+    findings = [_finding(path.name, partial(look, path), path, "") for path in sorted(paths)]
+    return findings or [Finding(subject, "missing", source)]
 
 
 def privacy(folder: Path) -> list[Finding]:
     """Warns where others can read licensed text below the data folder, or where it lies in a git
     work tree."""
-    names = [name for task in tasks.tasks().values() for name in task.licensed]
-    found = [Finding(what, "check", note) for what, note in exposure(folder, names).items()]
-    return found or [
-        Finding("permissions", "ok", "licensed text, if there is any, is for you alone")
-    ]
+    names: list[str] = []
+    for task in tasks.tasks().values():
+        names += task.licensed
+    exposed = exposure(folder, names)
+    if not exposed:
+        return [Finding("permissions", "ok", "licensed text, if there is any, is for you alone")]
+    return [Finding(subject, "check", note) for subject, note in exposed.items()]
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ PUBLIC = [
 
 
 def states(folder):
-    return {finding.what: finding.state for finding in doctor.privacy(folder)}
+    return {finding.subject: finding.state for finding in doctor.privacy(folder)}
 
 
 @pytest.mark.parametrize("name", [*RESTRICTED, "clicr", "diskne", "mli_train_v1.jsonl.gz"])
