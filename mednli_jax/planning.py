@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,7 @@ def _with_flags(config: ConfigDict, words: Sequence[str]) -> ConfigDict:
 def _key_of(
     key: Callable[[Any], Mapping[str, str]], config: ConfigDict
 ) -> Callable[[], Mapping[str, str]]:
+    @cache  # because it may read an ontology
     def of_corpus() -> Mapping[str, str]:
         return key(tasks.task_of(config).corpus(config))
 

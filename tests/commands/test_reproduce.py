@@ -89,6 +89,21 @@ def test_fields_and_files_of_the_user_reach_the_runs_that_have_them(data):
         planned("mednli", "mednli", fields={"model.trez": "8"})
 
 
+def test_figure_3_is_drawn_again_for_other_concepts(data, tmp_path, monkeypatch):
+    """The file is that of a hash of the mentions and a release of the ontology."""
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+
+    def paths(mentions=None):
+        request = Request(tmp_path, "mednli", "mednli", (2,), mentions=mentions)
+        jobs = planning.jobs_of(plans()["mednli"], request).jobs
+        return next(job for job in jobs if job.name == "corpus/paths.json")
+
+    found = paths(data / "metamap.mmi")
+    found.place.parent.mkdir()
+    found.place.write_text(json.dumps(found.key()))
+    assert (found.is_done(), paths().is_done()) == (True, False)
+
+
 def test_runs_without_their_data_are_named_and_left_out(tmp_path, monkeypatch):
     write_everything(tmp_path / "data")
     (tmp_path / "data" / "vectors" / "fasttext-mimic.txt").unlink()
