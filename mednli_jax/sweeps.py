@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import optuna
 import sqlalchemy
@@ -24,7 +24,7 @@ from absl import flags
 from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from mednli_jax import cli
 from mednli_jax.defaults import did_you_mean
@@ -36,6 +36,8 @@ from mednli_jax.workers import Commands, failure
 
 OUTAGE_SECONDS = 3600  # in which a database must answer again
 Result = TypeVar("Result")
+Space = Any  # a tuple of choices, or a BaseDistribution
+Values = dict[str, Any]  # field -> value
 
 
 @dataclass(frozen=True)
@@ -45,40 +47,43 @@ class Sweep:
 
     Args:
       fields: config field -> a tuple of choices, or one of optuna's distributions.
-      trials: number of random draws (Bergstra & Bengio 2012); 0 for every combination of the choices.
+      trials: number of random draws (Bergstra & Bengio 2012); 0 for every combination of the
+        choices.
       metric: name in result.json, with dots between levels.
       tpe: the values of a trial also follow from the results before it (Bergstra et al. 2011).
     """
 
-    fields: dict
+    fields: Mapping[str, Space]
     trials: int = 0
     metric: str = "dev.accuracy.mean"
     seed: int = 0
     tpe: bool = False
 
-    def distributions(self) -> dict:
+    def distributions(self) -> dict[str, BaseDistribution]:
         """{field: optuna's distribution}."""
-        choices = {name: space for name, space in self.fields.items() if type(space) is tuple}
-        return self.fields | {
-            name: CategoricalDistribution(space) for name, space in choices.items()
-        }
+        distributions = {}
+        for name, space in self.fields.items():
+            is_choice = isinstance(space, tuple)
+            distributions[name] = CategoricalDistribution(space) if is_choice else space
+        return distributions
 
-    def values(self, trials: int = 0) -> list[dict]:
+    def values(self, trials: int = 0) -> list[Values]:
         """{field: value} of each trial; empty where `after` gives them."""
         number = trials or self.trials or math.prod(map(len, self.fields.values()))
         if self.tpe:
             return [{}] * number
-        draw, grid = optuna.samplers.RandomSampler, optuna.samplers.GridSampler
-        drawn = optuna.create_study(
-            sampler=draw(self.seed) if self.trials else grid(self.fields, self.seed)
-        )
-        return [drawn.ask(self.distributions()).params for _ in range(number)]
+        sampler: optuna.samplers.BaseSampler
+        if self.trials:
+            sampler = optuna.samplers.RandomSampler(self.seed)
+        else:
+            sampler = optuna.samplers.GridSampler(self.fields, self.seed)
+        study = optuna.create_study(sampler=sampler)
+        return [study.ask(self.distributions()).params for _ in range(number)]
 
-    def after(self, trial: int, done: list) -> dict:
+    def after(self, trial: int, done: Sequence[FrozenTrial]) -> Values:
         """{field: value} of a trial by TPE, after these attempts, which are complete."""
-        study = optuna.create_study(
-            direction="maximize", sampler=optuna.samplers.TPESampler(seed=self.seed + trial)
-        )
+        sampler = optuna.samplers.TPESampler(seed=self.seed + trial)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
         study.add_trials(sorted(done, key=lambda attempt: attempt.user_attrs["trial"]))
         return study.ask(self.distributions()).params
 
@@ -132,33 +137,35 @@ def _failed(study: optuna.Study) -> list[str]:
 def _sweep_of_config_file(config: ConfigDict) -> Sweep:
     """What get_sweep of the file in --config returns. Raises ConfigError where a trial could not
     set its fields."""
-    argument = [a for a in cli.arguments() if a.startswith("--config=")][-1]
-    file = cli.config_file(argument.removeprefix("--config="))
+    names = [word for word in cli.arguments() if word.startswith("--config=")]
+    file = cli.config_file(names[-1].removeprefix("--config="))
     definitions = runpy.run_path(str(file))
     if "get_sweep" not in definitions:
         raise ConfigError(f"{file}: it defines no get_sweep", fix="see configs/sweep_esim_kd.py")
-    sweep = definitions["get_sweep"]()
-    kinds = {name: kind for name, kind, _ in cli.fields(config)}
+    sweep: Sweep = definitions["get_sweep"]()
+    type_names = {field.name: field.type_name for field in cli.fields(config)}
     for field, space in sweep.fields.items():
         place = f"{file}: get_sweep: '{field}'"
-        if field not in kinds:
-            raise ConfigError(
-                f"{place} is no field of the config.{did_you_mean(field, kinds)}",
-                fix="see --fields",
-            )
+        if field not in type_names:
+            problem = f"{place} is no field of the config.{did_you_mean(field, type_names)}"
+            raise ConfigError(problem, fix="see --fields")
         if space == () or not isinstance(space, tuple | BaseDistribution):
-            raise ConfigError(
-                f"{place} has no choices", fix="give a tuple of values, or a distribution of optuna"
-            )
-    for field, space in sweep.distributions().items():
-        values = (
-            space.choices if isinstance(space, CategoricalDistribution) else (space.low, space.high)
-        )
-        for value in values:
+            fix = "give a tuple of values, or a distribution of optuna"
+            raise ConfigError(f"{place} has no choices", fix=fix)
+    for field, distribution in sweep.distributions().items():
+        place = f"{file}: get_sweep: '{field}'"
+        for value in _extremes(distribution):
             if not _fits(config, field, value):
-                problem = f"{file}: get_sweep: '{field}' has the type {kinds[field]}, and {value!r} does not fit"
+                problem = f"{place} has the type {type_names[field]}, and {value!r} does not fit"
                 raise ConfigError(problem, fix="give values of this type")
     return sweep
+
+
+def _extremes(space: Any) -> Sequence[Any]:
+    """All choices, or the bounds of a range."""
+    if isinstance(space, CategoricalDistribution):
+        return space.choices
+    return (space.low, space.high)
 
 
 def _fits(config: ConfigDict, field: str, value: object) -> bool:
@@ -280,6 +287,7 @@ class Worker:
 
     def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags) -> None:
         self.study, self.sweep, self.folder, self.values = study, sweep, folder, values
+        self.storage = cast(optuna.storages.RDBStorage, study._storage)
         command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
         self.command = [*command, *(a for a in cli.arguments() if a.startswith("--config"))]
         self.stopped = False  # by a signal
@@ -358,7 +366,7 @@ class Worker:
         all_attempts = self.study.get_trials(deepcopy=False)
         running = {attempt._trial_id for attempt in all_attempts if attempt.state.name == "RUNNING"}
         for trial_id in running - seen:  # a worker may have died before its first heartbeat
-            self.study._storage.record_heartbeat(trial_id)
+            self.storage.record_heartbeat(trial_id)
         seen |= running
         return {attempt.state.name for attempt in all_attempts}
 
@@ -367,15 +375,12 @@ class Worker:
         if time.monotonic() - self.last_outage > self.values.grace:
             optuna.storages.fail_stale_trials(self.study)
 
-    def _values(self, trial, attempts):
+    def _values(self, trial: int, attempts: Sequence[FrozenTrial]) -> Values:
         if attempts:  # a trial that was begun keeps its values
             return attempts[0].params
-        found = self.study.get_trials(deepcopy=False)
-        return self.sweep.after(
-            trial, [attempt for attempt in found if attempt.state.name == "COMPLETE"]
-        )
+        return self.sweep.after(trial, _complete(self.study))
 
-    def _stop(self, number, frame):  # lets the trainings save
+    def _stop(self, number: int, frame: object) -> None:  # lets the trainings save
         self.stopped = self.ending = True
         self.commands.stop()
 
@@ -427,7 +432,7 @@ class Worker:
             pause = 0
             while not ended.wait(pause):
                 try:
-                    self.study._storage.record_heartbeat(trial_id)
+                    self.storage.record_heartbeat(trial_id)
                     pause = max(1, self.values.grace // 4)
                 except DATABASE_ERRORS:
                     self._note_outage()
@@ -476,15 +481,21 @@ class Worker:
             raise failure(log)
 
 
-def _number_at(result, path) -> float | None:
+def _number_at(tree: Any, path: str) -> float | None:
+    """The number at `dev.accuracy.mean` in a tree of JSON values; None where there is none."""
     for name in path.split("."):
-        result = result.get(name) if isinstance(result, dict) else None
-    return float(result) if isinstance(result, int | float) else None
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return float(tree) if isinstance(tree, int | float) else None
 
 
-def attempts_of(study) -> dict[int, list]:
+def _complete(study: optuna.Study) -> list[FrozenTrial]:
+    attempts = study.get_trials(deepcopy=False)
+    return [attempt for attempt in attempts if attempt.state.name == "COMPLETE"]
+
+
+def attempts_of(study: optuna.Study) -> dict[int, list[FrozenTrial]]:
     """{trial: its attempts, oldest first}, without those that were not needed."""
-    attempts = {}
+    attempts: dict[int, list[FrozenTrial]] = {}
     for attempt in study.get_trials(deepcopy=False):
         if "trial" in attempt.user_attrs and attempt.state.name != "PRUNED":
             attempts.setdefault(attempt.user_attrs["trial"], []).append(attempt)
@@ -493,21 +504,22 @@ def attempts_of(study) -> dict[int, list]:
 
 def table(study: optuna.Study, with_test: bool = False) -> list[str]:
     """The finished trials as a table in Markdown, the best on dev first."""
-    metric, fields = (study.user_attrs["sweep"][name] for name in ("metric", "fields"))
-    done = [
-        attempt for attempt in study.get_trials(deepcopy=False) if attempt.state.name == "COMPLETE"
-    ]
-    titles = ["trial", *fields, metric, *[metric.replace("dev", "test", 1)] * with_test]
-    lines = [titles, ["---"] * len(titles)]
-    for attempt in sorted(done, key=lambda attempt: attempt.value, reverse=True):
-        found = attempt.user_attrs
-        numbers = [
-            found["trial"],
-            *attempt.params.values(),
-            attempt.value,
-            *[found["test"]] * with_test,
-        ]
-        lines.append(
-            [f"{number:.4g}" if isinstance(number, float) else str(number) for number in numbers]
-        )
-    return [f"| {' | '.join(line)} |" for line in lines]
+    metric, fields = study.user_attrs["sweep"]["metric"], study.user_attrs["sweep"]["fields"]
+    titles = ["trial", *fields, metric]
+    if with_test:
+        titles.append(metric.replace("dev", "test", 1))
+    rows = [titles, ["---"] * len(titles)]
+    for attempt in sorted(_complete(study), key=_score, reverse=True):
+        numbers = [attempt.user_attrs["trial"], *attempt.params.values(), attempt.value]
+        if with_test:
+            numbers.append(attempt.user_attrs["test"])
+        rows.append([_cell(number) for number in numbers])
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _score(attempt: FrozenTrial) -> float:
+    return attempt.value or 0.0
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
