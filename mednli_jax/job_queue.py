@@ -119,7 +119,7 @@ class Queue:
             if name in self.failures:
                 self._fail(job, f"needs {name}")
                 return True
-        open_names = {other.name for other in self._open_jobs()}
+        open_names = {open_job.name for open_job in self._open_jobs()}
         return not open_names.isdisjoint(job.after)
 
     def _locked(self, job: Job) -> IO[str] | None:

@@ -118,8 +118,8 @@ def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
             missing = [] if job.is_done() else builder.missing_data(job)
         except _NotThere as error:
             job, missing = None, [str(error)]
-        for what in missing:
-            lacking.setdefault(what, []).append(name)
+        for data in missing:
+            lacking.setdefault(data, []).append(name)
         if job:
             jobs.append(job)
     builder.check_fields()
@@ -151,10 +151,10 @@ def _chosen(
 def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -> Iterator[str]:
     """The runs and files that a run or a step reads, and those that these read."""
     direct = [runs[name].init_from] if name in runs else list(steps[name].after)
-    for other in direct:
-        if other in runs or other in steps:
-            yield other
-            yield from _needs(other, runs, steps)
+    for needed in direct:
+        if needed in runs or needed in steps:
+            yield needed
+            yield from _needs(needed, runs, steps)
 
 
 class _NotThere(Exception):
@@ -222,9 +222,9 @@ class _Builder:
         """The config of a run, and its flags."""
         variant = corpus or self.request.corpus
         config = cli.read_config(f"{name}:{variant}")
-        known = {field for field, _, _ in cli.fields(config)}
-        self.known_fields |= known
-        values = self._values(known, corpus, settings)
+        fields = {field for field, _, _ in cli.fields(config)}
+        self.known_fields |= fields
+        values = self._values(fields, corpus, settings)
         words = [f"--config.{field}={_text(value)}" for field, value in values.items()]
         config = _with_flags(config, words)
         if self.request.mentions and not corpus and _links(config):
@@ -233,12 +233,12 @@ class _Builder:
         return config, [f"--config={name}:{variant}", *words]
 
     def _values(
-        self, known: Collection[str], corpus: str, settings: Settings
+        self, fields: Collection[str], corpus: str, settings: Settings
     ) -> dict[str, Setting]:
         """The fields of a run with their values. The user's replace settings of training, not those
         that distinguish the run.
 
-        known: all fields of the run's config. corpus: another one than the request's, or "".
+        fields: all of the run's config. corpus: another one than the request's, or "".
         """
         values: dict[str, Setting] = {}
         if self.plan.seeds:
@@ -247,7 +247,7 @@ class _Builder:
         values |= {field: settings[field] for field in settings if field in of_training}
         for name, text in self.request.fields.items():
             is_own_data = name.startswith("data.") and self.request.corpus == "file"
-            if name in known and not (corpus and is_own_data):
+            if name in fields and not (corpus and is_own_data):
                 values[name] = text
         values |= {field: settings[field] for field in settings if field not in of_training}
         return values
@@ -392,11 +392,11 @@ def _measured(run: RunDirectory) -> tuple[str, Speed | None]:
     return result.model, Speed(train.rows, float(rate), epochs)
 
 
-def seconds(job: Job, known: Mapping[str, Speed]) -> float:
+def seconds(job: Job, speed_of: Mapping[str, Speed]) -> float:
     """How long a training takes; 0 for a model without a known speed, and for other commands."""
-    if not job.is_training or job.config is None or job.config.model.name not in known:
+    if not job.is_training or job.config is None or job.config.model.name not in speed_of:
         return 0.0
-    config, speed = job.config, known[job.config.model.name]
+    config, speed = job.config, speed_of[job.config.model.name]
     pairs = min(
         PAIRS.get(config.data.name, PAIRS["mednli"]), config.data.get("limit") or float("inf")
     )

@@ -111,11 +111,12 @@ def _request(values: cli.Flags, plan: Plan, folder: str, corpus: str) -> Request
 
 
 def _numbers(tables: Sequence[str], plan: Plan) -> tuple[int, ...]:
-    known = {str(number): number for number in plan.numbers}
+    number_of = {str(number): number for number in plan.numbers}
     for table in tables:
-        if table not in known:
-            raise UsageError(f"--tables: no table {table}", fix=f"give some of {', '.join(known)}")
-    return tuple(known[table] for table in tables or known)
+        if table not in number_of:
+            fix = f"give some of {', '.join(number_of)}"
+            raise UsageError(f"--tables: no table {table}", fix=fix)
+    return tuple(number_of[table] for table in tables or number_of)
 
 
 def _weights(pairs: Sequence[str]) -> dict[str, str]:
@@ -130,26 +131,26 @@ def _weights(pairs: Sequence[str]) -> dict[str, str]:
 
 def _lacking_lines(lacking: dict[str, list[str]]) -> list[str]:
     lines = []
-    for what, names in lacking.items():
+    for data, names in lacking.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        lines.append(f"missing: {what}, for {', '.join(names[:3])}{more}")
+        lines.append(f"missing: {data}, for {', '.join(names[:3])}{more}")
     return lines
 
 
 def _dry_run(jobs: planning.Jobs) -> list[str]:
     """A line for each job, then their number and hours."""
-    known = planning.speeds(jobs.jobs)
+    speed_of = planning.speeds(jobs.jobs)
     lines, total, done = [], 0.0, 0
     for job in (*jobs.jobs, *jobs.blocked):
         is_done = job.is_done()
-        hours = 0.0 if is_done else planning.seconds(job, known) / HOUR
+        hours = 0.0 if is_done else planning.seconds(job, speed_of) / HOUR
         state = "done" if is_done else "no data" if job in jobs.blocked else "to do"
         lines.append(f"{state:7} {f'{hours:.1f} h' if hours else '':>8}  {job.shell_command()}")
         total += hours
         done += is_done
     about = f"; about {total:,.1f} hours for the others" if total else ""
     lines += ["", f"{len(lines)} runs and files, {done} done{about}"]
-    measured = sorted(model for model, speed in known.items() if speed.pairs)
+    measured = sorted(model for model, speed in speed_of.items() if speed.pairs)
     if total and measured:
         lines.append(f"speed and epochs of the largest finished run: {', '.join(measured)}")
     if total:

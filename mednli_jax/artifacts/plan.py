@@ -66,7 +66,7 @@ def _partitions(request: Request) -> Iterator[Step]:
     for name, file in PARTITIONS.items():
         filtered = FILTERED[name.input]
         after = REPORT if name.input == HYPOTHESIS.name else filtered
-        parts = (request.folder / filtered).parent
+        lists = (request.folder / filtered).parent
         words = (
             "evaluate",
             f"--run={request.folder / name.input}",
@@ -74,6 +74,6 @@ def _partitions(request: Request) -> Iterator[Step]:
             "--json",
             "--merged",
             *_spans(request),
-            f"--partition={parts / 'easy.txt'},{parts / 'difficult.txt'}",
+            f"--partition={lists / 'easy.txt'},{lists / 'difficult.txt'}",
         )
         yield Step(file, words, (PARTITION,), after=(name.input, after), prints=True)

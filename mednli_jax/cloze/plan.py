@@ -23,8 +23,8 @@ class CliCR:
         corpus = "demo_cloze" if request.corpus == "demo" else request.place
         out = request.folder / BASELINES.partition("/")[0]
         vectors = _vectors(request)
-        given = [f"--vectors={vectors}"] if vectors else []
-        words = ("analyze", "cloze-baselines", f"--corpus={corpus}", *given, f"--out={out}")
+        flags = [f"--vectors={vectors}"] if vectors else []
+        words = ("analyze", "cloze-baselines", f"--corpus={corpus}", *flags, f"--out={out}")
         return [Step(BASELINES, words, self.numbers)]
 
     def tables(self, request: Request) -> Sequence[str]:

@@ -161,9 +161,9 @@ def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
                 systems_of_corpus.setdefault(corpus, row.system)
         rows.append(filled_row)
     if len(systems_of_corpus) > 1:
-        each = [f"{system} is of {corpus}" for corpus, system in systems_of_corpus.items()]
+        systems = [f"{system} is of {corpus}" for corpus, system in systems_of_corpus.items()]
         fix = "keep the runs and baselines of one corpus in a folder"
-        raise RunError(f"{folder}: {', '.join(each)}", fix=fix)
+        raise RunError(f"{folder}: {', '.join(systems)}", fix=fix)
     corpus = next(iter(systems_of_corpus), "")
     lacking: dict[str, list[str]] = {}
     for filled_row in rows:

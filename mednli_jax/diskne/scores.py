@@ -59,11 +59,11 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
     for category in CATEGORIES:
         tested = _tested(benchmark, folds, category)
         if tested:
-            diseases = {name: _of_disease(examples, runs) for name, examples in tested.items()}
-            of_category[category] = {
-                **averaged(diseases),
-                **_ranking([_ranks(examples, runs) for examples in tested.values()]),
-            }
+            diseases, ranks = {}, []
+            for disease, examples in tested.items():
+                diseases[disease] = _of_disease(examples, runs)
+                ranks.append(_ranks(examples, runs))
+            of_category[category] = {**averaged(diseases), **_ranking(ranks)}
     return of_category
 
 
@@ -102,10 +102,13 @@ def _f1(gold_N: np.ndarray, predicted_N: np.ndarray) -> float:
 
 def averaged(diseases: Mapping[str, Scores]) -> Scores:
     """The scores of diseases with their averages."""
-    of_diseases = diseases.values()
-    positives_D = np.array([of_disease["positives"] for of_disease in of_diseases], float)
-    always_D = np.array([of_disease["always_positive"] for of_disease in of_diseases])
-    f1_DR = np.array([of_disease["per_run"] for of_disease in of_diseases])
+    positives, always, per_run = [], [], []
+    for of_disease in diseases.values():
+        positives.append(of_disease["positives"])
+        always.append(of_disease["always_positive"])
+        per_run.append(of_disease["per_run"])
+    positives_D, always_D = np.array(positives, float), np.array(always)
+    f1_DR = np.array(per_run)
     return {
         "diseases": diseases,
         "macro": mean_sd(f1_DR.mean(axis=0)),
@@ -154,9 +157,10 @@ def _ranks(examples: Sequence[DiseaseExample], runs: Runs) -> Ranks | None:
     per_run: dict[str, list[float]] = {name: [] for name in RANKED}
     for p_of_uid in runs.values():
         p_N = np.array([p_of_uid[example.uid][LABELS.index(POSITIVE)] for example in examples])
-        ranks = [_rank(p_N[rows], gold_N[rows]) for rows in queries]
-        per_run["hits"].append(float(np.mean([rank.hit for rank in ranks])))
-        per_run["reciprocal_rank"].append(float(np.mean([rank.reciprocal for rank in ranks])))
+        rank_Q2 = np.array([_rank(p_N[rows], gold_N[rows]) for rows in queries])
+        hits, reciprocal = rank_Q2.mean(axis=0)
+        per_run["hits"].append(float(hits))
+        per_run["reciprocal_rank"].append(float(reciprocal))
         per_run["average_precision"].append(average_precision_score(gold_N, p_N))
     return Ranks(per_run, float(np.mean([1 / len(rows) for rows in queries])))
 
@@ -235,8 +239,11 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     runs = probabilities(read_slots(directory))
     seeds = sorted(runs, key=int)
     uids = sorted(runs[seeds[0]])
-    p_NSC = np.array([[runs[seed][uid] for seed in seeds] for uid in uids], float)
-    gold_N = np.array([LABELS.index(labels[uid]) for uid in uids])
+    gold, p = [], []
+    for uid in uids:
+        gold.append(LABELS.index(labels[uid]))
+        p.append([runs[seed][uid] for seed in seeds])
+    gold_N, p_NSC = np.array(gold), np.array(p, float)
     return outcomes_of(uids, gold_N, p_NSC.argmax(axis=2), p_NSC)
 
 
@@ -273,10 +280,10 @@ def _category_row(category: str, of_category: Scores) -> tuple[str, ...]:
     for name in ("positives", "negatives"):
         counts.append(str(sum(of_disease[name] for of_disease in diseases)))
     averages = [mean_cell(of_category[average]) for average in AVERAGES]
-    ranking = of_category.get("ranking")
     ranks = ["-"] * (len(RANKED) + 1)
-    if ranking:
-        ranks = [*(mean_cell(ranking[name]) for name in RANKED), points(ranking["chance"])]
+    if ranking := of_category.get("ranking"):
+        ranks = [mean_cell(ranking[name]) for name in RANKED]
+        ranks.append(points(ranking["chance"]))
     always = points(of_category["always_positive"]["macro"])
     return (TITLES[category], str(len(diseases)), *counts, *averages, always, *ranks)
 

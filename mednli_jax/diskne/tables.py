@@ -215,14 +215,12 @@ def _shared_rows(
 def _scored(systems: Sequence[System], first: Scores) -> dict[str, dict[str, Scores]]:
     """system -> category -> scores of the diseases in `first`; at last those of the classifier that
     always says true."""
-    scored = {}
-    for system in systems:
-        scored[system.name] = {
-            category: _of_the_same(system, category, of_first["diseases"])
-            for category, of_first in first.items()
-        }
-    scored[ALWAYS] = {}
+    scored: dict[str, dict[str, Scores]] = {}
+    for name in (*(system.name for system in systems), ALWAYS):
+        scored[name] = {}
     for category, of_first in first.items():
+        for system in systems:
+            scored[system.name][category] = _of_the_same(system, category, of_first["diseases"])
         diseases = {}
         for disease, scores in of_first["diseases"].items():
             f1 = scores["always_positive"]

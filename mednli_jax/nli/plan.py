@@ -89,11 +89,11 @@ def _adapted(run: PaperRun, request: Request) -> PaperRun:
 
 def _further_vectors(request: Request) -> Iterator[PaperRun]:
     """Rows of Table 5 for other files in the folder's vectors/."""
-    known = {name for names in VECTORS for name in names}
+    paper_names = {name for names in VECTORS for name in names}
     for path in sorted((request.folder / "vectors").glob("*")):
         ending = next((end for end in ENDINGS[1:] if path.name.endswith(end)), "")
         name = path.name.removesuffix(ending)
-        if ending and name not in known:
+        if ending and name not in paper_names:
             for model in MODELS:
                 yield PaperRun(f"vectors-{name}-{model}", model, vectors=(name,))
 

@@ -240,11 +240,11 @@ def checked(folder: Path, read: Read) -> Check:
     judged = {2: _statistics(folder)}
     for number, table in tables.TABLES.items():
         judged[number] = _gains(table, folder, read)
-    here = environment()
+    program = environment()
     return Check(
         variants=_variants(folder),
-        version=here.mednli_jax,
-        commit=here.commit,
+        version=program.mednli_jax,
+        commit=program.commit,
         tables=judged,
         paths={figure.name: _paths(folder / figure.file) for figure in FIGURES},
         gained=list(_gained(folder)),

@@ -179,7 +179,7 @@ class _Runs:
 def filled(table: Table, folder: Path, read: Read) -> FilledTable:
     """The table filled with the results of the folder's runs."""
     folder = tables.check_folder(folder)
-    every_cell = (*table.cells, *_others(table, folder))
+    every_cell = (*table.cells, *_further_cells(table, folder))
     runs = _open_runs(folder, every_cell)
     pairs = {}
     for (_, split), run in runs.of_key.items():
@@ -214,7 +214,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     )
     of_key: dict[RunKey, Finished] = {}
     first_of_pairs: dict[tuple[str, str], Finished] = {}
-    for key, run in sorted(complete, key=lambda item: len(item[1].outcomes), reverse=True):
+    for key, run in sorted(complete, key=_pairs, reverse=True):
         name, split = key
         expected = own_corpora.get(name, corpus)
         if run.corpus != expected:
@@ -228,7 +228,12 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     return _Runs(corpus, of_key, states)
 
 
-def _others(table: Table, folder: Path) -> Iterator[Cell]:
+def _pairs(opened: tuple[RunKey, Finished]) -> int:
+    _, run = opened
+    return len(run.outcomes)
+
+
+def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:
     """Cells of the folder's runs that the paper has not, e.g. another source domain."""
     if not table.others:
         return
@@ -236,10 +241,10 @@ def _others(table: Table, folder: Path) -> Iterator[Cell]:
         match = re.fullmatch(table.others, path.name)
         if match is None or path.name in table.runs or not (path / "config.json").is_file():
             continue
-        parts = match.groupdict()
-        title = NAMES[parts["model"]]
-        column = f"{parts['mode']} {title}" if "mode" in parts else title
-        yield Cell(parts["row"], column, path.name, None, parts["model"])
+        groups = match.groupdict()
+        title = NAMES[groups["model"]]
+        column = f"{groups['mode']} {title}" if "mode" in groups else title
+        yield Cell(groups["row"], column, path.name, None, groups["model"])
 
 
 def _state(cell: Cell, lacking: RunKey, runs: _Runs) -> str:
@@ -316,8 +321,8 @@ def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
     return remarks
 
 
-def _new_remarks(of: str, remarks: Iterable[str], known: Sequence[str]) -> list[str]:
-    return [f"{of}: {remark}" for remark in remarks if remark not in known]
+def _new_remarks(of: str, remarks: Iterable[str], earlier: Sequence[str]) -> list[str]:
+    return [f"{of}: {remark}" for remark in remarks if remark not in earlier]
 
 
 def _unlike_paper(folder: Path, read: Read) -> list[str]:

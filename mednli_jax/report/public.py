@@ -113,9 +113,9 @@ def scores(values: Mapping[str, Json], seeds: int) -> Figures:
             public["per_class"][label] = {name: of_class[name] for name in names}
     families = {"slices": values.get("slices", {}), **values.get("families", {})}
     for family, named in families.items():
-        parts = {name: scores(of_slice, seeds) for name, of_slice in named.items()}
-        if parts and all(parts.values()) and family not in FROM_FILES:
-            public.setdefault("families", {})[family] = parts
+        slices = {name: scores(of_slice, seeds) for name, of_slice in named.items()}
+        if slices and all(slices.values()) and family not in FROM_FILES:
+            public.setdefault("families", {})[family] = slices
     return public
 
 
