@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 
-from compiler import FAST
+from support.compiler import FAST
 
 # launch/accelerator_day.sh sets this variable, to test on the machine's own devices
 if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):

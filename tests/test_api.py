@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_up_commands import ROOT, call_command, use_one_device, write_own_pairs
+from support.commands import ROOT, call_command, use_one_device
+from support.pair_files import write_own_pairs
 
 import mednli_jax
 from mednli_jax import analyze, evaluate, predict, prepare, train
@@ -28,6 +29,7 @@ FLAGS = (
 def home(monkeypatch, tmp_path, tmp_path_factory):
     cache = tmp_path_factory.getbasetemp() / "cache-api"
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(cache))
+    monkeypatch.syspath_prepend(ROOT / "tests" / "support" / "plugins")
     monkeypatch.chdir(tmp_path)
     use_one_device(monkeypatch)
 

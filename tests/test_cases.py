@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_commands import call_command, use_one_device
+from support.commands import call_command, use_one_device
 
 CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/case.toml"))

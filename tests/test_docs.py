@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_up_commands import ROOT, call_command
+from support.commands import ROOT, call_command
 
 from mednli_jax.__main__ import COMMANDS
 

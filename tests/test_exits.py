@@ -13,7 +13,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from made_up_commands import (
+from support.commands import (
     ROOT,
     SMALL,
     call_command,
@@ -22,8 +22,8 @@ from made_up_commands import (
     read_json,
     run_command,
     use_one_device,
-    write_pairs,
 )
+from support.pair_files import write_pairs
 
 import mednli_jax
 from mednli_jax import __main__, cli, doctor, evaluate, predict, prepare, train

@@ -5,7 +5,7 @@ import ast
 import tomllib
 
 import pytest
-from made_up_commands import ROOT
+from support.commands import ROOT
 
 FAULTS = [
     (file, name, fault)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from made_up_commands import ROOT, call_command, use_one_device
+from support.commands import ROOT, call_command, use_one_device
 
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import PLUGINS

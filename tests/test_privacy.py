@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 import pytest
-from canaries import NAMES, SENTENCE, WORDS, content, found_in, leaks, write_corpora
-from compiler import FAST
-from made_up_commands import ROOT, call_command, config_flag, read_json, use_one_device
+from support.canaries import NAMES, SENTENCE, WORDS, content, leaks, words_in, write_corpora
+from support.commands import ROOT, call_command, config_flag, read_json, use_one_device
+from support.compiler import FAST
 
 from mednli_jax import analyze, errors, predict, prepare, train
 from mednli_jax.report import __main__ as report
@@ -195,7 +195,7 @@ def test_words_stay_in_private_whatever_is_asked(tmp_path):
     home.run(*COMMANDS)
     whole = home.check()
     for name in ("data.json", "result.json", "report.html"):
-        assert found_in(content(tmp_path / "work" / "folds" / name)) <= NAMES, name
+        assert words_in(content(tmp_path / "work" / "folds" / name)) <= NAMES, name
     for name in ("ga/private/vocabulary.json", "all/private/lexical.json", "diskne/examples.jsonl"):
         assert whole[f"work/{name}"], name
 
@@ -258,7 +258,7 @@ def test_a_fault_is_reported_without_the_text_it_quotes(home, beside, monkeypatc
     command, *flags = POINTS[place]
     code, out, err = call_command(command, *flags, stdin=PAIRS)
     assert (code, bool(raised)) == (2 if fault is refused else 1, True), out + err
-    assert found_in((out + err).encode()) == set(), out + err
+    assert words_in((out + err).encode()) == set(), out + err
     assert "Traceback" not in err
     last = [line for line in err.splitlines() if line.startswith(("bug: ", "error: "))]
     assert len(last) == 1
@@ -294,6 +294,6 @@ raise LookupError("{WORDS[6]}") from KeyError("{WORDS[7]}")
 def test_threads_and_the_interpreter_quote_nothing(home):
     code, err = home.python("own", "-c", UNCAUGHT)
     assert code == 1
-    assert found_in(err.encode()) == set(), err
+    assert words_in(err.encode()) == set(), err
     assert "KeyError in " in err
     assert "LookupError in " in err

@@ -9,21 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from made_up_files import (
-    HYPOTHESIS,
-    PREMISE,
-    array,
-    as_bytes,
-    assert_no_words,
-    cells,
-    lay_out,
-    lines,
-    pair,
-    pairs,
-    table,
-    zipped,
-)
-from made_up_knowledge import UMLS, is_a_matrix, umls_relation
+from support.files import array, as_bytes, lines, write_files, zipped
+from support.ontologies import is_a_matrix
+from support.ontology_files import UMLS, umls_relation
+from support.pair_files import HYPOTHESIS, PREMISE, assert_no_words, cells, pair, pairs, table
 
 from mednli_jax.cloze import scores as cloze_scores
 from mednli_jax.cloze import stats
@@ -169,7 +158,7 @@ READERS = {
 
 def refusal(reader, files, folder, main=None):
     """The error of reading these files in place of the good ones."""
-    lay_out({**reader.files, **files}, folder)
+    write_files(folder, {**reader.files, **files})
     with pytest.raises(UserError) as caught:
         reader.read(folder / (main or reader.main))
     error = caught.value
@@ -181,7 +170,7 @@ def refusal(reader, files, folder, main=None):
 @pytest.mark.parametrize("name", READERS)
 def test_good_files_are_read_and_gzipped_ones_too(name, tmp_path):
     reader = READERS[name]
-    lay_out(reader.files, tmp_path)
+    write_files(tmp_path, reader.files)
     reader.read(tmp_path / reader.main)
     if reader.zipped:
         (tmp_path / reader.main).write_bytes(zipped(reader.files[reader.main]))
@@ -218,7 +207,7 @@ def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, good, marked, 
     assert marked != good
     results = []
     for content in (good, marked):
-        lay_out({**reader.files, reader.main: content}, tmp_path)
+        write_files(tmp_path, {**reader.files, reader.main: content})
         results.append(content_of(reader.read(tmp_path / reader.main)))
     assert results[0] == results[1]
 

@@ -4,10 +4,11 @@ nothing on disk."""
 import importlib
 import sys
 
-import made_up_runs
 import pytest
-from made_up_commands import call_command, config_flag
-from made_up_files import WORDS, assert_no_words, lay_out, pair, pairs
+from support import runs
+from support.commands import call_command, config_flag
+from support.files import write_files
+from support.pair_files import WORDS, assert_no_words, pair, pairs
 
 from mednli_jax import analyze, api, evaluate, export, predict, prepare, train
 from mednli_jax.errors import UsageError
@@ -153,7 +154,7 @@ def refused(call, places=()):
 @pytest.mark.parametrize("case", [*FILES, *FLAGS], ids=lambda case: case[0])
 def test_bad_input_is_one_line_and_leaves_nothing(case, place):
     _, call, files, *says = case
-    lay_out({**CORPORA, **files}, place / "data")
+    write_files(place / "data", {**CORPORA, **files})
     assert refused(call, says).count("\n") == 1
     assert {path.name for path in (place / "cache").rglob("*")} <= {
         ".gitignore",
@@ -168,10 +169,8 @@ def test_runs_that_do_not_fit_are_one_line(case, place):
     _, call, changed, *says = case
     for name in {"a", "b"} | changed.keys():
         if "." not in name:
-            made_up_runs.write_run(
-                place / "data" / name, made_up_runs.GOLD, **changed.get(name, {})
-            )
-    lay_out({name: content for name, content in changed.items() if "." in name}, place / "data")
+            runs.write_run(place / "data" / name, runs.GOLD, **changed.get(name, {}))
+    write_files(place / "data", {name: content for name, content in changed.items() if "." in name})
     assert refused(call, says).count("\n") == 1
 
 
@@ -181,7 +180,7 @@ def test_thirty_errors_are_the_first_twenty_and_a_count(place):
     again = [
         pair(n // 2) for n in range(20, 82)
     ]  # half of them repeat the pairID of the line before
-    lay_out({**CORPORA, TRAIN: pairs(99, *rows, *again)}, place / "data")
+    write_files(place / "data", {**CORPORA, TRAIN: pairs(99, *rows, *again)})
     first, *lines, last = refused(own()).splitlines()
     assert "train.jsonl:2: field 'gold_label' is none of" in first
     assert "(9 times, in lines 2, 3, 4, ...). Fix: " in first
@@ -232,7 +231,7 @@ ELSEWHERE = (
 
 @pytest.mark.parametrize("call", ELSEWHERE, ids=lambda call: call[-1])
 def test_an_address_is_no_path_of_a_field_or_an_argument(call, place):
-    lay_out(CORPORA, place / "data")
+    write_files(place / "data", CORPORA)
     assert refused(call, ["gs://bucket", "an address"]).count("\n") == 1
 
 

@@ -17,9 +17,9 @@ import time
 
 import jax
 import pytest
-from made_up_commands import at, call_command, environment_of, read_json, use_one_device
-from made_up_files import contents
-from made_up_protocols import PROTOCOLS, flags_of, results, write_home
+from support.commands import at, call_command, environment_of, read_json, use_one_device
+from support.files import contents
+from support.protocols import PROTOCOLS, flags_of, results, write_home
 
 from mednli_jax import cli, train
 from mednli_jax.training.session import Session

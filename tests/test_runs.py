@@ -16,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from made_up_commands import ROOT
-from made_up_files import KEY, Builder, contents
-from made_up_runs import curves
+from support.commands import ROOT
+from support.files import contents
+from support.pairs import KEY, Builder
+from support.runs import curves
 
 import mednli_jax
 from mednli_jax import cli

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from made_up_pairs import write_own
+from support.pair_files import write_own
 
 from mednli_jax import defaults
 from mednli_jax.artifacts import aflite as filtering

@@ -7,14 +7,16 @@ import stat
 from dataclasses import asdict, replace
 
 import pytest
-from made_up_commands import COMMON, SECRET, call_command, write_shared_premises
-from made_up_knowledge import is_a_matrix
-from made_up_pairs import pair
-from made_up_runs import check_offline, read
+from support.commands import call_command
+from support.ontologies import is_a_matrix
+from support.pages import check_offline
+from support.pair_files import COMMON, SECRET, write_shared_premises
+from support.pairs import pair
 
 from mednli_jax import analyze
 from mednli_jax.artifacts import heuristics, hypotheses, plug
 from mednli_jax.artifacts.heuristics import CAUSE, FINE, HYPERNYM
+from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS, Mention
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.ontology import Ontology
@@ -330,7 +332,8 @@ def test_mednli_is_linked_by_mesh_and_its_tokens_stand_beside_the_papers(ask, tm
     """The config of MedNLI has the UMLS, which is not there. `evaluate --merged` takes the ontology
     of its run."""
     assert {
-        read(f"hypothesis_only:{name}").knowledge.ontology for name in ("mednli", "mednli_code")
+        read_config(f"hypothesis_only:{name}").knowledge.ontology
+        for name in ("mednli", "mednli_code")
     } == {"mesh"}
     for split in ("train", "dev", "test"):
         write_shared_premises(tmp_path / "mednli" / f"mli_{split}_v1.jsonl")

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
-from references import tree_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
+from support.golden_files import tree_of  # noqa: E402
 
 from mednli_jax.benchmarking import cases, ours, torch_models, torch_side, workload  # noqa: E402
 from mednli_jax.data.examples import LABELS  # noqa: E402

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from made_up_cloze import cloze
 from nltk.translate.bleu_score import corpus_bleu
+from support.cloze import cloze
 
 from mednli_jax.cloze.scores import (
     embedding_score,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_cloze import corpus, own_part
+from support.cloze import corpus, own_part
 
 from mednli_jax.cloze.encoding import (
     SETUPS,

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_up_cloze import cloze, passage
-from made_up_commands import call_command
+from support.cloze import cloze, passage
+from support.commands import call_command
 
 from mednli_jax import analyze
 from mednli_jax.cloze import clicr

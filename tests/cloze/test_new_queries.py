@@ -3,7 +3,7 @@ a run alone."""
 
 import numpy as np
 import pytest
-from made_up_cloze import corpus, own_part
+from support.cloze import corpus, own_part
 
 from mednli_jax.cloze.encoding import (
     SETUPS,

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_up_cloze import cloze, passage
+from support.cloze import cloze, passage
 
 from mednli_jax.cloze.ngram_lm import FALLBACK, START, continuations, estimate, training_text
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from made_up_knowledge import is_a_matrix
+from support.ontologies import is_a_matrix
 
 from mednli_jax.cloze.clicr import load
 from mednli_jax.cloze.query_builder import (

@@ -4,7 +4,7 @@ and unseen."""
 from dataclasses import replace
 
 import pytest
-from made_up_cloze import split
+from support.cloze import split
 
 from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.encoding import (

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from made_up_pairs import HEART, mentions, pair
+from support.ontologies import HEART
+from support.pairs import mentions, pair
 
 from mednli_jax.data.examples import Split
 from mednli_jax.knowledge.distances import shortest_paths

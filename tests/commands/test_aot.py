@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import SimpleNamespace
 
 import pytest
-from made_up_commands import ROOT, call_command, config_flag
+from support.commands import ROOT, call_command, config_flag
 
 from mednli_jax.run import experiment_of
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiler import FAST
-from made_up_commands import call_command
+from support.commands import call_command
+from support.compiler import FAST
 
 from mednli_jax import benchmark
 from mednli_jax.benchmarking import cases, measure, workload

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import tensorflow_datasets as tfds
-from made_up_pairs import write_rows
+from support.pair_files import write_rows
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.nli import readers as nli

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from made_up_commands import ROOT
+from support.commands import ROOT
 
 TOOL = """#!/bin/bash
 echo "$PYTHON_OF_TOOL $(basename "$0") $*" >> "$CALLS"

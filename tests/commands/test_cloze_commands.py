@@ -11,9 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up_commands import (
-    PHRASES,
-    SECRET,
+from support.cloze import PHRASES, write_articles
+from support.commands import (
     at,
     call_command,
     config_flag,
@@ -22,9 +21,9 @@ from made_up_commands import (
     read_json,
     run_command,
     use_one_device,
-    write_articles,
 )
-from made_up_runs import GOLD, write_run
+from support.pair_files import SECRET
+from support.runs import GOLD, write_run
 
 from mednli_jax import evaluate, predict, prepare, train
 from mednli_jax.cloze import scores as answers

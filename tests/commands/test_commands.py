@@ -11,9 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_commands import (
-    LABELS,
-    SECRET,
+from support.commands import (
     SMALL,
     at,
     call_command,
@@ -23,9 +21,9 @@ from made_up_commands import (
     read_json,
     run_command,
     use_one_device,
-    write_pairs,
 )
-from made_up_files import contents
+from support.files import contents
+from support.pair_files import LABELS, SECRET, write_pairs
 
 from mednli_jax import analyze, cli, evaluate, export, predict, train
 from mednli_jax.errors import UserError

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_up_commands import call_command, use_one_device
+from support.commands import call_command, use_one_device
 
 from mednli_jax import export, load_run, train
 from mednli_jax.data.pieces import PieceVocabulary

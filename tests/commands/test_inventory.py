@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_up_commands import call_command
+from support.commands import call_command
 
 from mednli_jax import doctor
 from mednli_jax.knowledge.readers import wordnet

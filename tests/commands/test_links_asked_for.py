@@ -4,9 +4,9 @@ ids are counted."""
 import json
 
 import pytest
-from made_up_commands import at, call_command, config_flag
-from made_up_knowledge import write
-from made_up_pairs import write_rows
+from support.commands import at, call_command, config_flag
+from support.files import write
+from support.pair_files import write_rows
 
 from mednli_jax import prepare, train
 from mednli_jax.data.examples import LABELS

@@ -8,9 +8,10 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from made_up_commands import at, call_command, config_flag, json_lines, read_json
-from made_up_knowledge import lay_out, umls_name, umls_relation, umls_type
-from made_up_pairs import write_rows
+from support.commands import at, call_command, config_flag, json_lines, read_json
+from support.files import lay_out
+from support.ontology_files import umls_name, umls_relation, umls_type
+from support.pair_files import write_rows
 
 from mednli_jax import evaluate, predict, prepare, tasks, train
 from mednli_jax.data.examples import LABELS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_knowledge import write
+from support.files import write
 
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors

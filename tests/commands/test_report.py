@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_up_commands import call_command
-from made_up_pairs import write_rows
-from made_up_runs import GOLD, change, check_offline, edit, write_run
+from support.commands import call_command
+from support.pages import check_offline
+from support.pair_files import write_rows
+from support.runs import GOLD, change, edit, write_run
 
 from mednli_jax import tasks
 from mednli_jax.nli.readers import load_demo

@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from canaries import found_in, write_pairs
-from made_up_commands import SECRET, call_command, environment_of, write_articles
-from made_up_diskne_files import write_published, write_weights
-from made_up_mednli import write_everything
+from support.canaries import words_in, write_pairs
+from support.cloze import write_articles
+from support.commands import call_command, environment_of
+from support.diskne_paper import write_published
+from support.mednli_paper import write_everything
+from support.pair_files import SECRET
+from support.weights import write_weights
 
 from mednli_jax import planning, reproduce
 from mednli_jax.errors import UsageError
@@ -256,7 +259,7 @@ def test_every_table_of_a_paper_is_filled_by_one_command(paper, tmp_path):
         done = subprocess.run([*command, f"--workers={workers}"], cwd=tmp_path, env=environment,
                               capture_output=True, text=True)  # fmt: skip
         assert done.returncode == 0, done.stderr[-4000:]
-        assert (found_in((done.stdout + done.stderr).encode()), SECRET in done.stdout) == (
+        assert (words_in((done.stdout + done.stderr).encode()), SECRET in done.stdout) == (
             set(),
             False,
         )
@@ -268,5 +271,5 @@ def test_every_table_of_a_paper_is_filled_by_one_command(paper, tmp_path):
     if paper == "mednli":
         check = json.loads((tmp_path / "runs" / "check.json").read_text())
         assert check["verdicts"]["missing"] == 0
-        assert found_in((tmp_path / "runs" / "check.md").read_bytes()) == set()
-        assert found_in((tmp_path / "runs" / "private" / "table8.jsonl").read_bytes())
+        assert words_in((tmp_path / "runs" / "check.md").read_bytes()) == set()
+        assert words_in((tmp_path / "runs" / "private" / "table8.jsonl").read_bytes())

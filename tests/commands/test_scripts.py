@@ -8,11 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from made_up_commands import (
-    ROOT,
-    call_script,
-    environment_of,
-)
+from support.commands import ROOT, call_script, environment_of
 
 from mednli_jax.run import load_run
 

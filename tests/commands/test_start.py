@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made_up_commands import ROOT, call_command, environment_of
+from support.commands import ROOT, call_command, environment_of
 
 from mednli_jax import __main__, cli, evaluate, train
 from mednli_jax import __version__ as version

@@ -2,14 +2,9 @@
 of no word."""
 
 import pytest
-from made_up_commands import (
-    SMALL,
-    call_command,
-    config_flag,
-    use_one_device,
-    write_articles,
-    write_own_pairs,
-)
+from support.cloze import write_articles
+from support.commands import SMALL, call_command, config_flag, use_one_device
+from support.pair_files import write_own_pairs
 
 from mednli_jax import prepare, train
 

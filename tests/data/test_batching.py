@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up_commands import write_articles, write_own_pairs
-from made_up_diskne import big
+from support.cloze import write_articles
+from support.diskne import seven_diseases
+from support.pair_files import write_own_pairs
 
 from mednli_jax import defaults
 from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, groups_of, staircase
@@ -193,7 +194,7 @@ def test_binned_batches_have_passages_of_one_power_of_two(shares):
 def dealt(task, folder, shuffle):
     """The batches, as sets of rows, that the task of a config makes of a small corpus."""
     if task == "diskne":
-        write_benchmark(big(), folds(big()), folder / "made")
+        write_benchmark(seven_diseases(), folds(seven_diseases()), folder / "made")
         config, part = defaults.diskne("bow", "file"), "medical/train"
     else:
         config, part = (

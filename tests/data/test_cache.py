@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_commands import ROOT
-from made_up_files import KEY, Builder
-from made_up_knowledge import write
-from made_up_pairs import ENCODING, LINKER, SPLITS, words_of
+from support.commands import ROOT
+from support.files import write
+from support.ontologies import LINKER
+from support.pairs import ENCODING, KEY, SPLITS, Builder, words_of
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.cache import Cache
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_noticed_and_made_again(tmp_path, capsys, name, damage
 WRITER = """
 import os, sys, time
 from pathlib import Path
-from made_up_files import KEY, Builder
+from support.pairs import Builder, KEY
 from mednli_jax.data.cache import Cache
 
 place, name = Path(sys.argv[1]), sys.argv[2]

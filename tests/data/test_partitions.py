@@ -3,13 +3,14 @@
 import gzip
 import json
 
-import made_up_runs
 import numpy as np
 import pytest
-from made_up_commands import call_command
-from made_up_knowledge import write
+from support import runs
+from support.commands import call_command
+from support.files import write
 
 from mednli_jax.artifacts import tables
+from mednli_jax.cli import read_config
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.report import __main__ as report
@@ -106,17 +107,17 @@ def artifact_lines(folder, read):
 def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two
     seeds."""
-    made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn", corpus="mednli")
+    runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn", corpus="mednli")
     whole, easy = (
-        made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]),
-        made_up_runs.scores("een", ["eee"]),
+        runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]),
+        runs.scores("een", ["eee"]),
     )
     whole["corpus"] = "mednli"
     scores = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
     for name in ("hypothesis", "pair"):
         for split in ("dev", "test"):
             (tmp_path / f"partition-{name}-{split}.json").write_text(scores)
-    lines = list(artifact_lines(tmp_path, made_up_runs.read))
+    lines = list(artifact_lines(tmp_path, read_config))
     assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9 are right
     assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
     assert (
@@ -146,7 +147,7 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
         json.dumps({"features": facts, "merged_by": "spans.tsv"})
     )
     (filtered,) = (
-        line for line in artifact_lines(tmp_path, made_up_runs.read) if line.startswith("Filtering")
+        line for line in artifact_lines(tmp_path, read_config) if line.startswith("Filtering")
     )
     assert all(text in filtered for text in ("no premise", "mimic.vec", "spans.tsv"))
     for split in ("dev", "test"):
@@ -154,10 +155,10 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
         (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))
     assert any(
         "raw text and entities of spans.tsv" in line
-        for line in artifact_lines(tmp_path, made_up_runs.read)
+        for line in artifact_lines(tmp_path, read_config)
     )
     (tmp_path / "partition-pair-test.json").unlink()
     (lacking,) = (
-        line for line in artifact_lines(tmp_path, made_up_runs.read) if line.startswith("Table 6")
+        line for line in artifact_lines(tmp_path, read_config) if line.startswith("Table 6")
     )
     assert "partition-pair-test.json: no such file" in lacking

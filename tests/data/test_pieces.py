@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-import made_up_texts
 import pytest
-from made_up_knowledge import write
+from support.files import write
+from support.texts import pairs as varied_pairs
 from tokenizers import Tokenizer, models, normalizers
 
 from mednli_jax.data.pieces import SPECIALS, PieceVocabulary, room_for
@@ -63,7 +63,7 @@ def test_rows_of_1000_pairs_equal_those_of_autotokenizer(kind, tmp_path):
     for name, content in KINDS[kind]["files"].items():
         write(tmp_path / name, content)
     pieces = PieceVocabulary.load(tmp_path)
-    rows = rows_of(pieces, made_up_texts.pairs(), 64)
+    rows = rows_of(pieces, varied_pairs(), 64)
     assert rows[:8:7] == KINDS[kind]["some"]
     assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == KINDS[kind]["rows"]
     pieces.save(tmp_path / "pieces.json")
@@ -224,7 +224,7 @@ def test_rows_for_transformers(tmp_path):
         pieces.save_for_transformers(folder, 512, has_types=kind == "uncased")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.enable_truncation(64)
-        pairs = made_up_texts.pairs(20)
+        pairs = varied_pairs(20)
         rows = [tokenizer.encode(*pair).ids for pair in pairs]
         assert rows == rows_of(pieces, pairs, 64)
         (folder / "vocab.txt").unlink(missing_ok=True)

@@ -14,22 +14,16 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-import made_up_diskne
-import made_up_features
 import numpy as np
 import pytest
-from made_up_cloze import write_clicr
-from made_up_knowledge import (
-    OBO,
-    UMLS,
-    WORDNET,
-    fasttext_model,
-    lay_out,
-    snomed_folder,
-    word2vec,
-    write,
-)
-from made_up_pairs import HEART
+from support import features
+from support.cloze import write_clicr
+from support.diskne import PAIRS as DISKNE_PAIRS
+from support.diskne import seven_diseases, write_annotations
+from support.files import lay_out, write
+from support.ontologies import HEART
+from support.ontology_files import OBO, UMLS, WORDNET, snomed_folder
+from support.vector_files import fasttext_model, word2vec
 
 from mednli_jax import defaults
 from mednli_jax.cloze.clicr import load_demo_cloze
@@ -207,13 +201,13 @@ def vectors_of_each_kind(folder):
 def published_diskne(folder):
     """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test
     split of MEDIQA-NLI."""
-    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in made_up_diskne.PAIRS]
+    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in DISKNE_PAIRS]
     jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
     jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
     jsonl(folder / "mednli" / "mli_test_v1.jsonl", pairs[7:])
     mediqa_nli(folder, pairs[6:7])
     (folder / "diskne").mkdir()
-    made_up_diskne.published(folder / "diskne" / "m.csv")
+    write_annotations(folder / "diskne" / "m.csv")
     return diskne("mednli", folder, **{"diskne.ontology": "none"})
 
 
@@ -330,7 +324,7 @@ def cloze(folder):
 
 
 def published(folder):
-    found = made_up_diskne.big()
+    found = seven_diseases()
     own = write_benchmark(found, folds(found), folder / "own")
     configs = (published_diskne(folder), diskne("file", own))
     return [replace(experiment_of(config).corpus, least=1).build() for config in configs]
@@ -416,7 +410,7 @@ MADE_BY = {  # name -> (function that makes content, the module that holds its F
     "published": (published, "diskne.corpus"),
     "ontologies": (ontologies, "knowledge.load"),
     "distances": (distances, "knowledge.distances"),
-    "features": (lambda folder: made_up_features.computed(), "nli.features"),
+    "features": (lambda folder: features.computed(), "nli.features"),
     "demo": (lambda folder: load_demo("demo"), "nli.encoding"),
     "demo_full": (lambda folder: load_demo("demo_full"), "nli.encoding"),
     "demo_cloze": (lambda folder: load_demo_cloze(), "cloze.encoding"),

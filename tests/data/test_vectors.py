@@ -10,9 +10,10 @@ import struct
 import sys
 from dataclasses import asdict
 
-import made_up_knowledge as made
 import numpy as np
 import pytest
+from support.files import write
+from support.vector_files import fasttext_model, word2vec
 
 from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
@@ -22,7 +23,7 @@ from mednli_jax.errors import DataError, DataErrors, UserError
 
 WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
 GLOVE = "cough 1 2 3\nfever 4 5 6\nbp -1 -1 -1\nBP .5 0 -2.5e-1\nother 9 9 9\nnaïve 7 8 9\n"
-MODEL, WORD2VEC, write = made.fasttext_model, made.word2vec, made.write
+MODEL, WORD2VEC = fasttext_model, word2vec
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "bioasq/"])

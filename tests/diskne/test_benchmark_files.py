@@ -10,20 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_commands import call_command, config_flag
-from made_up_diskne import (
+from support.commands import call_command, config_flag
+from support.diskne import (
     CONCEPTS,
     MEDICAL,
     PAIRS,
     ROWS,
     assemble,
-    big,
     claim,
     ontology,
     pair,
     positive,
-    published,
     read,
+    seven_diseases,
+    write_annotations,
     write_mednli,
 )
 
@@ -63,7 +63,10 @@ def test_a_hypothesis_is_the_name_the_mention_or_the_whole_sentence():
 
 def test_files_with_the_same_positive_examples_are_never_merged(tmp_path):
     others = [row if row[2] == "entailment" else (row[0], "C07", *row[2:]) for row in ROWS]
-    paths = [published(tmp_path / "m_similar.csv"), published(tmp_path / "m_random.csv", others)]
+    paths = [
+        write_annotations(tmp_path / "m_similar.csv"),
+        write_annotations(tmp_path / "m_random.csv", others),
+    ]
     with pytest.raises(DataError) as caught:
         files.read_published(paths, PAIRS, ontology())
     assert caught.value.file == "m_random.csv"
@@ -75,7 +78,7 @@ def test_files_with_the_same_positive_examples_are_never_merged(tmp_path):
 
 
 def test_the_published_rows_join_their_pairs(tmp_path):
-    found = read(published(tmp_path / "m.csv"), wording="mention")
+    found = read(write_annotations(tmp_path / "m.csv"), wording="mention")
     by_uid = {example.uid: example for example in found.examples}
     assert len(by_uid) == len(ROWS)
     own, other = by_uid["a.symptoms.C02"], by_uid["a.symptoms.C02.C04"]
@@ -102,8 +105,10 @@ def test_the_published_rows_join_their_pairs(tmp_path):
 
 def test_files_without_category_are_terminological_and_join_the_others(tmp_path):
     rows = [(*row[:3], *row[4:]) for row in ROWS if row[3] == "symptoms_diseases"]
-    path = published(tmp_path / "t.csv", rows, [name for name in MEDICAL if name != "category"])
-    found = files.read_published([published(tmp_path / "m.csv"), path], PAIRS, ontology())
+    path = write_annotations(
+        tmp_path / "t.csv", rows, [name for name in MEDICAL if name != "category"]
+    )
+    found = files.read_published([write_annotations(tmp_path / "m.csv"), path], PAIRS, ontology())
     assert found.facts["positives"]["terminological"] == 5
     assert len(found) == len(ROWS) + len(rows)
     groups = {(fold.disease, fold.group) for fold in folds(found)}
@@ -114,7 +119,7 @@ def test_files_without_category_are_terminological_and_join_the_others(tmp_path)
 def test_a_span_that_ends_too_far_or_too_early_gives_whole_words(tmp_path):
     for start, end in (("18", "31"), ("18", "27"), ("17", "30"), ("20", "30.0")):
         rows = [("a", "C02", "entailment", "symptoms_diseases", "C02", start, end)]
-        found = read(published(tmp_path / "m.csv", rows), wording="mention").examples
+        found = read(write_annotations(tmp_path / "m.csv", rows), wording="mention").examples
         assert found[0].pair.hypothesis.rstrip(".") == "heart attack"
 
 
@@ -126,7 +131,7 @@ def test_an_index_that_is_no_whole_number_is_refused_with_its_line(tmp_path, col
     row = ["a", "C02", "entailment", "symptoms_diseases", "C02", "18", "30"]
     row[MEDICAL.index(column)] = index
     with pytest.raises(DataError) as caught:
-        read(published(tmp_path / "m.csv", [*ROWS, row]))
+        read(write_annotations(tmp_path / "m.csv", [*ROWS, row]))
     assert (caught.value.file, caught.value.line, caught.value.field) == (
         "m.csv",
         len(ROWS) + 2,
@@ -137,7 +142,7 @@ def test_an_index_that_is_no_whole_number_is_refused_with_its_line(tmp_path, col
 def test_without_a_terminology_diseases_are_called_what_the_hypotheses_call_them(tmp_path):
     rows = [*ROWS, ("g,ng", "C99", "non-entailment", "symptoms_diseases", "C02", "", "")]
     rows += [("a,ng", "C98", "non-entailment", "symptoms_diseases", "C02", "", "")]
-    found = read(published(tmp_path / "m.csv", rows), ontology=None)
+    found = read(write_annotations(tmp_path / "m.csv", rows), ontology=None)
     assert (
         found.names["C05"] == "urinary tract infection"
     )  # the longest of equally frequent mentions
@@ -146,7 +151,7 @@ def test_without_a_terminology_diseases_are_called_what_the_hypotheses_call_them
     # A positive example on the same premise claims C04, which is then no negative.
     twin = pair("z", PAIRS[0].premise.upper(), "The patient has angina.")
     rows.append(("z", "C04", "entailment", "tests_diseases", "C04", "16", "22"))
-    found = read(published(tmp_path / "m.csv", rows), (*PAIRS, twin), ontology=None)
+    found = read(write_annotations(tmp_path / "m.csv", rows), (*PAIRS, twin), ontology=None)
     assert found.facts["left_out"] == left_out | {"unnamed": 1, "contradicted": 1}
 
 
@@ -155,7 +160,7 @@ def test_ids_of_no_pair_are_reported_and_too_many_of_them_refused(tmp_path, caps
     rows = [
         (f"n{i}", "C07", "entailment", "symptoms_diseases", "C07", "16", "22") for i in range(20)
     ]
-    path = published(
+    path = write_annotations(
         tmp_path / "m.csv",
         [*rows, ("lost", "C07", "entailment", "symptoms_diseases", "C07", "0", "2")],
     )
@@ -180,7 +185,7 @@ def dropped(found, fold):
 
 
 def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
-    found = read(published(tmp_path / "m.csv"))
+    found = read(write_annotations(tmp_path / "m.csv"))
     made = {(fold.disease, fold.group): fold for fold in folds(found, dev=0)}
     # C06 has one positive example in each of two categories, which is too few to report.
     assert set(made) == {("C02", "medical"), ("C05", "medical")}
@@ -188,7 +193,7 @@ def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
         (ROWS, ("symptoms", "treatments")),
         (ROWS[:-1], ("symptoms",)),
     ):  # the last is negative
-        least_1 = folds(read(published(tmp_path / "m.csv", rows)), least=1)
+        least_1 = folds(read(write_annotations(tmp_path / "m.csv", rows)), least=1)
         assert {fold.disease: fold.categories for fold in least_1}["C06"] == categories
     fold = made["C02", "medical"]
     assert fold.categories == ("symptoms",)
@@ -292,7 +297,7 @@ def test_other_words_are_no_plurals(name, text):
 
 @pytest.mark.parametrize("wording", ["name", "full"])
 def test_no_fold_trains_on_its_disease_and_every_row_has_one_place(wording):
-    found = big(wording=wording)
+    found = seven_diseases(wording=wording)
     with pytest.raises(UserError, match="no disease has 100 positive examples"):
         folds(found, least=100)
     made = folds(found, least=1)
@@ -453,7 +458,7 @@ def test_a_benchmark_from_scratch_is_the_same_whatever_the_order(tmp_path):
 
 
 def test_what_is_written_reads_back(tmp_path):
-    found = big(wording="full")
+    found = seven_diseases(wording="full")
     made = folds(found, least=1)
     folder = write_benchmark(found, made, tmp_path / "out")
     again = read_benchmark(folder)
@@ -486,7 +491,7 @@ def test_the_script_and_prepare_build_from_annotations_and_tell_faults_in_one_li
     write_mednli(tmp_path / "data")
     source = (
         "--annotations",
-        published(tmp_path / "m.csv", ROWS),
+        write_annotations(tmp_path / "m.csv", ROWS),
         "--ontology=none",
         f"--data={tmp_path / 'data'}",
     )
@@ -500,7 +505,7 @@ def test_the_script_and_prepare_build_from_annotations_and_tell_faults_in_one_li
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "data"))
     (tmp_path / "data" / "diskne").mkdir()
     lost = ("g,ng", "C06", "non-entailment", "symptoms_diseases", "C07", "", "")
-    published(tmp_path / "data" / "diskne" / "m.csv", [*ROWS, ROWS[2], lost])
+    write_annotations(tmp_path / "data" / "diskne" / "m.csv", [*ROWS, ROWS[2], lost])
     flags = (
         config_flag("diskne_bow", "mednli"),
         "--config.diskne.ontology=none",

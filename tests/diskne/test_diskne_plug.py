@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_up_diskne import published, write_mednli
+from support.diskne import write_annotations, write_mednli
 
 from mednli_jax import defaults
 from mednli_jax.checks import check
@@ -106,7 +106,7 @@ def test_the_corpus_and_the_folds_are_those_of_the_config(ontology, names_from):
 def test_prepare_tells_diseases_folds_of_each_group_and_what_is_left_out(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     (tmp_path / "data" / "diskne").mkdir(parents=True)
-    published(write_mednli(tmp_path / "data") / "diskne" / "m.csv")
+    write_annotations(write_mednli(tmp_path / "data") / "diskne" / "m.csv")
     config = config_of(
         "mednli", data__dir=str(tmp_path / "data"), diskne__ontology="none", vectors__dim=8
     )

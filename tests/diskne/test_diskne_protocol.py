@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from made_up import as_type
-from made_up_commands import call_command, config_flag
-from made_up_diskne import big
+from support.commands import call_command, config_flag
+from support.diskne import seven_diseases
+from support.models import as_type
 
 from mednli_jax import defaults, train
 from mednli_jax.data.batching import BatchPlan
@@ -43,7 +43,7 @@ WORDS = SimpleNamespace(shares_words=True)  # replaces a model where batches are
 def folder(tmp_path_factory):
     """The folder of a benchmark with seven diseases."""
     place = tmp_path_factory.mktemp("diskne") / "made"
-    return write_benchmark(big(), diskne_folds.folds(big()), place)
+    return write_benchmark(seven_diseases(), diskne_folds.folds(seven_diseases()), place)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,7 +86,7 @@ def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, p
     """Checks the rows that reach the device through the task, for every slot over several
     epochs."""
     own = experiment_of(config_of(folder, **{"train.group": together}))
-    benchmark, made = big(), folds_of(prepared)
+    benchmark, made = seven_diseases(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
     for group in dict.fromkeys(fold.group for fold in made):
         batches = own.scorer.batches(prepared, f"{group}/train", own.batches, shares=1, model=WORDS)

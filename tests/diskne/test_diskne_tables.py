@@ -3,7 +3,7 @@ paper's."""
 
 import numpy as np
 import pytest
-from made_up_diskne import assemble, claim
+from support.diskne import assemble, claim
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.diskne.data import Benchmark, DiseaseExample

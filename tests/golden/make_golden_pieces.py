@@ -17,7 +17,7 @@ import transformers
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from made_up_texts import pairs  # noqa: E402
+from support.texts import pairs  # noqa: E402
 
 LENGTH = 64
 SIZE = 420

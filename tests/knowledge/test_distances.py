@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_knowledge import graph, random_graph
+from support.ontologies import graph, random_graph
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up_knowledge import bundled_mesh, small
+from support.ontologies import bundled_mesh, small
 
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.words import folded_words, singular

@@ -5,8 +5,8 @@ import stat
 import subprocess
 from itertools import pairwise
 
-import made_up_knowledge as made
 import pytest
+from support import files, mention_files
 
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, UsageError
@@ -15,12 +15,12 @@ from mednli_jax.knowledge.mentions import Recognised, read_mentions
 from mednli_jax.knowledge.metamap import ascii_of
 from mednli_jax.knowledge.placing import sentence_of, token_offsets
 
-HEADER = made.SPANS_HEADER
-PREMISE = made.SPAN_PAIRS[0].premise
+HEADER = mention_files.SPANS_HEADER
+PREMISE = mention_files.SPAN_PAIRS[0].premise
 
 
 def read(folder, text, name="s.tsv", **options):
-    return read_mentions(made.write(folder / name, text), made.SPAN_PAIRS, **options)
+    return read_mentions(files.write(folder / name, text), mention_files.SPAN_PAIRS, **options)
 
 
 def spans(found, uid="p1", side="premise"):
@@ -113,12 +113,12 @@ def test_token_offsets(text, tokens, expected):
     assert all(one[1] <= other[0] for one, other in pairwise(placed))
 
 
-LINE, AT = made.mmi_line, made.place
+LINE, AT = mention_files.mmi_line, mention_files.place
 
 
 def metamap(folder, *lines, name="m.mmi", **options):
-    path = made.write(folder / name, "".join(f"{text}\n" for text in lines))
-    return read_mentions(path, made.MMI_PAIRS, **options)
+    path = files.write(folder / name, "".join(f"{text}\n" for text in lines))
+    return read_mentions(path, mention_files.MMI_PAIRS, **options)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def metamap(folder, *lines, name="m.mmi", **options):
     ],
 )
 def test_ids_say_pair_and_side(ident, sentence, tmp_path):
-    (pair,) = (pair for pair in made.MMI_PAIRS if pair.uid == sentence[0])
+    (pair,) = (pair for pair in mention_files.MMI_PAIRS if pair.uid == sentence[0])
     text = sentence_of(pair, sentence[1]).text
     positions = AT("ain", text).replace("/3", "/1")  # a position inside the word suffices
     found, _ = metamap(
@@ -232,7 +232,7 @@ def test_a_trigger_is_found_where_a_wrapper_escaped_the_quotes_before_it(
         ),
         LINE("'p1-h'", triggers='["Pain"-tx-1-"pain"-noun-0]', positions="1/4"),
     ]
-    path = made.write(tmp_path / "m.mmi", "".join(f"{line}\n" for line in lines))
+    path = files.write(tmp_path / "m.mmi", "".join(f"{line}\n" for line in lines))
     found, _ = read_mentions(path, [SAID_PAIR])
     assert spans(found) == [(*tokens, "C1")]
 
@@ -247,7 +247,7 @@ def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_pa
     assert caught.value.line == 1
     command = caught.value.fix.partition("(")[2].rpartition(");")[0]
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    found, _ = read_mentions(tmp_path / "lines.mmi", made.MMI_PAIRS)
+    found, _ = read_mentions(tmp_path / "lines.mmi", mention_files.MMI_PAIRS)
     assert spans(found) == ONE
 
 
@@ -293,7 +293,7 @@ def test_metamaps_input_has_an_ascii_character_for_each_original_one(tmp_path):
     # Positions in the output are those of the original sentence.
     text = "Meniere's disease"
     line = LINE(triggers=f'["{text}"-tx-1-"{text}"-noun-0]', positions=AT(text, written))
-    found, _ = read_mentions(made.write(tmp_path / "out.mmi", line + "\n"), FOREIGN_PAIRS)
+    found, _ = read_mentions(files.write(tmp_path / "out.mmi", line + "\n"), FOREIGN_PAIRS)
     (mention,) = found["p1", "premise"]
     assert FOREIGN.split()[mention.start : mention.end] == ["Ménière’s", "disease"]
     with pytest.raises(UsageError):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from made_up_knowledge import bundled_mesh, edges_of, is_a_matrix, small, write
+from support.files import write
+from support.ontologies import bundled_mesh, edges_of, is_a_matrix, small
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files

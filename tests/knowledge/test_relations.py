@@ -5,14 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from made_up_knowledge import (
+from support.files import lay_out
+from support.ontologies import bundled_mesh, graph, random_graph
+from support.ontology_files import (
     RF2_ROWS,
     UMLS,
     WORDNET,
-    bundled_mesh,
-    graph,
-    lay_out,
-    random_graph,
     sct_concept,
     sct_edge,
     sct_term,

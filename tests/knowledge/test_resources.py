@@ -4,7 +4,7 @@ together."""
 from collections import Counter
 from importlib.resources import files
 
-from made_up_knowledge import bundled_mesh
+from support.ontologies import bundled_mesh
 
 RESOURCES = files("mednli_jax.knowledge") / "resources"
 

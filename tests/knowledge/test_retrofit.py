@@ -3,8 +3,9 @@ tokens."""
 
 import numpy as np
 import pytest
-from made_up_knowledge import edges_of, is_a_matrix, small, write
 from scipy.sparse import csr_array
+from support.files import write
+from support.ontologies import edges_of, is_a_matrix, small
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.errors import ConfigError

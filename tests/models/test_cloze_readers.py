@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
-import made_up_models as made
 import numpy as np
 import pytest
-from references import assert_close, assert_trees_close, cast, golden, gru, unflatten
+from support import models
+from support.golden_files import assert_close, assert_trees_close, cast, golden, gru, unflatten
 
 from mednli_jax import defaults
 from mednli_jax.cloze.task import ClozeTask
@@ -184,7 +184,7 @@ def test_reader_equals_the_reference(name):
 
 def batch_of(*rows):
     """The batch of these rows of the made-up queries, each with its passage."""
-    corpus, layout = made.queries(), Layout.full(len(rows), made.queries().width, joint=False)
+    corpus, layout = models.queries(), Layout.full(len(rows), models.queries().width, joint=False)
     batch = corpus.task.to_batch(
         jax.tree.map(jnp.asarray, corpus.data), np.array(rows)[:, None], layout
     )
@@ -193,7 +193,7 @@ def batch_of(*rows):
 
 def logits_of(name, model, batch):
     return np.asarray(
-        jax.jit(partial(model.apply, train=False))(made.variables_of(model, name), batch)
+        jax.jit(partial(model.apply, train=False))(models.variables_of(model, name), batch)
     )
 
 
@@ -226,8 +226,8 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
 
 
 def test_types_unseen_in_training_are_never_predicted():
-    batch, seen = batch_of(0, 8, 16, 23), made.TYPES - 4
-    logits = logits_of("sa_reader", made.build("sa_reader", num_types=seen), batch)
+    batch, seen = batch_of(0, 8, 16, 23), models.TYPES - 4
+    logits = logits_of("sa_reader", models.build("sa_reader", num_types=seen), batch)
     np.testing.assert_array_equal(logits == MASKED_ENERGY, batch.candidate_type >= seen)
     assert 0 < (batch.candidate_type >= seen).sum() < logits.size
 

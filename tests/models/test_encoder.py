@@ -5,9 +5,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import made_up
 import numpy as np
 import pytest
+from support import random_pairs
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
@@ -18,13 +18,13 @@ from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
 
 SMALL = {
-    "vocab_size": made_up.WORDS,
+    "vocab_size": random_pairs.WORDS,
     "hidden_size": 12,
     "layers": 2,
     "attention_heads": 3,
     "intermediate_size": 20,
 }
-SMALL |= {"positions": 48, "cls_id": 1, "sep_id": 2, "longest_path": made_up.LONGEST}
+SMALL |= {"positions": 48, "cls_id": 1, "sep_id": 2, "longest_path": random_pairs.LONGEST}
 WIDTH = (12, 8)
 RELATIONS = len(KINDS) + 2  # of links with one named relation
 
@@ -34,7 +34,7 @@ def build(**fields):
 
 
 def batch_of(rows, data=None, **more):
-    data = {k: jnp.asarray(v) for k, v in (data or made_up.arrays()).items()}
+    data = {k: jnp.asarray(v) for k, v in (data or random_pairs.arrays()).items()}
     batch = NLITask().to_batch(
         data, jnp.asarray(rows, jnp.int32)[:, None], Layout.full(len(rows), WIDTH)
     )

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from references import golden
 from safetensors.numpy import save_file
+from support.golden_files import golden
 
 from mednli_jax.models import families, weights
 from mednli_jax.models.batch import PairBatch

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import made_up
 import numpy as np
 import pytest
-from made_up_commands import LABELS, VERBS, call_command, config_flag, read_json, use_one_device
+from support import random_pairs
+from support.commands import call_command, config_flag, read_json, use_one_device
+from support.pair_files import LABELS, VERBS
 
 from mednli_jax import evaluate, train
 from mednli_jax.data.batching import Layout
@@ -21,10 +22,10 @@ from mednli_jax.run import load_run
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import train_step
 
-DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
+DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, random_pairs.WORDS, (12, 8), 0.5
 MODEL = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
-TASK, FROZEN = NLITask(), frozen(made_up.vectors())
-ARRAYS = made_up.arrays()
+TASK, FROZEN = NLITask(), frozen(random_pairs.vectors())
+ARRAYS = random_pairs.arrays()
 
 
 DATA = {name: jnp.asarray(array) for name, array in ARRAYS.items()}

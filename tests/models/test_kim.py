@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from references import golden, linear, lstm
+from support.golden_files import golden, linear, lstm
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout

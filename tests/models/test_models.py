@@ -5,9 +5,9 @@ import functools
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import made_up_models as made
 import numpy as np
 import pytest
+from support import models
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
@@ -22,7 +22,7 @@ def _float64():
 
 
 def batch_of(rows, width=None):
-    corpus, rows = made.pairs(), jnp.asarray(rows)[:, None]
+    corpus, rows = models.pairs(), jnp.asarray(rows)[:, None]
     return corpus.task.to_batch(
         jax.tree.map(jnp.asarray, corpus.data), rows, Layout.full(len(rows), width or (12, 8))
     )
@@ -40,8 +40,8 @@ def _logits(model, variables, batch):
 
 def model_of(name, **fields):
     """(model, its variables)."""
-    model = made.build(name, **fields)
-    return model, made.variables_of(model, name)
+    model = models.build(name, **fields)
+    return model, models.variables_of(model, name)
 
 
 class Silent(nn.Module):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from references import assert_close, assert_trees_close, cast, golden, tree_of, unflatten
+from support.golden_files import assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout, staircase

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from references import golden
 from safetensors.numpy import save_file
+from support.golden_files import golden
 
 from mednli_jax import defaults
 from mednli_jax.data.pieces import find_weights

@@ -5,10 +5,11 @@ import json
 import re
 
 import pytest
-from made_up_runs import TEN as GOLD
-from made_up_runs import TEN as RIGHT
-from made_up_runs import change, edit, read, write_run, wrong
+from support.runs import TEN as GOLD
+from support.runs import TEN as RIGHT
+from support.runs import change, edit, write_run, wrong
 
+from mednli_jax.cli import read_config
 from mednli_jax.nli import tables
 from mednli_jax.report import sections
 from mednli_jax.report.paper import PaperRun
@@ -24,7 +25,7 @@ def runs(folder, corpus="mednli", **said):
 
 
 def filled(number, folder):
-    return tables.filled(tables.TABLES[number], folder, read).to_json()
+    return tables.filled(tables.TABLES[number], folder, read_config).to_json()
 
 
 def cells(found, **wanted):
@@ -115,7 +116,7 @@ def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
         None,
         False,
     )
-    section = tables.table_section(tables.filled(tables.TABLES[3], folder, read))
+    section = tables.table_section(tables.filled(tables.TABLES[3], folder, read_config))
     assert not section.title.startswith("Table")
     printed = sections.lines(section)
     assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
@@ -185,7 +186,7 @@ def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
 
 
 def test_the_classifier_of_hypotheses_is_compared_with_its_own_config(tmp_path):
-    config = json.loads(json.dumps(read("hypothesis_only:mednli").to_dict()))
+    config = json.loads(json.dumps(read_config("hypothesis_only:mednli").to_dict()))
     folder = write_run(
         tmp_path / "hypothesis", *[wrong(4)] * 6, gold=GOLD, corpus="mednli", train={"rows": 11_232}
     )
@@ -247,7 +248,7 @@ def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
 def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
     """The file of weights may lie anywhere; sizes that only the weights have are no difference,
     other settings are."""
-    config = read("diskne_bert:mednli").to_dict()
+    config = read_config("diskne_bert:mednli").to_dict()
     config["model"] |= {
         "weights": "/home/someone/bert",
         "hidden_size": 768,
@@ -259,5 +260,5 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     sizes = {"model.hidden_size": 768, "model.layers": 12}
     sized, bare = (PaperRun("biobert", "diskne_bert", settings) for settings in (sizes, {}))
-    assert unlike(folder, read, sized) == ["train.learning_rate 0.0001"]
-    assert "model.hidden_size 768" in unlike(folder, read, bare)
+    assert unlike(folder, read_config, sized) == ["train.learning_rate 0.0001"]
+    assert "model.hidden_size 768" in unlike(folder, read_config, bare)

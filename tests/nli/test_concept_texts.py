@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from made_up_pairs import pair, words_of, write_own
+from support.pair_files import write_own
+from support.pairs import pair, words_of
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES

@@ -5,20 +5,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from made_up_commands import prepare
-from made_up_knowledge import WORDNET, is_a_matrix, lay_out
-from made_up_pairs import (
-    ENCODING,
-    HEART,
-    LINKER,
-    SPLITS,
-    encode_links,
-    links_of,
-    pair,
-    words_of,
-    write_own,
-    write_rows,
-)
+from support.commands import prepare
+from support.files import lay_out
+from support.ontologies import HEART, LINKER, is_a_matrix
+from support.ontology_files import WORDNET
+from support.pair_files import write_own, write_rows
+from support.pairs import ENCODING, SPLITS, encode_links, links_of, pair, words_of
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES

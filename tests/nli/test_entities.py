@@ -5,8 +5,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_up_commands import call_command
-from made_up_pairs import write_own
+from support.commands import call_command
+from support.pair_files import write_own
 
 from mednli_jax import analyze, defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample

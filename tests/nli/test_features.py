@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_features import IDS, PAIRS, computed, corpus, mentions, ontology
-from made_up_pairs import write_own
 from sklearn.ensemble import GradientBoostingClassifier
+from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
+from support.pair_files import write_own
 
 from mednli_jax import defaults
 from mednli_jax.errors import UserError

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up_runs import GOLD, change, scores, write_run
+from support.runs import GOLD, change, scores, write_run
 
 from mednli_jax.data.partitions import Partition
 from mednli_jax.nli import page

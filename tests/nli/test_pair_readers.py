@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from made_up_knowledge import write
+from support.files import write
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import DataError, DataErrors, UserError

@@ -5,11 +5,13 @@ import json
 import math
 
 import pytest
-from canaries import WORDS, found_in
-from made_up_commands import call_command
-from made_up_runs import TEN as GOLD
-from made_up_runs import change, check_offline, edit, read, write_run, wrong
+from support.canaries import WORDS, words_in
+from support.commands import call_command
+from support.pages import check_offline
+from support.runs import TEN as GOLD
+from support.runs import change, edit, write_run, wrong
 
+from mednli_jax.cli import read_config
 from mednli_jax.nli import categories, reproduction, tables
 from mednli_jax.report import __main__ as report
 
@@ -23,11 +25,11 @@ def as_published(folder, *seeds, **how):
 
 
 def checked(folder):
-    return reproduction.checked(folder, read).to_json()
+    return reproduction.checked(folder, read_config).to_json()
 
 
 def sections(folder):
-    return reproduction.sections(reproduction.checked(folder, read))
+    return reproduction.sections(reproduction.checked(folder, read_config))
 
 
 def cell(found, number, run):
@@ -254,5 +256,5 @@ def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "check.json").read_text()) == shown
     assert "| test | ESIM | 73.1 | 100.0 |" in out
     for text in (out, json.dumps(shown), (tmp_path / "check.html").read_text()):
-        assert found_in(text.encode()) == set()
+        assert words_in(text.encode()) == set()
         assert "someone" not in text

@@ -3,8 +3,8 @@ from the labels."""
 
 import numpy as np
 import pytest
-from made_up_runs import indices, write_run
 from sklearn.metrics import f1_score
+from support.runs import indices, write_run
 
 from mednli_jax.nli import page
 from mednli_jax.report.metrics import wilson_interval

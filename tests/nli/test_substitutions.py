@@ -5,8 +5,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_up_knowledge import WORDNET, lay_out
-from made_up_pairs import pair
+from support.files import lay_out
+from support.ontology_files import WORDNET
+from support.pairs import pair
 
 from mednli_jax import defaults
 from mednli_jax.data.examples import Split

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_up_commands import config_flag
 from sklearn.metrics import f1_score
+from support.commands import config_flag
 
 from mednli_jax import cli, run
 from mednli_jax.data.arrays import Rows

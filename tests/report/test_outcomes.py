@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from made_up_pairs import mentions, pair
-from made_up_runs import GOLD, edit, rows, write_run
+from support.pairs import mentions, pair
+from support.runs import GOLD, edit, rows, write_run
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, RunError

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from made_up_runs import TEN, change, read, write_run
+from support.runs import TEN, change, write_run
 
 from mednli_jax.artifacts.runs import RUNS as ARTIFACTS
+from mednli_jax.cli import read_config
 from mednli_jax.cloze.runs import RUNS as CLICR
 from mednli_jax.diskne.runs import BERT, BERT_BASE, OWN_SYSTEMS, RANDOM_NEGATIVES, wordings
 from mednli_jax.nli.runs import RUNS as MEDNLI
@@ -27,7 +28,7 @@ def runs():
 
 def write(folder, run, corpus):
     """Writes a run of the paper."""
-    config = json.loads(json.dumps(read(f"{run.config}:{corpus}").to_dict()))
+    config = json.loads(json.dumps(read_config(f"{run.config}:{corpus}").to_dict()))
     for field, value in run.settings.items():
         section, _, name = field.rpartition(".")
         (config[section] if section else config)[name] = value
@@ -43,7 +44,7 @@ def write(folder, run, corpus):
 def test_the_papers_own_runs_are_like_themselves(tmp_path):
     for number, (run, corpus) in enumerate(runs()):
         write(tmp_path / str(number), run, corpus)
-        assert unlike(tmp_path / str(number), read, run) == [], run.name
+        assert unlike(tmp_path / str(number), read_config, run) == [], run.name
 
 
 # Fields of all papers, with places and sizes that the runs of a paper may choose.
@@ -55,7 +56,7 @@ def test_places_and_fields_without_effect_are_no_difference(tmp_path, field):
     run, corpus = {"data__answer_vectors": (CLICR["ga_ent"], "clicr")}.get(field, (BERT, "mednli"))
     write(tmp_path / "run", run, corpus)
     change(tmp_path / "run" / "config.json", **{field: FREE[field]})
-    assert unlike(tmp_path / "run", read, run) == []
+    assert unlike(tmp_path / "run", read_config, run) == []
 
 
 OTHER = {
@@ -81,4 +82,4 @@ def test_a_run_that_differs_in_any_field_is_unlike(tmp_path):
                 (folder / "result.json").write_text(json.dumps({**result, "seeds": [0]}))
             else:
                 change(folder / "config.json", **{field: value})
-            assert len(unlike(folder, read, papers[name][0])) == 1, field
+            assert len(unlike(folder, read_config, papers[name][0])) == 1, field

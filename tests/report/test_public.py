@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from canaries import WORDS, found_in
-from made_up_commands import call_command
-from made_up_runs import check_offline, edit, write_run
+from support.canaries import WORDS, words_in
+from support.commands import call_command
+from support.pages import check_offline
+from support.runs import edit, write_run
 
 from mednli_jax.report import __main__ as report
 from mednli_jax.report import public
@@ -26,7 +27,7 @@ def test_a_public_report_has_scores_and_counts_of_ten_and_nothing_else(tmp_path,
     assert found["scores"]["test"]["confusion"] == [[10] * 3] * 3
     assert found["settings"]["model"] == {"name": "esim", "hidden_size": 4, "knowledge": "bias"}
     for text in (out, page):
-        assert found_in(text.encode()) == set()
+        assert words_in(text.encode()) == set()
         for word in ("someone", "mine", "run/", "--config", str(tmp_path), "2026-01-02", "0.10.2"):
             assert (word in text) == (word == "0.10.2"), word
     for more in (("run",), ("--categories",), ("--csv",)):
@@ -49,7 +50,7 @@ def test_a_model_card_says_what_the_public_page_says(tmp_path, monkeypatch):
     code, out, err = call_command(report, "secret", "--public", "--markdown")
     assert (code, out, err.split()[1::2]) == (0, "", ["secret/public.html", "secret/public.md"])
     card = (tmp_path / "secret" / "public.md").read_text()
-    assert found_in(card.encode()) == set()
+    assert words_in(card.encode()) == set()
     assert "secret" not in card
     assert "| accuracy | 0.3333 |" in card
 

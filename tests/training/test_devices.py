@@ -7,9 +7,9 @@ import sys
 from types import SimpleNamespace
 
 import jax
-import made_up_models as made
 import numpy as np
 import pytest
+from support import models
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.training import devices, optim
@@ -34,13 +34,13 @@ def test_memory_is_kept_unless_the_user_has_settings(monkeypatch):
 
 def test_chosen_formats_change_no_result():
     """Several TPUs run jit of shard_map in place of pmap; here two devices of the CPU do both."""
-    seeds, corpus, words = (0, 1), made.corpus_of("bow"), made.words_of("bow")
+    seeds, corpus, words = (0, 1), models.corpus_of("bow"), models.words_of("bow")
     layout, index = Layout.full(4, corpus.width, joint=corpus.joint), np.arange(16).reshape(2, 8, 1)
     found = []
     for chooses in (False, True):
         some = devices.Devices(jax.local_devices()[:2])
         some.chooses_formats = chooses
-        model = made.build("bow", dropout=0.3, axis_name=some.axis_name)
+        model = models.build("bow", dropout=0.3, axis_name=some.axis_name)
         frozen, data = some.replicate(words), some.replicate(corpus.data)
         program = Program(
             model,

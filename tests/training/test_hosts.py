@@ -17,16 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
-from compiler import FAST
-from made_up_commands import (
-    ROOT,
-    SMALL,
-    config_flag,
-    environment_of,
-    json_lines,
-    read_json,
-    write_pairs,
-)
+from support.commands import ROOT, SMALL, config_flag, environment_of, json_lines, read_json
+from support.compiler import FAST
+from support.pair_files import write_pairs
 
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.training import hosts

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
-import made_up
 import numpy as np
 import pytest
+from support import models, random_pairs
 
 from mednli_jax.data.arrays import Rows
 from mednli_jax.data.batching import Batches, BatchPlan, groups_of
@@ -35,7 +35,7 @@ SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0
 def arrays():
     """Made-up rows. Those of the dev split share four premises, one of which has a single
     hypothesis."""
-    made = made_up.arrays(rows=sum(ROWS.values()))
+    made = random_pairs.arrays(rows=sum(ROWS.values()))
     dev = made["premise"][ROWS["train"] :], made["premise_length"][ROWS["train"] :]
     for array in dev:
         array[:] = array[[0, 0, 2, 0, 2, 5, 2, 7, 5]]
@@ -86,7 +86,7 @@ def build(**how):
         ),
         scorer=NLITask(),
         devices=devices,
-        frozen=devices.replicate(made_up.as_type(frozen(made_up.vectors()), np.float64)),
+        frozen=devices.replicate(models.as_type(frozen(random_pairs.vectors()), np.float64)),
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
     )
     how = {"learning_rate": 2e-3, "weight_decay": 1e-6, "epochs": SETTINGS.epochs, **how}
@@ -102,7 +102,7 @@ def _float64():
 
     def init_learner(model, optimizer, seeds, *rest):
         if (model, optimizer, seeds) not in drawn:
-            drawn[model, optimizer, seeds] = made_up.as_type(
+            drawn[model, optimizer, seeds] = models.as_type(
                 draw(model, optimizer, seeds, *rest), np.float64
             )
         return jax.tree.map(

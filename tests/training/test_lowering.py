@@ -4,9 +4,9 @@ needs no device."""
 import jax
 import jax.export
 import jax.numpy as jnp
-import made_up
 import numpy as np
 import pytest
+from support import random_pairs
 
 from mednli_jax.data.batching import Batches, BatchPlan
 from mednli_jax.models import table
@@ -49,10 +49,10 @@ CASES = [
 def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     model, fields = MODELS[name]
     small, how = (choice.get(model, choice[None]) for choice in (SMALL, OPTIMIZERS))
-    model = table.entry(model).build({**small, **fields}, longest_path=made_up.LONGEST)
+    model = table.entry(model).build({**small, **fields}, longest_path=random_pairs.LONGEST)
     task, optimizer = NLITask(), optim.build_optimizer(optim.Options(learning_rate=1e-3, **how))
-    data = {key: jnp.asarray(value) for key, value in made_up.arrays().items()}
-    vectors = frozen(made_up.vectors())
+    data = {key: jnp.asarray(value) for key, value in random_pairs.arrays().items()}
+    vectors = frozen(random_pairs.vectors())
     length = tuple(np.asarray(data[f"{side}_length"]) for side in ("premise", "hypothesis"))
     tokens = tuple(np.asarray(data[side]) for side in ("premise", "hypothesis"))
     width = tuple(side.shape[1] for side in tokens)

@@ -2,9 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-import made_up_models as made
 import numpy as np
 import pytest
+from support import models
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.training import optim, program, state
@@ -31,8 +31,8 @@ CASES = [
 @pytest.mark.parametrize(("setting", "name", "platform"), CASES)
 def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, name, platform):
     corpus, model, optimizer = (
-        made.corpus_of(name),
-        made.build(name),
+        models.corpus_of(name),
+        models.build(name),
         optim.build_optimizer(optim.Options(learning_rate=1e-3)),
     )
     precision = program.PRECISIONS[setting]
@@ -42,7 +42,7 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
         Layout.full(4, corpus.width, joint=corpus.joint),
         np.arange(4, dtype=np.int32)[:, None],
     )
-    data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
+    data, words = jax.tree.map(jnp.asarray, (corpus.data, models.words_of(name)))
     first = corpus.task.to_batch(data, index, layout)
     learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, (0,), first, words))
     with precision.tracing():

@@ -3,10 +3,10 @@ for Adam and SGD."""
 
 import jax
 import jax.numpy as jnp
-import made_up_models as made
 import numpy as np
 import optax
 import pytest
+from support import models
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import table
@@ -27,9 +27,9 @@ VECTORS = np.random.default_rng(1).normal(size=(WORDS, DIM)).astype(np.float32)
 
 def trained(name, optimizer, seeds=(0, 3)):
     """(learner, losses, program) after two steps over three queries; the last row is padding."""
-    corpus, device = made.queries(), Devices(jax.local_devices()[:1])
+    corpus, device = models.queries(), Devices(jax.local_devices()[:1])
     fields = {"hidden_size": 3, "dropout": 0.3, **({"hops": 1} if name == "ga_reader" else {})}
-    model = table.entry(name).build(fields, num_types=made.TYPES)
+    model = table.entry(name).build(fields, num_types=models.TYPES)
     frozen, data = corpus.task.frozen(VECTORS), jax.tree.map(jnp.asarray, corpus.data)
     first = corpus.task.to_batch(
         data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=False)

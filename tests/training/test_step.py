@@ -6,10 +6,9 @@ import functools
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import made_up
-import made_up_models as made
 import numpy as np
 import pytest
+from support import models
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
@@ -39,7 +38,7 @@ def plan(seeds, shuffled=False):
     index = np.full((STEPS, len(seeds), BATCH, 1), -1, np.int32)
     for step in range(STEPS):
         for place, seed in enumerate(seeds):
-            rows = np.random.default_rng([seed, step]).permutation(made.ROWS)[:REAL]
+            rows = np.random.default_rng([seed, step]).permutation(models.ROWS)[:REAL]
             at = (
                 np.random.default_rng(step).permutation(BATCH)[:REAL]
                 if shuffled
@@ -51,7 +50,7 @@ def plan(seeds, shuffled=False):
 
 def trained(name, seeds, *, count=1, tight=False, learning_rate=1e-2):
     """(losses [steps, S], parameters) of steps in float64 with dropout, on `count` devices."""
-    corpus, devices = made.corpus_of(name), Devices(jax.local_devices()[:count])
+    corpus, devices = models.corpus_of(name), Devices(jax.local_devices()[:count])
     assert devices.count == count
     fields = FIELDS.get(name, {"dropout": 0.3})
     optimizer = optim.build_optimizer(
@@ -59,24 +58,24 @@ def trained(name, seeds, *, count=1, tight=False, learning_rate=1e-2):
             **OPTIMIZERS.get(name, {"learning_rate": learning_rate, "weight_decay": 1e-6})
         )
     )
-    model = made.build(name, **fields, axis_name=devices.axis_name)
+    model = models.build(name, **fields, axis_name=devices.axis_name)
     index, layout = (
         plan(seeds, tight),
         Layout.full(BATCH // count, corpus.width, joint=corpus.joint),
     )
     if tight:
-        layout = made.layout_for(corpus, index, devices=count, more=2)
-    data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
+        layout = models.layout_for(corpus, index, devices=count, more=2)
+    data, words = jax.tree.map(jnp.asarray, (corpus.data, models.words_of(name)))
     one = corpus.task.to_batch(
         data, jnp.zeros((1, 1), jnp.int32), Layout.full(1, corpus.width, joint=corpus.joint)
     )
-    learner = state.init_learner(made.build(name, **fields), optimizer, seeds, one, words)
-    params, stats = made_up.as_type((learner.params, learner.batch_stats), np.float64)
+    learner = state.init_learner(models.build(name, **fields), optimizer, seeds, one, words)
+    params, stats = models.as_type((learner.params, learner.batch_stats), np.float64)
     opt_state = jax.vmap(optimizer.init)(params)
     learner = devices.replicate(
         learner.replace(params=params, batch_stats=stats, opt_state=opt_state)
     )
-    words, data = devices.replicate(made_up.as_type(words, np.float64)), devices.replicate(data)
+    words, data = devices.replicate(models.as_type(words, np.float64)), devices.replicate(data)
     body = devices.map(
         train_step(model, corpus.task, optimizer, layout, devices.axis_name), reduced=True
     )
@@ -129,11 +128,11 @@ class Dropped(nn.Module):
 
 def test_each_step_drops_other_parts_of_the_same_rows():
     corpus, model, optimizer = (
-        made.pairs(),
+        models.pairs(),
         Dropped(),
         optim.build_optimizer(optim.Options(learning_rate=0.0)),
     )
-    layout, words = Layout.full(BATCH, corpus.width), made.words_of("bow")
+    layout, words = Layout.full(BATCH, corpus.width), models.words_of("bow")
     data, index = jax.tree.map(jnp.asarray, corpus.data), np.arange(BATCH)[:, None]
     learner = state.init_learner(
         model, optimizer, (0,), corpus.task.to_batch(data, index, layout), words

@@ -6,19 +6,11 @@ import json
 
 import jax
 import jax.numpy as jnp
-import made_up
 import numpy as np
 import pytest
-from made_up_commands import (
-    LABELS,
-    call_command,
-    config_flag,
-    own_pair,
-    read_json,
-    use_one_device,
-    write_own_pairs,
-)
-from made_up_pairs import write_rows
+from support import random_pairs
+from support.commands import call_command, config_flag, read_json, use_one_device
+from support.pair_files import LABELS, own_pair, write_own_pairs, write_rows
 
 from mednli_jax import evaluate, predict, train
 from mednli_jax.data.batching import Layout
@@ -70,17 +62,17 @@ OWN = {  # the layers of a domain; Romanov & Shivade's code shares all others
 def learner_of(name, seeds, optimizer=None, **fields):
     """A small model and its learner."""
     model = table.entry(name).build(
-        {"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=made_up.LONGEST
+        {"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=random_pairs.LONGEST
     )
     batch = NLITask().to_batch(
-        jax.tree.map(jnp.asarray, made_up.arrays()),
+        jax.tree.map(jnp.asarray, random_pairs.arrays()),
         jnp.zeros((2, 1), jnp.int32),
         Layout.full(2, (12, 8)),
     )
     optimizer = optimizer or optim.build_optimizer(
         optim.Options(learning_rate=1e-2, weight_decay=1e-2)
     )
-    return model, state.init_learner(model, optimizer, seeds, batch, frozen(made_up.vectors()))
+    return model, state.init_learner(model, optimizer, seeds, batch, frozen(random_pairs.vectors()))
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -1,7 +1,8 @@
 """The MeSH reader: facts checked by hand against tree numbers, and names."""
 
 import pytest
-from made_up_knowledge import bundled_mesh, write
+from support.files import write
+from support.ontologies import bundled_mesh
 
 from mednli_jax.knowledge.readers.mesh import HEADER, natural_order, read_mesh
 

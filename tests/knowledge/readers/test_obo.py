@@ -3,7 +3,9 @@
 from itertools import permutations
 
 import pytest
-from made_up_knowledge import OBO, edges_of, write
+from support.files import write
+from support.ontologies import edges_of
+from support.ontology_files import OBO
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker

@@ -1,8 +1,8 @@
 """The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, tags,
 relationships."""
 
-import made_up_knowledge as made
 import pytest
+from support import files, ontologies, ontology_files
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
@@ -11,7 +11,7 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
-TERMS, EDGES = made.RF2_ROWS["Description"], made.RF2_ROWS["Relationship"]
+TERMS, EDGES = ontology_files.RF2_ROWS["Description"], ontology_files.RF2_ROWS["Relationship"]
 PARENTS = {("101", "64572001"), ("102", "64572001"), ("103", "101"), ("103", "102")}
 
 
@@ -22,15 +22,15 @@ def refused(folder, options=PLAIN):
 
 
 def test_labels_types_and_names(tmp_path):
-    ontology = read_snomed(made.snomed_folder(tmp_path), PLAIN)
+    ontology = read_snomed(ontology_files.snomed_folder(tmp_path), PLAIN)
     assert ontology.ids == (
         "101",
         "102",
         "103",
         "104",
         "64572001",
-        made.IS_A,
-        made.SITE,
+        ontology_files.IS_A,
+        ontology_files.SITE,
     )  # in the order of numbers
     assert ontology.labels[:5] == (
         "Quokka (small) fever",
@@ -59,70 +59,78 @@ def test_labels_types_and_names(tmp_path):
 
 
 def test_active_relationships_by_their_type(tmp_path):
-    ontology = read_snomed(made.snomed_folder(tmp_path), PLAIN)
-    assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
+    ontology = read_snomed(ontology_files.snomed_folder(tmp_path), PLAIN)
+    assert ontologies.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert dict(ontology.relations) == {}
     ontology = read_snomed(tmp_path, ALL)
-    assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
+    assert ontologies.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert list(ontology.relations) == ["finding_site"]
-    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104")}
+    assert ontologies.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104")}
     # Relationships of an inactive type are left out; a type that is no concept is a fault where
     # types count.
-    made.snomed_folder(
+    ontology_files.snomed_folder(
         tmp_path,
         Relationship=(
             *EDGES,
-            made.sct_edge("101", "102", "105"),
-            made.sct_edge("102", "104", made.SITE),
+            ontology_files.sct_edge("101", "102", "105"),
+            ontology_files.sct_edge("102", "104", ontology_files.SITE),
         ),
     )
     ontology = read_snomed(tmp_path, ALL)
-    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {
+    assert ontologies.edges_of(ontology.relations["finding_site"], ontology.ids) == {
         ("103", "104"),
         ("102", "104"),
     }
-    made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("101", "102", "999")))
+    ontology_files.snomed_folder(
+        tmp_path, Relationship=(*EDGES, ontology_files.sct_edge("101", "102", "999"))
+    )
     assert read_snomed(tmp_path, PLAIN).parents.nnz == 4
     error = refused(tmp_path, ALL)
     assert (error.line, error.field) == (10, "typeId")
 
 
 def test_languages(tmp_path):
-    made.snomed_folder(tmp_path)
+    ontology_files.snomed_folder(tmp_path)
     both = read_snomed(tmp_path, OntologyOptions(languages=("ENG", "fr")))
     assert ("fièvre", 0) in both.names
-    spanish = made.rf2_table(
+    spanish = ontology_files.rf2_table(
         "Description",
-        made.sct_term("101", "fiebre", language="es"),
-        made.sct_term("102", "x (x)", made.FSN, "es"),
+        ontology_files.sct_term("101", "fiebre", language="es"),
+        ontology_files.sct_term("102", "x (x)", ontology_files.FSN, "es"),
     )
-    made.write(
-        tmp_path / made.RF2_FOLDER / made.RF2_FILES["Description"].replace("-en_", "-es_"), spanish
+    files.write(
+        tmp_path
+        / ontology_files.RF2_FOLDER
+        / ontology_files.RF2_FILES["Description"].replace("-en_", "-es_"),
+        spanish,
     )
     assert not {name for name, _ in read_snomed(tmp_path, PLAIN).names} & {"fiebre", "x"}
     mixed = read_snomed(tmp_path, OntologyOptions(languages=("SPA", "ENG")))
     assert ("fiebre", 0) in mixed.names
     assert mixed.sha256 != read_snomed(tmp_path, PLAIN).sha256
     # A concept without a name in the language keeps its id.
-    terms = (*TERMS[:-1], made.sct_term(made.SITE, "sitio", made.FSN, "es"))
-    nameless = read_snomed(made.snomed_folder(tmp_path, Description=terms), PLAIN)
-    assert nameless.labels[6] == made.SITE
+    terms = (
+        *TERMS[:-1],
+        ontology_files.sct_term(ontology_files.SITE, "sitio", ontology_files.FSN, "es"),
+    )
+    nameless = read_snomed(ontology_files.snomed_folder(tmp_path, Description=terms), PLAIN)
+    assert nameless.labels[6] == ontology_files.SITE
 
 
 def test_gzip_and_line_ends_change_nothing(tmp_path):
-    whole = read_snomed(made.snomed_folder(tmp_path / "plain"), ALL)
-    for name in made.RF2_FILES.values():
-        content = (tmp_path / "plain" / made.RF2_FOLDER / name).read_bytes()
-        made.write(tmp_path / "zipped" / f"{name}.gz", content)
-        made.write(
+    whole = read_snomed(ontology_files.snomed_folder(tmp_path / "plain"), ALL)
+    for name in ontology_files.RF2_FILES.values():
+        content = (tmp_path / "plain" / ontology_files.RF2_FOLDER / name).read_bytes()
+        files.write(tmp_path / "zipped" / f"{name}.gz", content)
+        files.write(
             tmp_path / "unix" / f"x{name}",
             b"\xef\xbb\xbf" + content.replace(b"\r\n", b"\n").rstrip(),
         )
     zipped, unix = read_snomed(tmp_path / "zipped", ALL), read_snomed(tmp_path / "unix", ALL)
     for other in (zipped, unix):
         assert (other.ids, other.names, other.types) == (whole.ids, whole.names, whole.types)
-        assert made.edges_of(other.parents, other.ids) == PARENTS
-        assert made.edges_of(other.relations["finding_site"], other.ids) == {("103", "104")}
+        assert ontologies.edges_of(other.parents, other.ids) == PARENTS
+        assert ontologies.edges_of(other.relations["finding_site"], other.ids) == {("103", "104")}
     assert zipped.sha256 == whole.sha256 != unix.sha256
 
 
@@ -139,20 +147,23 @@ def test_gzip_and_line_ends_change_nothing(tmp_path):
 def test_an_edition_of_any_name_is_read_alone_and_beside_another_both_are_named(
     tmp_path, kind, release, ending
 ):
-    international = made.snomed_folder(tmp_path / "snomed" / "international")
+    international = ontology_files.snomed_folder(tmp_path / "snomed" / "international")
     whole = read_snomed(international, ALL)
-    for name in made.RF2_FILES.values():
+    for name in ontology_files.RF2_FILES.values():
         renamed = (
             name.replace("Snapshot", f"{kind}Snapshot")
             .replace("INT_20240101", release)
             .replace(".txt", ending)
         )
-        content = (international / made.RF2_FOLDER / name).read_bytes()
-        made.write(tmp_path / "snomed" / kind / made.RF2_FOLDER / renamed, content)
-    for place in (tmp_path / "snomed" / kind, tmp_path / "snomed" / kind / made.RF2_FOLDER):
+        content = (international / ontology_files.RF2_FOLDER / name).read_bytes()
+        files.write(tmp_path / "snomed" / kind / ontology_files.RF2_FOLDER / renamed, content)
+    for place in (
+        tmp_path / "snomed" / kind,
+        tmp_path / "snomed" / kind / ontology_files.RF2_FOLDER,
+    ):
         alone = load_ontology(str(place), options=ALL)
         assert (alone.version, alone.names) == (f"{kind}_{release}", whole.names)
-        assert made.edges_of(alone.parents, alone.ids) == PARENTS
+        assert ontologies.edges_of(alone.parents, alone.ids) == PARENTS
     problem = refused(tmp_path / "snomed").problem
     assert f"{kind}_{release}" in problem
     assert "INT_20240101" in problem.replace(f"{kind}_{release}", "")
@@ -160,26 +171,30 @@ def test_an_edition_of_any_name_is_read_alone_and_beside_another_both_are_named(
 
 def test_an_extension_alone_lacks_concepts_of_the_international_edition(tmp_path):
     tables = {
-        "Concept": made.sct_concept("999001"),
-        "Description": made.sct_term("999001", "British pox (disorder)", made.FSN),
-        "Relationship": made.sct_edge("999001", "101"),
+        "Concept": ontology_files.sct_concept("999001"),
+        "Description": ontology_files.sct_term(
+            "999001", "British pox (disorder)", ontology_files.FSN
+        ),
+        "Relationship": ontology_files.sct_edge("999001", "101"),
     }
     for kind, row in tables.items():
-        name = made.RF2_FILES[kind].replace("Snapshot", "UKCLSnapshot")
-        made.write(tmp_path / made.RF2_FOLDER / name, made.rf2_table(kind, row))
+        name = ontology_files.RF2_FILES[kind].replace("Snapshot", "UKCLSnapshot")
+        files.write(
+            tmp_path / ontology_files.RF2_FOLDER / name, ontology_files.rf2_table(kind, row)
+        )
     error = refused(tmp_path)
     assert (error.line, error.field) == (2, "destinationId")
     assert "an extension alone" in error.fix
 
 
 def conso(cui, number, **fields):
-    return made.rrf_row("MRCONSO.RRF", CUI=cui, CODE=number, STR="x", **fields)
+    return ontology_files.rrf_row("MRCONSO.RRF", CUI=cui, CODE=number, STR="x", **fields)
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
     """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes
     do not count."""
-    made.snomed_folder(tmp_path / "snomed")
+    ontology_files.snomed_folder(tmp_path / "snomed")
     plain = load_ontology("snomed", tmp_path)
     assert len(plain.cross_references) == 0
     rows = (
@@ -195,7 +210,7 @@ def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
             conso("C0000006", "102", SAB="MSH"),
         ),
     )
-    made.write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
+    files.write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
     first, second = plain.index("101"), plain.index("103")
     for cache in (None, tmp_path / "cache", tmp_path / "cache"):
         joined = load_ontology("snomed", tmp_path, cache_dir=cache)

@@ -4,8 +4,10 @@ relations."""
 import gzip
 import subprocess
 
-import made_up_knowledge as made
 import pytest
+from support.files import lay_out
+from support.ontologies import edges_of
+from support.ontology_files import REL, STY, UMLS, umls_relation
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
@@ -21,7 +23,7 @@ IS_A = {
 
 @pytest.fixture
 def made_up(tmp_path):
-    return made.lay_out(tmp_path, made.UMLS)
+    return lay_out(tmp_path, UMLS)
 
 
 def refused(folder, options=PLAIN):
@@ -58,7 +60,7 @@ def test_names_labels_and_cross_references_in_the_chosen_sources_and_languages(m
     assert everything.ids == tuple(
         f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8)
     )  # all but the suppressed one
-    assert made.edges_of(everything.parents, everything.ids) > {
+    assert edges_of(everything.parents, everything.ids) > {
         ("C0000005", "C0000001")
     }  # MSH states this edge
     assert len({other.sha256 for other in (mesh, french, everything, ontology)}) == 4
@@ -66,18 +68,18 @@ def test_names_labels_and_cross_references_in_the_chosen_sources_and_languages(m
 
 def test_is_a_and_other_relations_however_they_are_stated(made_up):
     ontology = read_umls(made_up, PLAIN)
-    assert made.edges_of(ontology.parents, ontology.ids) == IS_A
+    assert edges_of(ontology.parents, ontology.ids) == IS_A
     assert ontology.ancestors("C0000004") == {"C0000002": 1, "C0000003": 1, "C0000001": 2}
     assert dict(ontology.relations) == {}
     ontology = read_umls(made_up, ALL)
     assert {
-        name: made.edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()
+        name: edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()
     } == {
         "has_finding_site": {("C0000002", "C0000005")},
         "finding_site_of": {("C0000005", "C0000002")},
         "RB": {("C0000001", "C0000003")},
     }
-    assert made.edges_of(ontology.parents, ontology.ids) == IS_A
+    assert edges_of(ontology.parents, ontology.ids) == IS_A
 
 
 @pytest.mark.parametrize(
@@ -90,14 +92,14 @@ def test_is_a_and_other_relations_however_they_are_stated(made_up):
     ],
 )
 def test_where_rel_and_rela_disagree_on_the_hierarchy_rel_counts(tmp_path, rel, rela, expected):
-    rows = made.umls_relation("C0000002", rel, "C0000001", rela)
-    ontology = read_umls(made.lay_out(tmp_path, made.UMLS, MRREL_RRF=rows), PLAIN)
-    assert made.edges_of(ontology.parents, ontology.ids) == {expected}
+    rows = umls_relation("C0000002", rel, "C0000001", rela)
+    ontology = read_umls(lay_out(tmp_path, UMLS, MRREL_RRF=rows), PLAIN)
+    assert edges_of(ontology.parents, ontology.ids) == {expected}
 
 
 def test_types_filter_what_is_linked(tmp_path):
-    sty = made.STY.replace("C0000004|T047", "C0000004|T097")  # the type of a professional group
-    ontology = read_umls(made.lay_out(tmp_path, made.UMLS, MRSTY_RRF=sty), PLAIN)
+    sty = STY.replace("C0000004|T047", "C0000004|T097")  # the type of a professional group
+    ontology = read_umls(lay_out(tmp_path, UMLS, MRSTY_RRF=sty), PLAIN)
     assert ontology.types == ("T047|T191", "T047", "T047", "T097", "T023")
     assert {"T047", "T023", "T061", "T121"} < set(LINK_TYPES)
     assert "T097" not in LINK_TYPES
@@ -109,16 +111,12 @@ def test_types_filter_what_is_linked(tmp_path):
 
 def test_is_a_edges_on_cycles_are_left_out_and_counted(tmp_path, capsys):
     # C1 is-a C4 closes the cycles C4-C2-C1 and C4-C3-C1. All five is-a edges lie on one.
-    folder = made.lay_out(
-        tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000004")
-    )
+    folder = lay_out(tmp_path, UMLS, MRREL_RRF=REL + umls_relation("C0000001", "PAR", "C0000004"))
     assert read_umls(folder, PLAIN).parents.nnz == 0
     assert "left out 5 is-a edges" in capsys.readouterr().err
     # C1 is-a C2 leaves the edges of C3 and C4 off the cycle.
-    made.lay_out(
-        tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000002")
-    )
-    assert made.edges_of(read_umls(folder, PLAIN).parents, "12345") == {
+    lay_out(tmp_path, UMLS, MRREL_RRF=REL + umls_relation("C0000001", "PAR", "C0000002"))
+    assert edges_of(read_umls(folder, PLAIN).parents, "12345") == {
         ("3", "1"),
         ("4", "2"),
         ("4", "3"),
@@ -126,9 +124,9 @@ def test_is_a_edges_on_cycles_are_left_out_and_counted(tmp_path, capsys):
 
 
 def test_the_release_is_its_version(tmp_path):
-    made.lay_out(
+    lay_out(
         tmp_path,
-        {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"},
+        {**UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"},
     )
     assert read_umls(tmp_path, PLAIN).version == "2024AA"
 
@@ -149,9 +147,9 @@ def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
 
 @pytest.mark.parametrize("form", ["{name}.{part}.gz", "{name}.{part}", "{name}.gz.{part}"])
 @pytest.mark.parametrize("folder", ["umls", "umls/META"])
-@pytest.mark.parametrize("files", [made.UMLS, ("MRREL.RRF",)])
+@pytest.mark.parametrize("files", [UMLS, ("MRREL.RRF",)])
 def test_files_in_parts_are_refused_with_the_command_that_joins_them(tmp_path, form, folder, files):
-    place = made.lay_out(tmp_path / folder, made.UMLS)
+    place = lay_out(tmp_path / folder, UMLS)
     whole = read_umls(place, PLAIN)
     for name in files:
         content = (place / name).read_bytes()

@@ -1,7 +1,9 @@
 """The WordNet reader on made-up database files in the official layout: a graph checked by hand."""
 
 import pytest
-from made_up_knowledge import WORDNET, edges_of, lay_out
+from support.files import lay_out
+from support.ontologies import edges_of
+from support.ontology_files import WORDNET
 
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.distances import shortest_paths

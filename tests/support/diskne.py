@@ -1,10 +1,9 @@
-"""A made-up DisKnE: a terminology, pairs, annotation files, and a benchmark of seven diseases."""
+"""A small DisKnE: a terminology, sentence pairs, annotation files, and a benchmark of seven
+diseases.
+"""
 
 import csv
 import random
-
-from made_up_knowledge import is_a_matrix
-from made_up_pairs import official, write_rows
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import treebank_tokens
@@ -12,6 +11,8 @@ from mednli_jax.diskne import builder
 from mednli_jax.diskne import data as files
 from mednli_jax.diskne.data import Positive
 from mednli_jax.knowledge.ontology import Ontology
+from support.ontologies import is_a_matrix
+from support.pair_files import official, write_rows
 
 SECRET = "quokka"
 # Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases,
@@ -100,7 +101,7 @@ ROWS = (
 )
 
 
-def published(path, rows=ROWS, header=MEDICAL):
+def write_annotations(path, rows=ROWS, header=MEDICAL):
     with open(path, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
     return path
@@ -121,7 +122,7 @@ def read(path, pairs=PAIRS, **options):
     return files.read_published([path], pairs, options.pop("ontology", ontology()), **options)
 
 
-def big(seed=0, wording="name"):
+def seven_diseases(seed=0, wording="name"):
     """A benchmark of 7 diseases with 6 positives each; some premises are shared, and some name
     other diseases."""
     rng = random.Random(seed)

@@ -1,11 +1,14 @@
 """Small runs of each kind of training, and what a finished run of them leaves, for tests that stop
-and resume them."""
+and resume them.
+"""
 
 import jax
 import numpy as np
-from made_up_commands import SMALL, config_flag, json_lines, read_json, write_articles, write_pairs
 
 from mednli_jax.training.checkpoint import Checkpoints
+from support.cloze import write_articles
+from support.commands import SMALL, config_flag, json_lines, read_json
+from support.pair_files import write_pairs
 
 TINY = ("--config.seeds=0,1", "--config.vectors.path=", "--config.vectors.dim=8", "--config.train.max_buckets=1",
         "--config.model.hidden_size=4")  # fmt: skip

@@ -1,11 +1,10 @@
-"""Small models of every kind over made-up corpora, for tests of properties that all models have."""
+"""Small models of every kind with the corpora that they read, for properties that all models have."""
 
 import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
-import made_up
 import numpy as np
 
 from mednli_jax.cloze.task import ClozeTask
@@ -16,6 +15,15 @@ from mednli_jax.models import table
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training.task import frozen
+from support import random_pairs
+
+
+def as_type(tree, dtype):
+    """The tree with all floating-point leaves converted to this type."""
+    return jax.tree.map(
+        lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree
+    )
+
 
 ROWS, GROUP, TYPES = 24, 3, 9
 SPARE = 4  # columns of padding that no batch needs
@@ -84,7 +92,7 @@ def _units(owner):
 def pairs():
     """24 pairs of 9 premises with up to three hypotheses each, with links."""
     data, owner, rng = (
-        made_up.arrays(rows=ROWS, seed=3),
+        random_pairs.arrays(rows=ROWS, seed=3),
         np.arange(ROWS) * 9 // ROWS,
         np.random.default_rng(1),
     )
@@ -100,9 +108,9 @@ def pairs():
     )
     for name in SIDES:
         data[name] = np.pad(data[name], ((0, 0), (0, SPARE)))
-    facts = {"longest_path": made_up.LONGEST, "relations": len(KINDS)}
-    facts |= {"vocab_size": made_up.WORDS, "cls_id": 1, "sep_id": 2}
-    return Corpus(NLITask(), data, made_up.vectors(), lengths, width, _units(owner), facts)
+    facts = {"longest_path": random_pairs.LONGEST, "relations": len(KINDS)}
+    facts |= {"vocab_size": random_pairs.WORDS, "cls_id": 1, "sep_id": 2}
+    return Corpus(NLITask(), data, random_pairs.vectors(), lengths, width, _units(owner), facts)
 
 
 @functools.cache
@@ -134,7 +142,7 @@ def queries():
     }
     task = ClozeTask()
     data, lengths = (
-        task.resident(Prepared(None, {}, arrays, made_up.vectors(), {})),
+        task.resident(Prepared(None, {}, arrays, random_pairs.vectors(), {})),
         passages[owner],
     )
     data["query"] = np.pad(data["query"], ((0, 0), (0, SPARE)))
@@ -142,7 +150,7 @@ def queries():
     return Corpus(
         task,
         data,
-        made_up.vectors(),
+        random_pairs.vectors(),
         (lengths, arrays["query_length"]),
         width,
         _units(owner),
@@ -185,7 +193,7 @@ def layout_for(corpus, index, *, devices=1, more=0) -> Layout:
         lengths = np.concatenate([part.reshape(len(parts), -1) for part in of], axis=1)
         stairs.append(staircase((lengths[:, :, None] > times).sum(axis=1).max(axis=0)))
     width = tuple(tokens + more for tokens in corpus.width)
-    words = made_up.WORDS if corpus.joint else 0
+    words = random_pairs.WORDS if corpus.joint else 0
     return Layout(parts.shape[1], parts.shape[2], width, *stairs, words)
 
 

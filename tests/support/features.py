@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-from made_up_knowledge import is_a_matrix
-from made_up_pairs import ENCODING, pair
-from made_up_pairs import mentions as mentions_of
 
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS, Vocab
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli import features
+from support.ontologies import is_a_matrix
+from support.pairs import ENCODING, pair
+from support.pairs import mentions as mentions_of
 
 PAIRS = (  # the first three pairs are the training split
     ("The patient has no chest pain .", "Patient denies pain", "entailment"),

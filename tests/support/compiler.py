@@ -1,5 +1,5 @@
-"""Flags that make compilation cheaper. Most of the suite's time compiles small programs that run
-once or twice.
+"""Compiler flags that make compilation cheaper: most of the suite's time compiles small programs that
+run once or twice.
 
 The flags leave the compiler's expensive passes out. jaxlib 0.10 also goes back to the code
 generation before its fusion emitters, which takes half the time; later versions cannot.

@@ -1,5 +1,6 @@
 """500 words that occur nowhere else, corpora made of them, and a search for these words in the
-bytes of files."""
+bytes of files.
+"""
 
 import gzip
 import json
@@ -11,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import ahocorasick
-from made_up_pairs import official, write_rows
+
+from support.pair_files import official, write_rows
 
 LABELS = ("entailment", "neutral", "contradiction")
 _draw = random.Random(500)
@@ -102,7 +104,7 @@ def _automaton():
     return automaton
 
 
-def found_in(data: bytes) -> set[str]:
+def words_in(data: bytes) -> set[str]:
     """The words that these bytes contain, in any case, in UTF-8 or UTF-16."""
     return {word for _, word in _automaton().iter(data.lower().decode("latin-1"))}
 
@@ -127,7 +129,7 @@ def leaks(folder: Path, allowed=()) -> dict[str, int]:
         name = path.relative_to(folder).as_posix()
         if any(re.fullmatch(pattern, name) for pattern in allowed):
             continue
-        words = found_in(name.encode()) | (found_in(content(path)) if path.is_file() else set())
+        words = words_in(name.encode()) | (words_in(content(path)) if path.is_file() else set())
         if words:
             found[name] = len(words)
     return found

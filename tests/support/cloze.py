@@ -1,4 +1,6 @@
-"""Made-up cloze queries: passages and queries written by hand, and a random corpus."""
+"""Cloze queries: passages and queries written by hand, a random corpus, and files in CliCR's
+layout.
+"""
 
 import json
 import random
@@ -7,6 +9,7 @@ import numpy as np
 
 from mednli_jax.cloze.clicr import FILES, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+from support.pair_files import SECRET
 
 WORDS = [f"w{n}" for n in range(30)]
 
@@ -126,4 +129,38 @@ def write_clicr(folder):
         path = folder / "clicr" / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"version": "1.0", "data": data}))
+    return folder
+
+
+PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
+
+
+def write_articles(folder):
+    """Writes articles in CliCR's layout with three phrases and three queries each; the last test
+    article has none."""
+    folder.mkdir(parents=True)
+    draw = random.Random(3)
+    for split, count in (("train", 4), ("dev", 2), ("test", 3)):
+        articles = []
+        for number in range(count):
+            phrases = [] if (split, number) == ("test", 2) else draw.sample(PHRASES, 3)
+            marked = " and ".join(f"BEG__{phrase}__END" for phrase in phrases)
+            queries = [
+                {
+                    "id": f"{split}{number}.{query}",
+                    "query": f"case {query} had @placeholder .",
+                    "answers": [{
+                        "text": phrases[query] if phrases else "fever", "cui": "C1",
+                        "sem_type": ("problem", "test")[query % 2], "origin": "dataset",
+                    }],
+                }
+                for query in range(3)
+            ]  # fmt: skip
+            document = {
+                "title": "A case",
+                "context": f"{SECRET} shows {marked} .\nNo more .",
+                "qas": queries,
+            }
+            articles.append({"source": f"{split}{number}", "document": document})
+        (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
     return folder

@@ -1,5 +1,6 @@
-"""Made-up pairs of texts with what tokenizers treat in different ways: accents, brackets, digits,
-emoji, blanks, capitals, Chinese characters, long words."""
+"""Texts of pairs with what tokenizers treat in different ways: accents, brackets, digits, emoji,
+blanks, capitals, Chinese characters, long words.
+"""
 
 import random
 

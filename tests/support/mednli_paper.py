@@ -1,20 +1,22 @@
-"""Everything that launch/mednli.sh reads, made of the words of canaries.py, in the official
-layouts."""
+"""The data folder that the runs of the MedNLI paper read, in the official layouts, made of the words
+of canaries.py."""
 
 import json
 from pathlib import Path
 
 import numpy as np
-from canaries import LABELS, WORDS, write_pairs
-from made_up_knowledge import WORDNET, lay_out, umls_name, umls_relation, umls_type
-from made_up_pairs import official, write_rows
+
+from support.canaries import LABELS, WORDS, write_pairs
+from support.files import lay_out
+from support.ontology_files import WORDNET, umls_name, umls_relation, umls_type
+from support.pair_files import official, write_rows
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
-DIM = 8
 # The files of Table 5; the first is that of the baseline.
 VECTORS = ("glove.840B.300d", "fasttext-wiki", "fasttext-cc", "fasttext-bioasq", "fasttext-mimic", "glove-bioasq",
            "glove-bioasq-mimic", "wiki-mimic")  # fmt: skip
 CONCEPTS = 20
+DIM = 8
 
 
 def write_everything(data: Path, pairs: int = 60) -> None:

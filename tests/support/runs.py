@@ -1,15 +1,13 @@
-"""Run directories with given predictions, and checks of the pages that show them."""
+"""Run directories with given predictions, and changes of their files."""
 
 import json
-import re
 import struct
-from html.parser import HTMLParser
 
 import numpy as np
 from tensorboardX.proto import event_pb2
 
 from mednli_jax import defaults
-from mednli_jax.cli import read_config as read
+from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS
 from mednli_jax.nli import tables
 from mednli_jax.nli.runs import RUNS
@@ -134,7 +132,7 @@ def row_config(row, corpus):
     model = row.rpartition("-")[2]
     run = RUNS.get(row) or PaperRun(row, model if model in tables.NAMES else "esim")
     variant = corpus if corpus in defaults.VARIANTS else "demo"
-    config = json.loads(json.dumps(read(f"{run.config}:{variant}").to_dict()))
+    config = json.loads(json.dumps(read_config(f"{run.config}:{variant}").to_dict()))
     config["data"]["name"] = corpus
     for field, value in run.settings.items():
         section, _, name = field.rpartition(".")
@@ -176,41 +174,3 @@ def curves(folder):
             for value in event.summary.value:
                 found.setdefault(value.tag, []).append((event.step, value.simple_value))
     return found
-
-
-class Page(HTMLParser):
-    """Keeps every tag of a page with its attributes, and the words."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.words = [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        if data.strip() and self.tags[-1][0] != "style":
-            self.words.append(data.strip())
-
-
-def check_offline(text):
-    """A browser would fetch nothing for this page and run nothing on it."""
-    page = Page(text)
-    assert not {"script", "img", "iframe", "object", "embed", "form", "base"} & {
-        tag for tag, _ in page.tags
-    }
-    for tag, attributes in page.tags:
-        assert not [
-            name
-            for name in attributes
-            if name.startswith("on") or name in ("src", "srcset", "xlink:href")
-        ]
-        assert attributes.get("href", "data:,") == "data:,", tag
-    assert not re.search(r"url\(|@import|https?://", text)
-    (policy,) = (
-        a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"
-    )
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
-    return page

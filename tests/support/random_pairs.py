@@ -1,7 +1,5 @@
-"""Small random corpora as arrays, for tests of models and steps."""
+"""Random pairs as arrays and random word vectors, for tests of models and steps."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 WORDS, DIM, LONGEST = 40, 12, 3
@@ -37,10 +35,3 @@ def vectors(seed=0):
     table = np.random.default_rng(seed).normal(0, 0.5, (WORDS, DIM)).astype(np.float32)
     table[0] = 0
     return table
-
-
-def as_type(tree, dtype):
-    """The tree with all floating-point leaves converted to this type."""
-    return jax.tree.map(
-        lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree
-    )

@@ -1,0 +1,1 @@
+"""Data and helpers that the tests share: one module for each kind of file."""
