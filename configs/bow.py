@@ -8,8 +8,10 @@ Expected test accuracy: demo 52.4 (three seeds); MedNLI 70.2 in the paper (six s
 not measured here.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("bow", variant)

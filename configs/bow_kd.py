@@ -8,8 +8,10 @@ Learned weights instead of the paper's: --config.model.knowledge=bias.
 Expected test accuracy: demo 52.8 (three seeds).
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("bow", variant, knowledge="replace")

@@ -11,8 +11,10 @@ many slots as fit into memory train at the same time. For the demo with weights 
 --config.train.learning_rate=2e-5. Macro F1 of BERT in the paper: symptoms 46.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.diskne("bert", variant)

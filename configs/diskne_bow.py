@@ -7,10 +7,12 @@ so that only the frozen vectors have information about it. docs/results-diskne.m
 vectors trained on facts.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     config = defaults.diskne("bow", variant)
     config.model.matching = "full"
     if variant == "demo":

@@ -11,8 +11,10 @@ Other models: --config.model.name=bow or infersent. Hypotheses only:
 gives F1 16.7.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.diskne("esim", variant)

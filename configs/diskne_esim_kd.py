@@ -8,8 +8,10 @@ The difference to the scores of configs/diskne_esim.py is the effect of the onto
 weights instead of the paper's: --config.model.knowledge=bias.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.diskne("esim", variant, knowledge="replace")

@@ -14,12 +14,14 @@ their files, and their accuracy on MedNLI (84 to 90). Expected here: 79.3 on SNL
 20,000 training pairs, as configs/bert.py. Demo: not measured.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 LARGE = "mednli_large"
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     config = defaults.nli("encoder", "mednli" if variant == LARGE else variant)
     if variant == LARGE:
         config.model.rematerialise = True

@@ -9,8 +9,10 @@ not measured here. The published MedNLI code has no dropout in ESIM; the origina
 --config.model.dropout=0.5.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("esim", variant)

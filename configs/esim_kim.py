@@ -8,8 +8,10 @@ Test accuracies are in docs/typed-relations.md. Named relations in addition to t
 --config.knowledge.relations=may_treat,has_finding_site
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("esim", variant, knowledge="typed")

@@ -7,10 +7,12 @@ Expected test accuracy: demo 48.2 (seed 0); MedNLI 51.9 in the paper (SNOMED CT)
 Without the ontology's three features: --config.model.knowledge=none.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     config = defaults.nli("features", variant, knowledge="paths")
     config.knowledge.direction = (
         "undirected"  # paths through a common ancestor count, as in UMLS::Similarity

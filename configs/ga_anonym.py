@@ -17,8 +17,10 @@ after 3 without a new best. The demo is smaller and has a smaller reader and a h
 Expected test exact match: demo not measured; CliCR 24.5 in the paper (F1 33.2), not measured here.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.cloze("ga_reader", variant, setup="anonym")

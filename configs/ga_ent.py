@@ -18,8 +18,10 @@ Expected test exact match: demo 83.7 (dev 90.7); CliCR 22.2 in the paper (F1 30.
 here.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.cloze("ga_reader", variant, setup="ent")

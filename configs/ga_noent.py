@@ -21,8 +21,10 @@ candidates (section
 only over the marked places.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.cloze("ga_reader", variant, setup="noent")

@@ -9,10 +9,12 @@ Expected test accuracy: demo 50.0 (the library 50.7, majority class 33.3); MedNL
 docs/results-artifacts.md lists the differences to the published code.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     config = defaults.nli("fasttext", variant)
     config.data.hypothesis_only = True
     return config

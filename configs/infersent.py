@@ -9,8 +9,10 @@ not measured here. A plain BiLSTM: --config.model.pooling=last --config.model.ma
 GRU: --config.model.cell=gru.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("infersent", variant)

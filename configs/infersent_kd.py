@@ -7,8 +7,10 @@ Expected test accuracy: demo 70.1 (three seeds); MedNLI 73.8 in the paper (SNOME
 not measured here. Learned weights instead of the paper's: --config.model.knowledge=bias.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("infersent", variant, knowledge="replace")

@@ -9,8 +9,10 @@ Expected test accuracy: demo 42.8 (the library 45.8, majority class 33.3); MedNL
 docs/results-artifacts.md lists the differences to the published code.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("fasttext", variant)

@@ -19,8 +19,10 @@ Expected test exact match: demo 12.0 (most frequent phrase: 7.3); CliCR 19.6 in 
 not measured here.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.cloze("sa_reader", variant, setup="anonym")

@@ -20,8 +20,10 @@ phrase that does not occur in training cannot be predicted; `prepare` reports ho
 such an answer.
 """
 
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
 
-def get_config(variant="demo"):
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.cloze("sa_reader", variant, setup="ent")

@@ -10,15 +10,24 @@ to 0.6, both on a logarithmic scale. The number of configurations, 20, is the pa
 reader. The table is sorted by exact match on dev, best first.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
+if TYPE_CHECKING:
+    from mednli_jax.sweeps import Sweep
 
-def get_config(variant="demo"):
+
+def get_config(variant: str = "demo") -> ConfigDict:
     corpus, _, setup = variant.partition("/")
     return defaults.cloze("ga_reader", corpus, setup or "ent")
 
 
-def get_sweep():
+def get_sweep() -> Sweep:
     from optuna.distributions import FloatDistribution, IntDistribution
 
     from mednli_jax.sweeps import Sweep

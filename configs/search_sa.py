@@ -10,15 +10,24 @@ hidden size 50 to 160 on a logarithmic scale, dropout 0.1 to 0.7. The table is s
 on dev, best first.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
+if TYPE_CHECKING:
+    from mednli_jax.sweeps import Sweep
 
-def get_config(variant="demo"):
+
+def get_config(variant: str = "demo") -> ConfigDict:
     corpus, _, setup = variant.partition("/")
     return defaults.cloze("sa_reader", corpus, setup or "ent")
 
 
-def get_sweep():
+def get_sweep() -> Sweep:
     from optuna.distributions import FloatDistribution, IntDistribution
 
     from mednli_jax.sweeps import Sweep

@@ -9,14 +9,23 @@ The trials are the product of all choices. Each trial is a run like those of con
 table is sorted by dev accuracy, best first. configs/search_ga.py has ranges and a random search.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ml_collections import ConfigDict
+
 from mednli_jax import defaults
 
+if TYPE_CHECKING:
+    from mednli_jax.sweeps import Sweep
 
-def get_config(variant="demo"):
+
+def get_config(variant: str = "demo") -> ConfigDict:
     return defaults.nli("esim", variant, knowledge="replace")
 
 
-def get_sweep():
+def get_sweep() -> Sweep:
     from mednli_jax.sweeps import Sweep
 
     return Sweep({

@@ -596,7 +596,8 @@ class System(ABC):
     def partition_scores(self, split: str, partition: partitions.Partition) -> Scores:
         """The scores of the pairs of a split that are in a partition; {"examples": 0} where there
         are none."""
-        uids = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
+        corpus: PairCorpus = self.experiment.corpus
+        uids = partitions.uids_of(partition, self.prepared, corpus)
         rows, logits = self.prepared.splits[split], self.scores(split).logits
         inside = np.array([uid in uids for uid in rows.uids])
         if not inside.any():

@@ -201,7 +201,7 @@ class Cloze:
         return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
 
 
-TASK = Cloze()
+TASK: Cloze = Cloze()
 
 
 def _statistics(corpus: Named, options: AnalysisOptions) -> Report:

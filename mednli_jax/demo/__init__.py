@@ -8,14 +8,17 @@ split for the manifest, and the diseases of the benchmark.
 
 import json
 from pathlib import Path
+from typing import Any
 
+Json = Any  # a JSON value
 FOLDER = Path(__file__).parent
 SIZES = ("demo", "demo_full")  # of the pairs; demo_full has the counts of MedNLI
 
 
-def facts(name: str) -> dict:
+def facts(name: str) -> dict[str, Json]:
     """The facts of a demo corpus, which is a folder beside this module."""
-    return json.loads((FOLDER / "facts.json").read_text(encoding="utf-8"))[name]
+    corpora: dict[str, dict[str, Json]] = json.loads((FOLDER / "facts.json").read_text("utf-8"))
+    return corpora[name]
 
 
 def demo_files(name: str) -> list[Path]:

@@ -127,4 +127,4 @@ class DisKnE(NLI):
         return paper_tables
 
 
-TASK = DisKnE()
+TASK: DisKnE = DisKnE()

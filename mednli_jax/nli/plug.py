@@ -236,7 +236,7 @@ class NLI:
         return {**papers, "8": PaperTable(errors, source, shareable=False)}
 
 
-TASK = NLI()
+TASK: NLI = NLI()
 
 
 def _reproduction(runs: Path, options: TableOptions) -> Report:
