@@ -289,7 +289,8 @@ def gru(
 
     Args as `lstm`; the gates are in the order reset, update, candidate.
     """
-    return _gru_forward(gates, recurrent, bias, keep_N1, segments, dtype)[0]
+    stored = _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, saves=False)
+    return tuple(h_NH for (h_NH,) in stored)
 
 
 def _gru_forward(
@@ -300,15 +301,33 @@ def _gru_forward(
     segments: Segments,
     dtype: DTypeLike | None,
 ) -> tuple[Arrays, _Saved]:
+    stored = _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, saves=True)
+    return tuple(h_NH for h_NH, _, _ in stored), _Saved(stored, recurrent, keep_N1)
+
+
+def _gru_loop(
+    gates: Arrays,
+    recurrent: Arrays,
+    bias: Arrays,
+    keep_N1: jax.Array,
+    segments: Segments,
+    dtype: DTypeLike | None,
+    *,
+    saves: bool,
+) -> tuple[Arrays, ...]:
+    """The states (h_NH,) of each direction. With `saves` also the activations and the candidates'
+    products h U, which the backward pass reads; prediction is faster without them."""
     size, wide = recurrent[0].shape[0], gates[0].dtype
     first_slot = jnp.asarray(offsets(segments))
 
-    def step(t: jax.Array, state: _State, u_HG: jax.Array, b_G: jax.Array) -> _State:
+    def step(
+        t: jax.Array, state: _State, gates_NG: jax.Array, u_HG: jax.Array, b_G: jax.Array
+    ) -> _State:
         at = first_slot[t]
         (h,) = state.carry
-        h_NH, activations_NG, products_NH = state.stored
+        h_NH, *saved = state.stored
         rows = h.shape[0]
-        x_RG = _read(activations_NG, at, rows) + b_G
+        x_RG = _read(saved[0] if saves else gates_NG, at, rows) + b_G
         product_RG = dot(jnp.matmul, h, u_HG, dtype)
         product_RH = product_RG[:, 2 * size :]
         # sigmoid(x) = (tanh(x / 2) + 1) / 2
@@ -317,21 +336,19 @@ def _gru_forward(
         r, z = jnp.split(reset_update, 2, axis=-1)
         c = jnp.tanh(x_RG[:, 2 * size :] + r * product_RH)
         h = _read(keep_N1, at, rows) * (h + z * (c - h))
-        # The activations overwrite the gates, to save memory.
-        a_RG = jnp.concatenate([reset_update, c], axis=-1)
-        stored = (
-            _write(h_NH, h, at),
-            _write(activations_NG, a_RG, at),
-            _write(products_NH, product_RH, at),
-        )
+        stored: Arrays = (_write(h_NH, h, at),)
+        if saves:
+            # The activations overwrite the gates, to save memory.
+            activations_NG, products_NH = saved
+            a_RG = jnp.concatenate([reset_update, c], axis=-1)
+            stored += _write(activations_NG, a_RG, at), _write(products_NH, product_RH, at)
         return _State((h,), stored)
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
     zeros_NH = jnp.zeros((gates[0].shape[0], size), wide)
-    empty = [(zeros_NH, x_NG, zeros_NH) for x_NG in gates]
-    constants = list(zip(recurrent, bias, strict=True))
-    stored = _run_forward(step, (zeros_RH,), empty, constants, segments)
-    return tuple(h_NH for h_NH, _, _ in stored), _Saved(stored, recurrent, keep_N1)
+    empty = [(zeros_NH, x_NG, zeros_NH) if saves else (zeros_NH,) for x_NG in gates]
+    constants = list(zip(gates, recurrent, bias, strict=True))
+    return _run_forward(step, (zeros_RH,), empty, constants, segments)
 
 
 def _gru_backward(
