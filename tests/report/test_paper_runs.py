@@ -1,9 +1,9 @@
-"""Runs with the settings of the papers are never called unlike the papers' runs."""
+"""Which settings make a run unlike the run of a paper."""
 
 import json
 
 import pytest
-from support.runs import TEN, change, write_run
+from support.runs import TEN, change, edit, write_run
 
 from mednli_jax.artifacts.runs import RUNS as ARTIFACTS
 from mednli_jax.cli import read_config
@@ -13,73 +13,79 @@ from mednli_jax.nli.runs import RUNS as MEDNLI
 from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.tables import unlike
 
+GA, PAIR = CLICR["ga_ent"], ARTIFACTS["pair"]
 
-def runs():
-    """(run, its corpus) of all papers."""
-    for run in (*MEDNLI.values(), *ARTIFACTS.values()):
-        yield run, run.corpus or "mednli"
-    for run in CLICR.values():
-        yield run, "clicr"
-    for run in (BERT, *OWN_SYSTEMS):
-        yield run, "mednli"
+
+def paper_runs():
+    """The runs of all papers."""
+    yield from (*MEDNLI.values(), *ARTIFACTS.values(), *CLICR.values(), BERT, *OWN_SYSTEMS)
     for name, settings in (*wordings(), ("random", RANDOM_NEGATIVES)):
-        yield PaperRun(name, "diskne_bert", {**BERT_BASE, **settings}), "mednli"
+        yield PaperRun(name, "diskne_bert", {**BERT_BASE, **settings})
 
 
-def write(folder, run, corpus):
-    """Writes a run of the paper."""
+def write_paper_run(folder, run):
+    """Writes a run with the settings of a paper's run."""
+    corpus = "clicr" if run in CLICR.values() else run.corpus or "mednli"
     config = json.loads(json.dumps(read_config(f"{run.config}:{corpus}").to_dict()))
     for field, value in run.settings.items():
         section, _, name = field.rpartition(".")
         (config[section] if section else config)[name] = value
     if run.vectors:
         config["vectors"]["path"] = f"/data/{run.vectors[0]}.vec"
-    seeds = [TEN] * len(config["seeds"])
-    write_run(folder, *seeds, gold=TEN, corpus=corpus)
-    result = json.loads((folder / "result.json").read_text())
-    (folder / "result.json").write_text(json.dumps({**result, "model": config["model"]["name"]}))
+    write_run(folder, *[TEN] * len(config["seeds"]), gold=TEN, corpus=corpus)
+    edit(folder / "result.json", model=config["model"]["name"])
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_the_papers_own_runs_are_like_themselves(tmp_path):
-    for number, (run, corpus) in enumerate(runs()):
-        write(tmp_path / str(number), run, corpus)
-        assert unlike(tmp_path / str(number), read_config, run) == [], run.name
+def test_the_runs_of_the_papers_are_like_themselves(tmp_path):
+    for number, run in enumerate(paper_runs()):
+        folder = tmp_path / str(number)
+        write_paper_run(folder, run)
+
+        assert unlike(folder, read_config, run) == [], run.name
 
 
-# Fields of all papers, with places and sizes that the runs of a paper may choose.
-FREE = {"data__answer_vectors": "own.vec", "vectors__dim": 8, "data__dir": "/data"}
+@pytest.mark.parametrize(
+    ("run", "field", "value"),
+    [
+        pytest.param(GA, "data__answer_vectors", "own.vec", id="vectors of scores"),
+        pytest.param(BERT, "vectors__dim", 8, id="size without effect"),
+        pytest.param(BERT, "data__dir", "/data", id="folder"),
+    ],
+)
+def test_places_and_fields_without_effect_are_no_difference(tmp_path, run, field, value):
+    write_paper_run(tmp_path / "run", run)
+    change(tmp_path / "run" / "config.json", **{field: value})
 
-
-@pytest.mark.parametrize("field", FREE)
-def test_places_and_fields_without_effect_are_no_difference(tmp_path, field):
-    run, corpus = {"data__answer_vectors": (CLICR["ga_ent"], "clicr")}.get(field, (BERT, "mednli"))
-    write(tmp_path / "run", run, corpus)
-    change(tmp_path / "run" / "config.json", **{field: FREE[field]})
     assert unlike(tmp_path / "run", read_config, run) == []
 
 
-OTHER = {
-    "ga_ent": {"data__limit": 60, "data__setup": "anonym", "model__hops": 1, "vectors__path": "own.vec"},
-    "BERT": {"diskne__negatives": "random", "diskne__wording": "full", "data__hypothesis_only": True,
-             "train__learning_rate": 0.1, "seeds": 1},
-    "pair": {"train__epochs": 25, "model__buckets": 8, "data__hypothesis_only": True},
-}  # fmt: skip
+@pytest.mark.parametrize(
+    ("run", "field", "value"),
+    [
+        (GA, "data__limit", 60),
+        (GA, "data__setup", "anonym"),
+        (GA, "model__hops", 1),
+        (GA, "vectors__path", "own.vec"),
+        (BERT, "diskne__negatives", "random"),
+        (BERT, "diskne__wording", "full"),
+        (BERT, "data__hypothesis_only", True),
+        (BERT, "train__learning_rate", 0.1),
+        (PAIR, "train__epochs", 25),
+        (PAIR, "model__buckets", 8),
+        (PAIR, "data__hypothesis_only", True),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_run_that_differs_in_a_field_is_unlike(tmp_path, run, field, value):
+    write_paper_run(tmp_path / "run", run)
+    change(tmp_path / "run" / "config.json", **{field: value})
+
+    assert len(unlike(tmp_path / "run", read_config, run)) == 1
 
 
-def test_a_run_that_differs_in_any_field_is_unlike(tmp_path):
-    papers = {
-        "ga_ent": (CLICR["ga_ent"], "clicr"),
-        "BERT": (BERT, "mednli"),
-        "pair": (ARTIFACTS["pair"], "mednli"),
-    }
-    for name, fields in OTHER.items():
-        for field, value in fields.items():
-            folder = tmp_path / name / field
-            write(folder, *papers[name])
-            if field == "seeds":
-                result = json.loads((folder / "result.json").read_text())
-                (folder / "result.json").write_text(json.dumps({**result, "seeds": [0]}))
-            else:
-                change(folder / "config.json", **{field: value})
-            assert len(unlike(folder, read_config, papers[name][0])) == 1, field
+def test_a_run_of_fewer_seeds_is_unlike(tmp_path):
+    write_paper_run(tmp_path / "run", BERT)
+    edit(tmp_path / "run" / "result.json", seeds=[0])
+
+    assert len(unlike(tmp_path / "run", read_config, BERT)) == 1

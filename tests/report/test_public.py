@@ -11,98 +11,130 @@ from support.runs import edit, write_run
 from mednli_jax.report import __main__ as report
 from mednli_jax.report import public
 
+GOLD = "e" * 30 + "n" * 30 + "c" * 30
+PREDICTED = ("e" * 10 + "n" * 10 + "c" * 10) * 3  # ten pairs in each cell of the confusion
 
-def test_a_public_report_has_scores_and_counts_of_ten_and_nothing_else(tmp_path, monkeypatch):
+
+@pytest.fixture
+def ninety(tmp_path, monkeypatch):
+    """The folder of a run whose uids are words of a corpus, below the working folder."""
     monkeypatch.chdir(tmp_path)
-    gold, predicted = "e" * 30 + "n" * 30 + "c" * 30, ("e" * 10 + "n" * 10 + "c" * 10) * 3
-    write_run(tmp_path / "run", predicted, gold=gold, uids=list(WORDS[:90]), corpus="mednli")
-    edit(tmp_path / "run" / "env.json", devices=["cpu:host-of-mine"], platform="Linux-mine")
-    edit(tmp_path / "run" / "config.json", data={"name": "mednli", "dir": "/home/someone"},
-         model={"name": "esim", "weights": "someone", "hidden_size": 4, "knowledge": "bias"})  # fmt: skip
+    return write_run(tmp_path / "run", PREDICTED, gold=GOLD, uids=WORDS[:90], corpus="mednli")
+
+
+def public_scores(folder):
+    return json.loads(call_command(report, folder, "--public", "--json")[1])["scores"]
+
+
+def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
+    edit(ninety / "env.json", devices=["cpu:host-of-mine"], platform="Linux-mine")
+    settings = {"name": "esim", "hidden_size": 4, "knowledge": "bias"}
+    data = {"name": "mednli", "dir": "/home/someone"}
+    edit(ninety / "config.json", data=data, model={**settings, "weights": "someone"})
+
     code, out, err = call_command(report, "run", "--public", "--json")
+
     assert (code, err) == (0, "written: run/public.html\n")
-    found, page = json.loads(out), (tmp_path / "run" / "public.html").read_text()
+    figures, page = json.loads(out), (ninety / "public.html").read_text()
     check_offline(page)
-    assert found["scores"]["test"]["accuracy"]["mean"] == pytest.approx(1 / 3)
-    assert found["scores"]["test"]["confusion"] == [[10] * 3] * 3
-    assert found["settings"]["model"] == {"name": "esim", "hidden_size": 4, "knowledge": "bias"}
+    assert figures["scores"]["test"]["accuracy"]["mean"] == pytest.approx(1 / 3)
+    assert figures["scores"]["test"]["confusion"] == [[10] * 3] * 3
+    assert figures["settings"]["model"] == settings
     for text in (out, page):
         assert words_in(text.encode()) == set()
-        for word in ("someone", "mine", "run/", "--config", str(tmp_path), "2026-01-02", "0.10.2"):
-            assert (word in text) == (word == "0.10.2"), word
-    for more in (("run",), ("--categories",), ("--csv",)):
-        code, _, err = call_command(report, "run", "--public", *more)
-        assert (code, "--public" in err) == (2, True)
-    write_run(tmp_path / "few", predicted, gold=gold[:29] + "n" + gold[30:])  # one count is nine
-    assert (
-        "confusion"
-        not in json.loads(call_command(report, "few", "--public", "--json")[1])["scores"]["test"]
-    )
+        assert "0.10.2" in text
+        for word in ("someone", "mine", "run/", "--config", str(tmp_path), "2026-01-02"):
+            assert word not in text
+
+
+@pytest.mark.parametrize("argument", ["run", "--categories", "--csv"])
+def test_a_public_report_is_of_one_run_alone(ninety, argument):
+    code, _, err = call_command(report, "run", "--public", argument)
+
+    assert (code, "--public" in err) == (2, True)
+
+
+def test_a_public_report_leaves_out_a_confusion_with_a_count_of_nine(ninety, tmp_path):
+    write_run(tmp_path / "few", PREDICTED, gold=f"{GOLD[:29]}n{GOLD[30:]}")
+
+    assert "confusion" not in public_scores("few")["test"]
+
+
+def test_a_public_report_has_no_scores_of_nine_pairs(ninety, tmp_path):
     write_run(tmp_path / "tiny", "eeennnccc")
-    assert json.loads(call_command(report, "tiny", "--public", "--json")[1])["scores"] == {}
+
+    assert public_scores("tiny") == {}
 
 
-def test_a_model_card_says_what_the_public_page_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_run(
-        tmp_path / "secret", "e" * 90, gold="e" * 30 + "n" * 30 + "c" * 30, uids=list(WORDS[:90])
-    )
-    code, out, err = call_command(report, "secret", "--public", "--markdown")
-    assert (code, out, err.split()[1::2]) == (0, "", ["secret/public.html", "secret/public.md"])
-    card = (tmp_path / "secret" / "public.md").read_text()
+def test_a_model_card_says_what_the_public_page_says(ninety):
+    code, out, err = call_command(report, "run", "--public", "--markdown")
+
+    assert (code, out, err.split()[1::2]) == (0, "", ["run/public.html", "run/public.md"])
+    card = (ninety / "public.md").read_text()
     assert words_in(card.encode()) == set()
-    assert "secret" not in card
+    assert "run/" not in card
     assert "| accuracy | 0.3333 |" in card
 
 
-def test_a_public_table_has_the_papers_cells_alone_and_names_no_folder(tmp_path, monkeypatch):
+def test_a_public_table_has_the_cells_of_the_paper_alone_and_names_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("esim", "ward-direct-esim"):
         write_run(tmp_path / "secret" / name, "eennnnccn", corpus="mednli")
-    code, out, _ = call_command(
-        report, "--table=4", "--runs=secret", "--public", "--out=table.html", "--json"
-    )
-    found = json.loads(out)
-    assert (code, found["pairs"], found["lacking"]) == (0, {}, {})  # there are fewer than ten pairs
+
+    flags = ("--table=4", "--runs=secret", "--public", "--out=table.html", "--json")
+    code, out, _ = call_command(report, *flags)
+
+    table = json.loads(out)
+    assert (code, table["pairs"], table["lacking"]) == (0, {}, {})  # fewer than ten pairs
     for text in (out, (tmp_path / "table.html").read_text()):
         assert "ESIM" in text
         assert "secret" not in text
         assert "ward" not in text
 
 
-def scores(examples, **more):
-    return {"examples": examples, "accuracy": {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}, **more}
+def scores(examples, **further):
+    accuracy = {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
+    return {"examples": examples, "accuracy": accuracy, **further}
 
 
-def test_a_family_with_a_small_part_is_left_out_whole():
-    families = {
-        "length": {"1": scores(90), "2": scores(10)},
-        "type": {"a": scores(91), "b": scores(9)},
-    }
-    families["semantic type"] = families["length"]  # its names come from the corpus
-    found = public.scores(scores(100, families=families, missing=3), seeds=1)
-    assert list(found["families"]) == ["length"]
-    assert "missing" not in found
-    assert public.scores(scores(9), seeds=1) == {}
+def test_a_family_with_a_small_slice_is_left_out_whole():
+    large = {"1": scores(90), "2": scores(10)}
+    small = {"a": scores(91), "b": scores(9)}
+    # The names of semantic types come from the corpus.
+    families = {"length": large, "type": small, "semantic type": large}
+
+    shown = public.scores(scores(100, families=families, missing=3), seeds=1)
+
+    assert list(shown["families"]) == ["length"]
+    assert "missing" not in shown
 
 
-def test_a_public_report_has_no_average_over_few_and_no_cell_that_could_be_worked_out():
-    def category(diseases, positives):
-        one = {"positives": positives, "negatives": 50}
-        return {
-            "macro": {"mean": 1.0},
-            "diseases": {str(number): one for number in range(diseases)},
-        }
+@pytest.mark.parametrize(
+    ("diseases", "positives", "shown"),
+    [
+        pytest.param(1, 20, False, id="one disease"),
+        pytest.param(2, 4, False, id="eight positives"),
+        pytest.param(2, 5, True, id="ten positives"),
+    ],
+)
+def test_a_public_average_is_over_several_diseases_and_ten_positives(diseases, positives, shown):
+    counts = {"positives": positives, "negatives": 50}
+    of_disease = {str(number): counts for number in range(diseases)}
+    category = {"macro": {"mean": 1.0}, "diseases": of_disease}
 
-    found = {"categories": {"one": category(1, 20), "few": category(2, 4), "kept": category(2, 5)}}
-    assert list(public.figures(found, {}, {})["categories"]) == ["kept"]
-    classes = {
-        label: {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 50} for label in "abc"
-    }
-    cells = [[30, 10, 10], [10, 30, 10], [10, 10, 30]]
-    shown = public.scores(scores(150, per_class=classes, confusion=cells), seeds=1)
-    assert {"confusion", "per_class"} <= set(shown)
-    cells[0] = [31, 10, 9]
-    assert not {"confusion", "per_class"} & set(
-        public.scores(scores(150, per_class=classes, confusion=cells), seeds=1)
-    )
+    figures = public.figures({"categories": {"symptoms": category}}, {}, {})
+
+    assert ("symptoms" in figures["categories"]) == shown
+
+
+@pytest.mark.parametrize(
+    ("first_row", "shown"), [([30, 10, 10], True), ([31, 10, 9], False)], ids=["ten", "nine"]
+)
+def test_class_scores_that_would_give_away_a_small_cell_are_left_out(first_row, shown):
+    confusion = [first_row, [10, 30, 10], [10, 10, 30]]
+    class_scores = {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 50}
+    of_split = scores(150, per_class=dict.fromkeys("abc", class_scores), confusion=confusion)
+
+    public_names = {"confusion", "per_class"} & set(public.scores(of_split, seeds=1))
+
+    assert public_names == ({"confusion", "per_class"} if shown else set())
