@@ -62,7 +62,7 @@ def write_published(data: Path) -> None:
     (data / "umls" / "MRCONSO.RRF").write_text("".join(names))
     (data / "umls" / "MRSTY.RRF").write_text("".join(umls_type(cui(n), "T047") for n in range(5)))
     (data / "umls" / "MRREL.RRF").write_text(umls_relation(cui(4), "PAR", cui(2), "inverse_isa"))
-    vectors = (f"{word}{f' {n % 7 / 7}' * 8}\n" for n, word in enumerate((*WORDS, "patient")))
+    vectors = (f"{word}{f' {n % 7 / 7}' * 8}\n" for n, word in enumerate((*WORDS, "heart")))
     (data / "vectors" / "glove.840B.300d.txt").write_text("".join(vectors))
 
 
