@@ -33,7 +33,7 @@ class Job:
       words: the command, without "python -m mednli_jax.".
       place: the folder of the run, or the file.
       after: names of the jobs whose results it reads.
-      config: of the run; None for a command without one.
+      config: of the run; None for a command without one. config_name: without its variant.
       is_training: whether it trains the run.
       prints: whether the file is what the command prints.
       state: a file that the interrupted command leaves, with which it goes on.
@@ -45,6 +45,7 @@ class Job:
     place: Path
     after: tuple[str, ...] = ()
     config: ConfigDict | None = None
+    config_name: str = ""
     is_training: bool = False
     is_run: bool = False
     prints: bool = False
@@ -187,6 +188,7 @@ class _Builder:
             place,
             after,
             config,
+            run.config,
             is_training=not run.direct,
             is_run=True,
         )
@@ -342,7 +344,7 @@ def _is_any_there(files: Callable[[], Iterable[Path]]) -> bool:
 
 # -- hours -----------------------------------------------------------------------------------------
 
-# Pairs a second of models of sentence pairs, on 2 cores of an AMD EPYC at hidden size 300
+# Pairs a second of configs of sentence pairs, on 2 cores of an AMD EPYC at hidden size 300
 # (docs/benchmarks.md).
 PAIRS_PER_SECOND = {"bow": 13_850.0, "infersent": 1_147.0, "esim": 463.0, "features": 100.0}
 USUAL_EPOCHS = {"features": 1}
@@ -358,7 +360,7 @@ PAIRS = {
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of a model. pairs: of the run in which it was measured; 0 for the table above."""
+    """The speed of a config. pairs: of the run in which it was measured; 0 for the table above."""
 
     pairs: int
     pairs_per_second: float  # of all seeds together
@@ -366,40 +368,39 @@ class Speed:
 
 
 def speeds(jobs: Sequence[Job]) -> dict[str, Speed]:
-    """model -> its speed, as that of the finished run with the most pairs."""
+    """Name of a config -> its speed, as that of the finished run with the most pairs."""
     measured: dict[str, Speed] = {}
-    for model, rate in PAIRS_PER_SECOND.items():
-        measured[model] = Speed(0, rate, USUAL_EPOCHS.get(model, EPOCHS))
+    for name, rate in PAIRS_PER_SECOND.items():
+        measured[name] = Speed(0, rate, USUAL_EPOCHS.get(name, EPOCHS))
     for job in jobs:
         if job.is_training and job.is_done():
-            model, speed = _measured(RunDirectory(job.place))
-            if speed and speed.pairs > measured.get(model, Speed(0, 0.0, 0)).pairs:
-                measured[model] = speed
+            speed = _measured(RunDirectory(job.place))
+            if speed and speed.pairs > measured.get(job.config_name, Speed(0, 0.0, 0)).pairs:
+                measured[job.config_name] = speed
     return measured
 
 
-def _measured(run: RunDirectory) -> tuple[str, Speed | None]:
+def _measured(run: RunDirectory) -> Speed | None:
+    """The speed of a finished run; None where its files do not tell."""
     result = run.result()
     try:
         train = run.data().splits.get("train")
     except UserError:
-        return result.model, None
+        return None
     epochs = result.epochs or 1
     if train is None or not (result.seconds and result.seeds):
-        return result.model, None
+        return None
     of_all_seeds = train.rows * len(result.seeds) * epochs / result.seconds
     rate = result.values.get("train_examples_per_second") or of_all_seeds
-    return result.model, Speed(train.rows, float(rate), epochs)
+    return Speed(train.rows, float(rate), epochs)
 
 
 def seconds(job: Job, speed_of: Mapping[str, Speed]) -> float:
-    """How long a training takes; 0 for a model without a known speed, and for other commands."""
-    if not job.is_training or job.config is None or job.config.model.name not in speed_of:
+    """How long a training takes; 0 for a config without a known speed, and for other commands."""
+    if not job.is_training or job.config is None or job.config_name not in speed_of:
         return 0.0
-    config, speed = job.config, speed_of[job.config.model.name]
-    pairs = min(
-        PAIRS.get(config.data.name, PAIRS["mednli"]), config.data.get("limit") or float("inf")
-    )
-    epochs = min(speed.epochs, config.train.epochs)
-    work: float = pairs * len(config.seeds) * epochs
+    config, speed = job.config, speed_of[job.config_name]
+    usual = PAIRS.get(config.data.name, speed.pairs or PAIRS["mednli"])
+    pairs = min(usual, config.data.get("limit") or usual)
+    work: float = pairs * len(config.seeds) * min(speed.epochs, config.train.epochs)
     return work / speed.pairs_per_second

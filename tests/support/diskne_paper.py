@@ -22,9 +22,7 @@ def cui(number):
 
 
 def premise(number):
-    """Some premises have a concept of MeSH above one of the diseases."""
-    words = " ".join(WORDS[(5 * number + k) % len(WORDS)] for k in range(5))
-    return f"{words} and lung diseases." if number % 7 == 0 else f"{words}."
+    return " ".join(WORDS[(5 * number + k) % len(WORDS)] for k in range(5)) + "."
 
 
 def write_published(data: Path) -> None:
