@@ -88,15 +88,10 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     still run."""
     folder, whole = values.out, analysis == tasks.ALL
     task = tasks.with_analysis(analysis, values.config)
-    if (config := values.config) is not None:
-        from mednli_jax import checks
-
-        checks.check(config)
-        if tasks.task_of(config) is not task:
-            problem = f"--config: `analyze {analysis}` is for {task.corpora}"
-            raise UsageError(problem, fix="give another config or analysis")
+    if values.config is not None:
+        _check_config(values.config, task, analysis)
     options = _options(values)
-    corpus, analyses = task.analysed(config, options), tasks.analyses_of(task)
+    corpus, analyses = task.analysed(values.config, options), tasks.analyses_of(task)
     results: dict[str, Json] = {}
     sections: list[Section] = []
     notes, status = list(corpus.notes), cli.OK
@@ -135,6 +130,16 @@ def main(values: cli.Flags, analysis: str = "") -> int:
         write_atomic(folder / "report.html", page)
         say(f"written: {folder / 'report.html'}")
     return status
+
+
+def _check_config(config: ConfigDict, task: tasks.Analyses, analysis: str) -> None:
+    """Raises UserError for a config with a fault, or of another task than the analysis."""
+    from mednli_jax import checks
+
+    checks.check(config)
+    if tasks.task_of(config) is not task:
+        problem = f"--config: `analyze {analysis}` is for {task.corpora}"
+        raise UsageError(problem, fix="give another config or analysis")
 
 
 def _lines(report: Report) -> list[str]:

@@ -44,7 +44,7 @@ REFUSALS = (
 )
 NO_HOME = "Could not determine home directory"  # begins pathlib's RuntimeError for a path with ~
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
-CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, my_config.py
+CONFIG_HELP = """  --config=NAME[:VARIANT]      of --list, or a file: esim_kd:mednli, own.py
   --config.FIELD=VALUE         a field of the config (see --fields): --config.seeds=0,1,2
                                --config.train.epochs=4 --config.data.dir=FOLDER
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""

@@ -92,9 +92,8 @@ class UserError(Exception):
         self.for_python = True
 
     def _rendered(self, text: Text) -> str:
-        parts = (text,) if isinstance(text, str) else text
         words = []
-        for part in parts:
+        for part in (text,) if isinstance(text, str) else text:
             if isinstance(part, Setting):
                 words.append(part.in_python() if self.for_python else part.in_shell())
             else:

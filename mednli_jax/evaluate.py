@@ -84,7 +84,7 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
         partitions=partitions,
         vectors=values.vectors,
         skills=values.skills,
-        each=bool(values.scores),
+        item_scores=bool(values.scores),
     )
 
 

@@ -58,7 +58,7 @@ def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
         splits = {**run.prepared.splits, split: rows}
         run = run.having(replace(run.prepared, splits=splits))
     scores, logits = run.scores(split)
-    scored = run.scorer.scored(rows, logits) if options.each or options.skills else ()
+    scored = run.scorer.scored(rows, logits) if options.item_scores or options.skills else ()
     if options.skills:
         by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
         of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}
@@ -76,7 +76,7 @@ def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
     return Report(
         figures,
         [_scores({split: scores}), _slices(split, scores)],
-        private={ITEMS: item_lines(answers.rows(scored))} if options.each else {},
+        private={ITEMS: item_lines(answers.rows(scored))} if options.item_scores else {},
         title=f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}",
         notes=run.result.notes,
     )
@@ -102,7 +102,7 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
         for name, of_slice in named.items():
             shown[f"{family} {name} ({of_slice['queries']:,})"] = of_slice
     private = {}
-    if options.each:
+    if options.item_scores:
         rows = ({**row, "answered": bool(row["answered"])} for row in answers.rows([scored]))
         private[ITEMS] = item_lines(rows)
     low, high = _interval_of_share(scores["exact_match"], scores["queries"])

@@ -59,13 +59,13 @@ class AnalysisOptions:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Options of `evaluate`. each: whether the scores of single items are wanted."""
+    """Options of `evaluate`. item_scores: whether those of single items are wanted."""
 
     split: str = "test"
     partitions: Sequence[Partition] = ()
     vectors: Path | None = None
     skills: Path | None = None
-    each: bool = False
+    item_scores: bool = False
 
 
 @dataclass(frozen=True)
