@@ -1,22 +1,20 @@
 """The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and
-finished chunks stay."""
+finished chunks stay. A slot is a fold and a seed."""
 
-import json
 from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
-from support.commands import call_command, config_flag
+from support.commands import call_command, config_flag, read_json
 from support.diskne import seven_diseases
 from support.models import as_type
 
 from mednli_jax import defaults, train
 from mednli_jax.data.batching import BatchPlan
-from mednli_jax.diskne import fit as folds
-from mednli_jax.diskne import folds as diskne_folds
+from mednli_jax.diskne import fit
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
-from mednli_jax.diskne.folds import MOST_SEED, FoldBatches, of_code, slot_code
+from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, PartRows
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report import __main__ as report
@@ -33,267 +31,338 @@ SMALL = {
     "train.epochs": 2,
     "train.batch_size": 16,
     "seeds": SEEDS,
+    "diskne.categories": ("symptoms", "tests"),  # of the medical group
+    "diskne.at_once": 7,  # all folds of a seed
 }
-# One of the two groups, with all folds of a seed at once.
-MEDICAL = {"diskne.categories": ("symptoms", "tests"), "diskne.at_once": 7}
-WORDS = SimpleNamespace(shares_words=True)  # replaces a model where batches are made
+SHARES_WORDS = SimpleNamespace(shares_words=True)  # replaces a model where batches are made
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The folder of a benchmark with seven diseases."""
-    place = tmp_path_factory.mktemp("diskne") / "made"
-    return write_benchmark(seven_diseases(), diskne_folds.folds(seven_diseases()), place)
+    benchmark = seven_diseases()
+    place = tmp_path_factory.mktemp("diskne") / "benchmark"
+    return write_benchmark(benchmark, folds(benchmark), place)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_program():
     """All runs of this file share compiled programs, because compilation takes most of their
     time."""
-    made, make = [], Experiment.program
+    first, compiled = Experiment.program, []
 
-    def program(own, prepared, names):
-        made[:] = made or [make(own, prepared, names)]
-        return made[0][0], dict(made[0][1])
+    def program(experiment, prepared, names):
+        if not compiled:
+            compiled.append(first(experiment, prepared, names))
+        shared, batches = compiled[0]
+        return shared, dict(batches)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Experiment, "program", program)
         yield
 
 
-def config_of(folder, model="bow", **fields):
-    config = defaults.diskne(model, "file")
-    config.data.dir = str(folder)
-    for name, value in {**SMALL, **fields}.items():
-        section, _, field = name.rpartition(".")
-        (config[section] if section else config)[field] = value
-    return config
-
-
-def loaded(config):
-    return experiment_of(config).prepare()[0]
-
-
-@pytest.fixture(scope="module")
-def prepared(folder, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        return loaded(config_of(folder))
-
-
-@pytest.mark.parametrize("together", [1, 4])
-def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
-    """Checks the rows that reach the device through the task, for every slot over several
-    epochs."""
-    own = experiment_of(config_of(folder, **{"train.group": together}))
-    benchmark, made = seven_diseases(), folds_of(prepared)
-    assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
-    for group in dict.fromkeys(fold.group for fold in made):
-        batches = own.scorer.batches(prepared, f"{group}/train", own.batches, shares=1, model=WORDS)
-        codes = [
-            slot_code(f, seed)
-            for f, fold in enumerate(made)
-            if fold.group == group
-            for seed in SEEDS
-        ]
-        for epoch in (1, 2):
-            plan = batches.epoch(epoch, np.array(codes, np.uint32))
-            for place, code in enumerate(codes):
-                fold = made[of_code(code)[0]]
-                rows = np.concatenate([index[place].ravel() for _, index in plan])
-                rows = rows[rows >= 0].tolist()
-                assert sorted(rows) == fold.train.tolist()  # each row once and no other row
-                assert not set(rows) & {*fold.test.tolist(), *fold.dev.tolist()}
-
-
-@pytest.mark.parametrize("most", [1, 3])
-@pytest.mark.parametrize("shares", [1, 2])
-def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shares):
-    """A batch without rows would be a step of the optimiser that learns from nothing."""
-    rng = np.random.default_rng(0)
-    member = np.array([rng.permutation(90) < size for size in (80, 33, 61)])
-    lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
-    plan = BatchPlan(8, (12, 4), shares=shares, max_buckets=most, seeds=SEEDS, epochs=3)
-    batches = FoldBatches(*lengths, plan, member=member, group=(0, 1, 2))
-    codes = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
-    for epoch in (1, 2, 3):
-        plan = batches.epoch(epoch, codes)
-        for place, code in enumerate(codes):
-            rows = [index[place][index[place] >= 0] for _, index in plan]
-            assert min(map(len, rows)) > 0
-            assert (
-                sorted(np.concatenate(rows).tolist())
-                == np.flatnonzero(member[of_code(code)[0]]).tolist()
-            )
-        assert all(index.shape == (len(codes), layout.units * shares, 1) for layout, index in plan)
-    assert len({layout for layout, _ in plan}) <= 2 * most
-    other = batches.epoch(2, codes)
-    assert [index.tolist() for _, index in plan] != [index.tolist() for _, index in other]
-    for place, code in enumerate(codes):  # a slot's batches are the same in any company
-        for (_, all_SQG), (_, one_SQG) in zip(plan, batches.epoch(3, [code]), strict=True):
-            np.testing.assert_array_equal(all_SQG[place], one_SQG[0])
-
-
-def test_what_is_predicted_is_each_row_once_and_coarse_batches_share_a_shape(prepared):
-    task, layouts = DisKnETask(), set()
-    for chosen, coarse in ((slice(0, None, 3), False), (slice(0, 70), True), (slice(40, 48), True)):
-        rows = np.zeros(len(prepared.splits["train"]), bool)
-        rows[chosen] = True
-        plan = task.prediction(prepared, rows, shares=1, model=WORDS, coarse=coarse).once()
-        found = np.concatenate([index.ravel() for _, index in plan])
-        assert sorted(found[found >= 0].tolist()) == np.flatnonzero(rows).tolist()
-        layouts |= {layout for layout, _ in plan if coarse}
-    assert len(layouts) == 1
-
-
-def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
-    """In slot 0 (rows 0 to 2) one positive is found, one missed, one alarm false. Slot 1 (rows 2,
-    3) is right."""
-    label = np.array([0, 0, 1, 0])
-    member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
-    right, wrong = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
-    logits = np.array([[right, wrong, right, wrong], [wrong, wrong, wrong, right]])
-    found = DisKnETask().slot_scores(
-        PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)]
-    )
-    assert found["accuracy"]["per_seed"] == [pytest.approx(1 / 3), 1]
-    assert found["f1"]["per_seed"] == [pytest.approx(1 / 2), 1]
-    np.testing.assert_allclose(
-        found["loss"]["per_seed"], [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)]
-    )
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
     """Adam magnifies rounding errors, so these tests run in float64."""
-    draw = state.init_learner
+    init_learner = state.init_learner
+
+    def in_float64(*arguments):
+        return as_type(init_learner(*arguments), np.float64)
+
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "init_learner", lambda *given: as_type(draw(*given), np.float64))
+        patch.setattr(state, "init_learner", in_float64)
         yield
 
 
-def training_of(config, place, *, resume=False):
-    own = experiment_of(config)
-    session = Session(RunDirectory.create(place, config.to_dict(), resume=resume), resume=resume)
-    return folds.FoldTraining(own, own.prepare()[0], session, **own.trained_by.keywords)
+@pytest.fixture(scope="module")
+def config_of(folder):
+    def config_with(**fields):
+        config = defaults.diskne("bow", "file")
+        config.update_from_flattened_dict({"data.dir": str(folder), **SMALL, **fields})
+        return config
 
-
-def slots_of(training):
-    return {(slot["group"], slot["disease"], slot["seed"]): slot for slot in training.slots}
-
-
-def check_same(training, whole):
-    """Each slot of a training ended as it did in another one."""
-    for key, one in slots_of(training).items():
-        other = slots_of(whole)[key]
-        assert one["test"].keys() == other["test"].keys()
-        assert one["best_epoch"] == other["best_epoch"]
-        np.testing.assert_allclose(
-            list(one["test"].values()), list(other["test"].values()), atol=2e-6, rtol=0
-        )
-        assert one["dev"]["loss"] == pytest.approx(other["dev"]["loss"], abs=1e-6)
+    return config_with
 
 
 @pytest.fixture(scope="module")
-def unbroken(folder, prepared, tmp_path_factory):
-    training = training_of(
-        config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run"
+def prepared(config_of, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        return experiment_of(config_of()).prepare()[0]
+
+
+# ---- batches ----
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_no_batch_leaks_a_row_of_dev_or_test(config_of, prepared, together):
+    """Of every slot, the batches that reach the device have the rows of train, each once."""
+    experiment = experiment_of(config_of(**{"train.group": together}))
+    all_folds = folds_of(prepared)
+    for group in ("medical", "terminological"):
+        batches = experiment.scorer.batches(
+            prepared, f"{group}/train", experiment.batches, shares=1, model=SHARES_WORDS
+        )
+        numbers = [n for n, fold in enumerate(all_folds) if fold.group == group]
+        codes = np.array([slot_code(n, SEEDS[1]) for n in numbers], np.uint32)
+        for epoch in (1, 2):
+            plan = batches.epoch(epoch, codes)
+            for place, number in enumerate(numbers):
+                assert rows_of(plan, place) == all_folds[number].train.tolist()
+
+
+def rows_of(plan, slot):
+    """The sorted rows of a slot's batches, without padding."""
+    rows = np.concatenate([index[slot].ravel() for _, index in plan])
+    return sorted(rows[rows >= 0].tolist())
+
+
+def test_the_rows_of_prepared_arrays_are_those_of_the_benchmark(prepared):
+    uids = [example.uid for example in seven_diseases().examples]
+    assert list(prepared.splits["train"].uids) == uids
+
+
+MEMBER = np.array(
+    [np.random.default_rng(0).permutation(90) < size for size in (80, 33, 61)]
+)  # bool [folds, rows]
+CODES = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
+
+
+@pytest.fixture(params=[1, 3], ids="{} buckets".format)
+def most_buckets(request):
+    return request.param
+
+
+@pytest.fixture(params=[1, 2], ids="{} shares".format)
+def shares(request):
+    return request.param
+
+
+@pytest.fixture
+def fold_batches(most_buckets, shares):
+    """Batches of three folds that have unlike sizes."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
+    plan = BatchPlan(8, (12, 4), shares=shares, max_buckets=most_buckets, seeds=SEEDS, epochs=3)
+    return FoldBatches(*lengths, plan, member=MEMBER, group=(0, 1, 2))
+
+
+def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches, most_buckets, shares):
+    """A batch without rows would be a step of the optimiser that learns from nothing."""
+    for epoch in (1, 2, 3):
+        plan = fold_batches.epoch(epoch, CODES)
+        for layout, index in plan:
+            assert index.shape == (len(CODES), layout.units * shares, 1)
+            assert (index >= 0).any(axis=(1, 2)).all()
+        for place, code in enumerate(CODES):
+            assert rows_of(plan, place) == np.flatnonzero(MEMBER[of_code(code).fold]).tolist()
+    assert len({layout for layout, _ in plan}) <= 2 * most_buckets
+
+
+def test_each_epoch_has_other_batches(fold_batches):
+    first, second = ([index.tolist() for _, index in fold_batches.epoch(n, CODES)] for n in (1, 2))
+    assert first != second
+
+
+def test_the_batches_of_a_slot_do_not_depend_on_its_company(fold_batches):
+    plan = fold_batches.epoch(3, CODES)
+    for place, code in enumerate(CODES):
+        alone = fold_batches.epoch(3, [code])
+        for (_, all_SQG), (_, alone_SQG) in zip(plan, alone, strict=True):
+            np.testing.assert_array_equal(all_SQG[place], alone_SQG[0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "coarse"),
+    [(slice(0, None, 3), False), (slice(0, 70), True), (slice(40, 48), True)],
+)
+def test_each_row_is_predicted_once_and_coarse_batches_share_a_shape(prepared, rows, coarse):
+    is_wanted = np.zeros(len(prepared.splits["train"]), bool)
+    is_wanted[rows] = True
+    batches = DisKnETask().prediction(
+        prepared, is_wanted, shares=1, model=SHARES_WORDS, coarse=coarse
     )
+    plan = batches.once()
+    index = np.concatenate([index.ravel() for _, index in plan])
+    assert sorted(index[index >= 0]) == np.flatnonzero(is_wanted).tolist()
+    if coarse:
+        assert {layout.units for layout, _ in plan} == {64}
+
+
+def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
+    """Slot 0 has the rows 0 to 2: a positive that is found, one that is missed, and a false alarm.
+    Slot 1 has the rows 2 and 3, which are right."""
+    label = np.array([0, 0, 1, 0])
+    member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
+    yes, no = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
+    logits = np.array([[yes, no, yes, no], [no, no, no, yes]])
+
+    scores = DisKnETask().slot_scores(
+        PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)]
+    )
+
+    assert scores["accuracy"]["per_seed"] == pytest.approx([1 / 3, 1])
+    assert scores["f1"]["per_seed"] == pytest.approx([1 / 2, 1])
+    losses = [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)]
+    assert scores["loss"]["per_seed"] == pytest.approx(losses)
+
+
+# ---- training ----
+
+
+def training_of(config, place, *, resume=False):
+    experiment = experiment_of(config)
+    directory = RunDirectory.create(place, config.to_dict(), resume=resume)
+    session = Session(directory, resume=resume)
+    prepared, _ = experiment.prepare()
+    return fit.FoldTraining(experiment, prepared, session, **experiment.trained_by.keywords)
+
+
+def slots_of(training):
+    return {(slot["disease"], slot["seed"]): slot for slot in training.slots}
+
+
+@pytest.fixture(scope="module")
+def whole(config_of, tmp_path_factory):
+    """The finished training of all folds."""
+    training = training_of(config_of(), tmp_path_factory.mktemp("whole") / "run")
     training.run()
     return training
 
 
-def test_a_slot_ends_as_it_would_alone_and_the_program_of_chunks_is_compiled_once(
-    unbroken, folder, tmp_path
-):
-    whole = unbroken
+@pytest.fixture(scope="module")
+def alone(whole, config_of, tmp_path_factory):
+    """The finished training of two folds, one slot at a time, and the number of programs that were
+    compiled for it."""
     first, second = (fold.disease for fold in whole.folds[1:3])
-    some = (first, whole.benchmark.names[second].upper())  # by id or by name
-    how = {**MEDICAL, "diskne.at_once": 1, "diskne.diseases": some}
-    one_by_one = training_of(config_of(folder, **how), tmp_path / "single")
-    assert len(one_by_one.chunks) == 2 * len(SEEDS)
-    before = len(whole.program.compiled)
-    one_by_one.run()
-    assert set(slots_of(one_by_one)) == {
-        ("medical", of, seed) for of in (first, second) for seed in SEEDS
-    }
-    check_same(one_by_one, whole)
+    chosen = (first, whole.benchmark.names[second].upper())  # by id or by name
+    config = config_of(**{"diskne.at_once": 1, "diskne.diseases": chosen})
+    training = training_of(config, tmp_path_factory.mktemp("alone") / "run")
+    programs = len(whole.program.compiled)
+    training.run()
+    return training, len(whole.program.compiled) - programs
+
+
+def test_the_chosen_folds_are_trained(whole, alone):
+    diseases = [fold.disease for fold in whole.folds[1:3]]
+    assert set(slots_of(alone[0])) == {(name, seed) for name in diseases for seed in SEEDS}
+
+
+def test_a_slot_ends_as_it_would_alone(whole, alone):
+    slots = slots_of(whole)
+    for key, slot in slots_of(alone[0]).items():
+        assert slot["test"].keys() == slots[key]["test"].keys()
+        assert slot["best_epoch"] == slots[key]["best_epoch"]
+        assert slot["dev"]["loss"] == pytest.approx(slots[key]["dev"]["loss"], abs=1e-6)
+        for uid, probabilities in slot["test"].items():
+            assert probabilities == pytest.approx(slots[key]["test"][uid], abs=2e-6)
+
+
+def test_slots_differ(whole):
     assert len(whole.slots) == 7 * len(SEEDS)
-    probabilities = [next(iter(slot["test"].values()))[0] for slot in whole.slots]
-    assert len(set(probabilities)) > len(probabilities) // 2  # the slots do differ
-    # At most four programs for all chunks: training (fitted, and roomy for batches that do not
-    # fit), dev and test.
-    assert len(one_by_one.program.compiled) - before <= 4
+    probabilities = {next(iter(slot["test"].values()))[0] for slot in whole.slots}
+    assert len(probabilities) > len(whole.slots) // 2
 
 
-def test_as_many_slots_as_the_memory_holds_are_trained_at_once(
-    unbroken, folder, tmp_path, monkeypatch
-):
-    """Each slot takes 1 MiB here. Chunks are for the memory of the first session, even when a
-    resumed run has more."""
-    program, batches = unbroken.program, unbroken.batches["medical/train"]
+def test_all_chunks_run_at_most_four_programs(alone):
+    """Training (fitted, and roomy for batches that do not fit), dev and test."""
+    training, programs = alone
+    assert len(training.chunks) == 2 * len(SEEDS)
+    assert programs <= 4
+
+
+ENOUGH = 1 << 40
+
+
+@pytest.fixture
+def a_mebibyte_a_slot(whole, monkeypatch):
+    """The program, in which each slot takes 1 MiB."""
+    program = whole.program
     monkeypatch.setattr(program, "train_bytes", lambda layout, learner, index: len(index) << 20)
-    program.optimizer, all_fit = unbroken.optimizers["medical"], 1 << 40
-    rooms = ((1, all_fit), (all_fit, 1), (7 << 19, all_fit), (all_fit, all_fit))  # memory, disk
-    assert [program.fitting_seeds(batches, 7, *room) for room in rooms] == [1, 1, 3, 7]
-    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,)})
+    program.optimizer = whole.optimizers["medical"]
+    return program
 
-    def interrupted(training, chunk):
+
+@pytest.mark.parametrize(
+    ("memory", "disk", "slots"),
+    [(1, ENOUGH, 1), (ENOUGH, 1, 1), (7 << 19, ENOUGH, 3), (ENOUGH, ENOUGH, 7)],
+)
+def test_as_many_slots_as_memory_and_disk_hold_are_trained_at_once(
+    a_mebibyte_a_slot, whole, memory, disk, slots
+):
+    batches = whole.batches["medical/train"]
+    assert a_mebibyte_a_slot.fitting_seeds(batches, 7, memory, disk) == slots
+
+
+def test_a_resumed_run_keeps_its_chunks_where_there_is_more_memory(
+    a_mebibyte_a_slot, config_of, tmp_path, monkeypatch
+):
+    def interrupted(*arguments, **options):
         raise Interrupted
 
-    monkeypatch.setattr(folds.FoldTraining, "_train", interrupted)
-    for resume, room in ((False, 7 << 19), (True, all_fit)):
-        monkeypatch.setattr(devices, "room", lambda device, room=room: room)
-        stopped = training_of(config, tmp_path / "run", resume=resume)
+    monkeypatch.setattr(fit, "Trainer", interrupted)
+    config = config_of(**{"diskne.at_once": 0, "seeds": (0,)})
+    for resume, memory in ((False, 7 << 19), (True, ENOUGH)):
+        monkeypatch.setattr(devices, "room", lambda device, memory=memory: memory)
+        training = training_of(config, tmp_path / "run", resume=resume)
         with pytest.raises(Interrupted):
-            stopped.run()
-        stopped.directory.close()
-        assert [len(chunk.slots) for chunk in stopped.chunks] == [3, 2, 2]
+            training.run()
+        training.directory.close()
+        assert [len(chunk.slots) for chunk in training.chunks] == [3, 2, 2]
 
 
-def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
-    flags = [
+@pytest.fixture(scope="module")
+def trained(folder, tmp_path_factory):
+    """(folder of a run that the command trains, stdout, stderr)."""
+    place = tmp_path_factory.mktemp("runs") / "BOW"
+    fields = {**SMALL, "seeds": "0,3", "diskne.categories": "symptoms,tests"}
+    code, out, err = call_command(
+        train,
         config_flag("diskne_esim", "file"),
         f"--config.data.dir={folder}",
         "--config.model.name=bow",
-    ]
-    given = {**SMALL, "seeds": "0,3", **MEDICAL, "diskne.categories": "symptoms,tests"}
-    small = [f"--config.{name}={value}" for name, value in given.items()]
-    place = tmp_path / "runs" / "BOW"
-    code, out, err = call_command(train, *flags, *small, f"--workdir={place}")
-    assert (code, str(place / "result.json") in out, "slots done: " in err) == (0, True, True)
-    result = json.loads((place / "result.json").read_text())
-    assert (result["status"], result["task"], result["seeds"]) == (
-        "complete",
-        "diskne",
-        list(SEEDS),
+        *(f"--config.{name}={value}" for name, value in fields.items()),
+        f"--workdir={place}",
     )
-    scored = result["categories"]["symptoms"]
-    assert len(scored["macro"]["per_seed"]) == len(SEEDS)
+    assert code == 0, err
+    return place, out, err
+
+
+def test_train_writes_the_scores_of_each_category(trained):
+    place, out, err = trained
+    assert str(place / "result.json") in out
+    assert "slots done: " in err
+    result = read_json(place, "result.json")
+    assert (result["status"], result["task"]) == ("complete", "diskne")
+    assert result["seeds"] == list(SEEDS)
+    assert len(result["categories"]["symptoms"]["macro"]["per_seed"]) == len(SEEDS)
+
+
+def test_a_run_has_a_page_and_a_column_of_its_table(trained):
+    place, _, _ = trained
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
+    assert call_command(report, place)[0] == 0
     code, out, err = call_command(report, "--table=diskne2", f"--runs={place.parent}")
     assert (code, "Table 2" in out, "macro average" in out) == (0, True, True), err
-    assert call_command(report, place)[0] == 0
+
+
+def test_folds_are_not_opened_as_one_model(trained):
     with pytest.raises(RunError):
-        load_run(place)
+        load_run(trained[0])
 
 
-REFUSED = {
-    "seeds": (MOST_SEED + 1,),
-    "diskne.wording": "full",
-    "data.dir": "/nowhere",
-    "data.name": "snli",
-}
-
-
-@pytest.mark.parametrize(("field", "value"), REFUSED.items())
-def test_settings_that_folds_do_not_go_with_are_refused(folder, field, value):
+@pytest.mark.parametrize(("field", "value"), [("data.dir", "/nowhere"), ("data.name", "snli")])
+def test_a_corpus_without_folds_is_refused(config_of, field, value):
     with pytest.raises(UserError, match=f"{field}|/nowhere"):
-        loaded(config_of(folder, **{field: value}))
+        experiment_of(config_of(**{field: value})).prepare()
 
 
-def test_a_disease_or_category_without_a_fold_is_refused(prepared):
+def test_a_disease_without_a_fold_is_refused(prepared):
     with pytest.raises(UserError):
-        folds.chunks_of(folds.FoldChoice(diseases=("gout",)), SEEDS, prepared)
-    some = folds.chunks_of(folds.FoldChoice(categories=("symptoms",)), SEEDS, prepared)
-    assert {chunk.group for chunk in some} == {"medical"}
+        fit.chunks_of(FoldChoice(diseases=("gout",)), SEEDS, prepared)
+
+
+def test_the_folds_of_a_category_are_those_of_its_group(prepared):
+    chunks = fit.chunks_of(FoldChoice(categories=("symptoms",)), SEEDS, prepared)
+    assert {chunk.group for chunk in chunks} == {"medical"}
