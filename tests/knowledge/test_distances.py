@@ -1,157 +1,161 @@
-"""Distances against SciPy's and a plain breadth-first search; links against pairs that are counted
-one by one."""
+"""Distances against SciPy's; links against token pairs that are counted one by one."""
 
-from collections import deque
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.ontologies import graph, random_graph
+from made_up_knowledge import graph, is_a_matrix, random_graph
+from scipy.sparse import csgraph
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances
-from mednli_jax.knowledge import links as link_module
-from mednli_jax.knowledge.distances import shortest_paths
-from mednli_jax.knowledge.links import Links, corpus_links
+from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths
+from mednli_jax.knowledge.links import corpus_links
 
 
-def walk(edges, size, start, ways):
-    """Plain breadth-first search over the edges in the given directions."""
-    ahead = {node: set() for node in range(size)}
-    for child, parent in edges:
-        if "up" in ways:
-            ahead[child].add(parent)
-        if "down" in ways:
-            ahead[parent].add(child)
-    distance, queue = {start: 0}, deque([start])
-    while queue:
-        node = queue.popleft()
-        for neighbour in ahead[node]:
-            if neighbour not in distance:
-                distance[neighbour] = distance[node] + 1
-                queue.append(neighbour)
-    return distance
+def scipys_distances(edges, size, direction):
+    """[size, size], -1 where there is no path. "either" walks only up or only down."""
+    matrix = is_a_matrix(edges, size).astype(float)
+    steps = csgraph.shortest_path(matrix, directed=direction == "either", unweighted=True)
+    steps = np.minimum(steps, steps.T)
+    return np.where(np.isinf(steps), -1, steps)
 
 
-def reference(edges, size, direction):
-    """All distances [size, size]. "either" walks only up or only down; "undirected" may do both."""
-    table = np.full((size, size), -1)
-    for start in range(size):
-        for ways in (("up",), ("down",)) if direction == "either" else (("up", "down"),):
-            for node, distance in walk(edges, size, start, ways).items():
-                if table[start, node] < 0 or distance < table[start, node]:
-                    table[start, node] = distance
-    return table
+def random_ontology(size, degree):
+    """(ontology, its is-a edges, the edges of its two other relations)."""
+    edges, related = random_graph(np.random.default_rng(size), size, degree)
+    if size == 400:  # concept 0 gets far more neighbours than the rest
+        edges = [edge for edge in edges if edge[0]]
+        edges += [(child, 0) for child in range(1, 90)]
+    return graph(edges, size, part_of=related[::2], treats=related[1::2]), edges, related
 
 
-SIZES = (
-    {"BLOCK": 1},
-    {"BLOCK": 7, "SOURCES": 1},
-    {"BITS": 1, "SOURCES": 99},
-    {"BITS": 24_000, "BLOCK": 64},
-)
+def all_pairs(size):
+    return np.argwhere(np.ones((size, size)))
 
 
-@pytest.mark.parametrize("direction", ["either", "undirected", "all"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("size", "degree"), [(1, 0), (30, 1.0), (200, 1.3), (400, 1.1)])
-def test_equals_a_plain_search_on_random_graphs(monkeypatch, direction, size, degree):
-    """Sizes of blocks, words and tables change nothing."""
-    rng = np.random.default_rng(size)
-    edges, others = random_graph(rng, size, degree)
-    if size == 400:  # 0 gets far more neighbours than the rest
-        edges = [edge for edge in edges if edge[0]] + [(child, 0) for child in range(1, 90)]
-    walked = edges + others if direction == "all" else edges
-    expected = reference(walked, size, "either" if direction == "either" else "undirected")
-    pairs = np.argwhere(np.ones((size, size))) if size <= 200 else rng.integers(0, size, (20000, 2))
-    ontology = graph(edges, size, other=others[::2], another=others[1::2])
-    found = shortest_paths(ontology, pairs, direction=direction)
-    np.testing.assert_array_equal(found, expected[pairs[:, 0], pairs[:, 1]])
-    if size > 1:
-        assert found.max() > 2  # the graph has long paths
-        for limit in (1, 2, 3):
-            cut = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
-            np.testing.assert_array_equal(cut, np.where(found <= limit, found, -1))
-    for sizes in SIZES:
-        with monkeypatch.context() as patch:
-            for name, value in sizes.items():
-                patch.setattr(distances, name, value)
-            np.testing.assert_array_equal(
-                shortest_paths(ontology, pairs, direction=direction), found
-            )
+def test_shortest_paths_on_random_graphs_are_as_long_as_scipys(direction, size, degree):
+    ontology, edges, related = random_ontology(size, degree)
+    walked = edges + related if direction == "all" else edges
+
+    paths = shortest_paths(ontology, all_pairs(size), direction=direction)
+
+    np.testing.assert_array_equal(paths, scipys_distances(walked, size, direction).ravel())
+    assert size == 1 or paths.max() > 2  # the graph has long paths
 
 
-def listed(links: Links):
-    """[(row, i, j, distance)] of the filled slots. Checks that only zeros stand behind them."""
-    rows = []
-    for row in range(len(links.distance)):
-        filled = links.distance[row] >= 0
-        assert not filled[filled.sum() :].any()
-        assert (links.distance[row][~filled] == -1).all()
-        assert (links.premise[row][~filled] == 0).all()
-        assert (links.hypothesis[row][~filled] == 0).all()
-        for slot in np.flatnonzero(filled):
-            values = (
-                links.premise[row, slot],
-                links.hypothesis[row, slot],
-                links.distance[row, slot],
-            )
-            rows.append((row, *map(int, values)))
-    return rows
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_paths_longer_than_the_limit_are_left_out(direction, limit):
+    ontology, _, _ = random_ontology(200, 1.3)
+    pairs = all_pairs(200)
+    whole = shortest_paths(ontology, pairs, direction=direction)
+
+    limited = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
+
+    np.testing.assert_array_equal(limited, np.where(whole <= limit, whole, -1))
 
 
-@pytest.mark.parametrize("rows", [7, 1000])
-def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
-    """Concepts that the ontology lacks are related to themselves alone."""
-    monkeypatch.setattr(link_module, "_ROWS", rows)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param({"BLOCK": 1}, id="one-concept-a-block"),
+        pytest.param({"BLOCK": 7, "SOURCES": 1}, id="one-source-at-once"),
+        pytest.param({"BITS": 1, "SOURCES": 99}, id="one-word-of-bits"),
+        pytest.param({"BITS": 24_000, "BLOCK": 64}, id="some-words-of-bits"),
+    ],
+)
+def test_sizes_of_blocks_change_no_path(monkeypatch, direction, sizes):
+    ontology, _, _ = random_ontology(200, 1.3)
+    whole = shortest_paths(ontology, all_pairs(200), direction=direction)
+    for name, size in sizes.items():
+        monkeypatch.setattr(distances, name, size)
+
+    in_blocks = shortest_paths(ontology, all_pairs(200), direction=direction)
+
+    np.testing.assert_array_equal(in_blocks, whole)
+
+
+SIZE, UNKNOWN, PAIRS, MOST, TOKENS = 40, 3, 60, 5, 9
+
+
+def random_mentions(rng):
+    """Mentions of one sentence: they overlap, may end behind its last token, and name concepts
+    that the ontology lacks."""
+    mentions = []
+    for start in rng.integers(0, 11, rng.integers(0, 5)).tolist():
+        concept = rng.integers(SIZE + UNKNOWN)
+        mentions.append(Mention(start, start + int(rng.integers(1, 4)), f"X{concept}"))
+    return mentions
+
+
+def counted(premise, hypothesis, distance):
+    """({(i, j): least distance} of linked tokens, longest distance between two mentions)."""
+    cells, longest = {}, -1
+    for left in premise:
+        for right in hypothesis:
+            steps = int(distance[int(left.concept[1:]), int(right.concept[1:])])
+            longest = max(longest, steps)
+            if steps < 0:
+                continue
+            for i in range(left.start, min(left.end, TOKENS)):
+                for j in range(right.start, min(right.end, TOKENS)):
+                    cells[i, j] = min(steps, cells.get((i, j), steps))
+    return cells, longest
+
+
+@pytest.mark.parametrize("times", [1, 70], ids=["60-pairs", "4200-pairs"])
+def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(times):
     rng = np.random.default_rng(5)
-    size, unknown, pairs, kept, tokens = 40, 3, 60, 5, 9
-    edges = [(child, int(rng.integers(0, child))) for child in range(1, size) for _ in range(2)]
-    ontology, table = graph(edges, size), reference(edges, size + unknown, "either")
+    edges = [(child, int(rng.integers(child))) for child in np.repeat(range(1, SIZE), 2).tolist()]
+    distance = scipys_distances(edges, SIZE + UNKNOWN, "either")
+    premises = [random_mentions(rng) for _ in range(PAIRS)]
+    hypotheses = [random_mentions(rng) for _ in range(PAIRS)]
+    expected = np.zeros((3, PAIRS, MOST), int)
+    expected[2] = -1
+    dropped, longest = 0, -1
+    for row in range(PAIRS):
+        cells, longest_of_row = counted(premises[row], hypotheses[row], distance)
+        nearest_first = sorted((steps, *cell) for cell, steps in cells.items())
+        for slot, (steps, i, j) in enumerate(nearest_first[:MOST]):
+            expected[:, row, slot] = i, j, steps
+        dropped += max(len(cells) - MOST, 0)
+        longest = max(longest, longest_of_row)
 
-    def mentions():
-        starts = rng.integers(0, 11, rng.integers(0, 5))
-        return [
-            Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size + unknown)}")
-            for s in starts
-        ]
+    links = corpus_links(
+        graph(edges, SIZE), premises * times, hypotheses * times, max_links=MOST, max_tokens=TOKENS
+    )
 
-    premises, hypotheses = [mentions() for _ in range(pairs)], [mentions() for _ in range(pairs)]
-    expected, dropped, longest = [], 0, -1
-    for row in range(pairs):
-        cells = {}
-        for a in premises[row]:
-            for b in hypotheses[row]:
-                distance = int(table[int(a.concept[1:]), int(b.concept[1:])])
-                longest = max(longest, distance)
-                for i in range(a.start, min(a.end, tokens)):
-                    for j in range(b.start, min(b.end, tokens)):
-                        if distance >= 0:
-                            cells[i, j] = min(distance, cells.get((i, j), distance))
-        order = sorted((distance, i, j) for (i, j), distance in cells.items())
-        expected += [(row, i, j, distance) for distance, i, j in order[:kept]]
-        dropped += max(len(order) - kept, 0)
-    links = corpus_links(ontology, premises, hypotheses, max_links=kept, max_tokens=tokens)
-    assert listed(links) == expected
-    assert (links.dropped, links.longest) == (dropped, longest)
+    arrays = [links.premise, links.hypothesis, links.distance]
+    np.testing.assert_array_equal(arrays, np.tile(expected, (1, times, 1)))
+    assert (links.dropped, links.longest) == (dropped * times, longest)
     assert dropped > 0
     assert longest > 1
 
 
-def test_the_longest_path_is_between_mentions_and_not_between_all_concepts_of_a_cross_reference():
-    """X0 to X5 are a chain; R stands for X1 and X5, Q for X4 alone. The nearest concept of a
-    reference counts."""
-    chain = graph([(n + 1, n) for n in range(5)], 6)
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "longest", "distances_of_links"),
+    [
+        pytest.param(["X0"], ["R"], 1, [1], id="nearest-concept-of-a-reference"),
+        pytest.param(["R"], ["R"], 0, [0], id="reference-to-itself"),
+        pytest.param(["X0", "X3"], ["R", "Q"], 4, [1, 1, 2, 4], id="four-mentions"),
+        pytest.param(["unknown"], ["X0"], -1, [], id="unknown-concept"),
+    ],
+)
+def test_a_cross_reference_counts_as_its_nearest_concept(
+    premise, hypothesis, longest, distances_of_links
+):
+    """X0 to X5 are a chain. R stands for X1 and X5, Q for X4."""
+    chain = graph([(child, child - 1) for child in range(1, 6)], 6)
     chain = replace(chain, cross_references=(("R", 1), ("R", 5), ("Q", 4)))
+    sides = []
+    for concepts in (premise, hypothesis):
+        sides.append([[Mention(n, n + 1, concept) for n, concept in enumerate(concepts)]])
 
-    def links(premise, hypothesis):
-        sides = [
-            [[Mention(n, n + 1, concept) for n, concept in enumerate(side)]]
-            for side in (premise, hypothesis)
-        ]
-        found = corpus_links(chain, *sides, max_links=9, max_tokens=9)
-        return found.longest, found.distance[found.distance >= 0].tolist()
+    links = corpus_links(chain, *sides, max_links=9, max_tokens=9)
 
-    assert links(["X0"], ["R"]) == (1, [1])
-    assert links(["R"], ["R"]) == (0, [0])
-    assert links(["X0", "X3"], ["R", "Q"]) == (4, [1, 1, 2, 4])
-    assert links(["unknown"], ["X0"]) == (-1, [])
+    assert links.longest == longest
+    assert links.distance[links.distance >= 0].tolist() == distances_of_links

@@ -1,4 +1,4 @@
-"""The ontology: its graph, its checks, its permuted control, and loading by name."""
+"""The ontology: its graph, its ids, its permuted control, and where its files are looked for."""
 
 import numpy as np
 import pytest
@@ -12,130 +12,130 @@ from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
+SNAPSHOT = "Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt"
 
-def test_index_by_id_or_by_a_cross_reference_of_one_concept():
+
+def test_a_concept_is_found_by_its_id_then_by_a_cross_reference_to_it_alone():
     references = (("MSH:D1", 3), ("MSH:D2", 3), ("MSH:D2", 4), ("X0", 5), ("MSH:D1", 3))
     ontology = small(cross_references=references)
-    assert [ontology.index(concept) for concept in ontology.ids] == list(
-        range(7)
-    )  # ids before cross-references
-    assert [ontology.index(concept) for concept in ("MSH:D1", "MSH:D2", "zzzz")] == [3, None, None]
+
+    assert list(map(ontology.index, ontology.ids)) == list(range(7))
+    assert list(map(ontology.index, ["MSH:D1", "MSH:D2", "zzzz"])) == [3, None, None]
     assert ontology.ancestors("MSH:D1") == ontology.ancestors("X3")
 
 
-def test_permuted_keeps_graph_and_names_but_breaks_relations():
-    """The result depends on the seed alone and never changes: other versions of NumPy or Python
-    repeat the control."""
-    mesh, control = bundled_mesh(), permuted(bundled_mesh(), seed=1)
+def names_of(ontology, concept):
+    return {name for name, place in ontology.names if place == concept}
+
+
+def test_the_permuted_control_keeps_the_graph_and_moves_names_labels_and_types_together():
+    mesh = bundled_mesh()
+    control = permuted(mesh, seed=1)
+
     assert control.ids == mesh.ids
-    assert (
-        control.parents != mesh.parents
-    ).nnz == 0  # so degrees and path lengths by id stay equal
-    assert [name for name, _ in control.names] == [name for name, _ in mesh.names]
+    assert (control.parents != mesh.parents).nnz == 0  # so path lengths by id are equal
+    names, concepts = zip(*mesh.names, strict=True)
+    names_of_control, concepts_of_control = zip(*control.names, strict=True)
+    assert names_of_control == names
+    assert (np.array(concepts_of_control) != np.array(concepts)).mean() > 0.99
     assert sorted(control.labels) == sorted(mesh.labels)
-    moved = np.array([index for _, index in control.names]) != np.array(
-        [index for _, index in mesh.names]
-    )
-    assert moved.mean() > 0.99
-    # A label moves together with its type and its other names.
     for concept in (0, 1234, 30000):
-        there = control.labels.index(mesh.labels[concept])
-        assert control.types[there] == mesh.types[concept]
-        assert {n for n, c in control.names if c == there} == {
-            n for n, c in mesh.names if c == concept
-        }
-    assert permuted(small(), 0).labels == ("deep", "twig", "left", "stray", "leaf", "root", "right")
-    assert permuted(small(), 0).names == permuted(small(), 0).names != permuted(small(), 1).names
-    assert len({small().sha256, permuted(small(), 0).sha256, permuted(small(), 1).sha256}) == 3
+        moved_to = control.labels.index(mesh.labels[concept])
+        assert control.types[moved_to] == mesh.types[concept]
+        assert names_of(control, moved_to) == names_of(mesh, concept)
 
 
-def test_load_by_path_and_from_an_empty_folder(tmp_path):
+def test_the_permuted_control_depends_on_the_seed_alone_and_never_changes():
+    """Another version of NumPy or Python repeats the control."""
+    control = permuted(small(), 0)
+
+    assert control.labels == ("deep", "twig", "left", "stray", "leaf", "root", "right")
+    assert control.names == permuted(small(), 0).names != permuted(small(), 1).names
+    assert len({small().sha256, control.sha256, permuted(small(), 1).sha256}) == 3
+
+
+@pytest.mark.parametrize("file", ["own.tsv", "own.tsv.gz"])
+def test_a_table_in_the_layout_of_mesh_is_loaded_by_its_path(tmp_path, file):
     table = "id\tname\ttree_numbers\tsynonyms\nD1\tHeart Failure\tC14\tPump Failure\n"
-    for path in (write(tmp_path / "own.tsv", table), write(tmp_path / "own.tsv.gz", table)):
-        ontology = load_ontology(str(path), None)
-        assert (ontology.name, ontology.ids, ontology.labels) == (
-            "own",
-            ("D1",),
-            ("Heart Failure",),
-        )
-        assert ("Pump Failure", 0) in ontology.names
+
+    ontology = load_ontology(str(write(tmp_path / file, table)))
+
+    assert (ontology.name, ontology.ids) == ("own", ("D1",))
+    assert ontology.labels == ("Heart Failure",)
+    assert ("Pump Failure", 0) in ontology.names
+
+
+def test_the_name_mesh_loads_the_bundled_table():
     assert load_ontology("mesh").sha256 == bundled_mesh().sha256
+
+
+def test_a_missing_ontology_is_refused_with_the_files_to_get(tmp_path):
     with pytest.raises(ConfigError, match="MRCONSO"):
         load_ontology(str(tmp_path))
-    for place, wanted in ((tmp_path, "sct2_Concept_Snapshot"), (None, "MEDNLI_JAX_DATA")):
-        with pytest.raises(ConfigError, match=wanted):
-            load_ontology("snomed", place)
+    with pytest.raises(ConfigError, match="sct2_Concept_Snapshot"):
+        load_ontology("snomed", tmp_path)
+    with pytest.raises(ConfigError, match="MEDNLI_JAX_DATA"):
+        load_ontology("snomed", None)
 
 
 @pytest.mark.parametrize(
-    ("files", "kind", "reader", "place"),
+    ("files", "name", "reader", "place"),
     [
-        (("MRCONSO.RRF", "MRREL.RRF"), "umls", read_umls, ""),
+        ("MRCONSO.RRF MRREL.RRF", "umls", read_umls, ""),
+        ("META/MRCONSO.RRF.gz META/MRSTY.RRF.gz META/release.dat", "umls", read_umls, "META"),
+        (SNAPSHOT, "snomed", read_snomed, ""),
+        ("data.noun data.verb index.noun index.verb", "wordnet", read_wordnet, ""),
         (
-            ("META/MRCONSO.RRF.gz", "META/MRSTY.RRF.gz", "META/release.dat"),
-            "umls",
-            read_umls,
-            "META",
-        ),
-        (
-            ("Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt",),
-            "snomed",
-            read_snomed,
-            "",
-        ),
-        (("data.noun", "data.verb", "index.noun", "index.verb"), "wordnet", read_wordnet, ""),
-        (
-            ("dict/data.noun", "dict/data.verb", "dict/index.noun.gz", "dict/index.verb"),
+            "dict/data.noun dict/data.verb dict/index.noun.gz dict/index.verb",
             "wordnet",
             read_wordnet,
             "",
         ),
     ],
 )
-def test_a_folder_is_known_by_its_files(tmp_path, files, kind, reader, place):
-    for name in files:
-        (tmp_path / kind / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / kind / name).touch()
-    for spec, data_dir in ((kind, tmp_path), (str(tmp_path / kind), None)):
+def test_the_files_of_a_folder_choose_its_reader(tmp_path, files, name, reader, place):
+    folder = tmp_path / name
+    paths = {write(folder / file, "") for file in files.split()}
+
+    for spec, data_dir in ((name, tmp_path), (str(folder), None)):
         source = find_source(spec, data_dir)
-        assert (source.name, source.read, source.place) == (kind, reader, tmp_path / kind / place)
-        assert {
-            str(path.relative_to(tmp_path / kind)) for path in ontology_files(spec, data_dir)
-        } == set(files)
+        assert (source.name, source.read, source.place) == (name, reader, folder / place)
+        assert set(ontology_files(spec, data_dir)) == paths
 
 
-def test_an_ontology_is_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(
+def test_an_ontology_is_looked_for_in_the_data_folder_of_the_config_then_in_that_of_the_variable(
     tmp_path, monkeypatch
 ):
-    """The SNOMED CT of one folder is joined with the UMLS of the other."""
     own, shared = tmp_path / "own", tmp_path / "shared"
-    release = "snomed/Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt"
-    for path in (
-        own / "train.jsonl",
-        shared / "umls" / "MRCONSO.RRF",
-        shared / "umls" / "MRREL.RRF",
-        own / release,
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+    write(own / "train.jsonl", "")
+    write(shared / "umls" / "MRREL.RRF", "")
+
     with pytest.raises(ConfigError, match=str(own)):
         find_source("umls", own)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(shared))
     assert find_source("umls", own).place == find_source("umls").place == shared / "umls"
-    assert find_source("snomed", own).files == (own / release, shared / "umls" / "MRCONSO.RRF")
     (own / "umls").mkdir()  # without files
     assert find_source("umls", own).place == shared / "umls"
-    (own / "umls" / "MRCONSO.RRF").touch()
+    write(own / "umls" / "MRCONSO.RRF", "")
     assert find_source("umls", own).place == own / "umls"
 
 
-def test_the_graph_among_mentioned_concepts():
-    """As in the code of Romanov & Shivade 2018: all relations count, edges to other concepts do
-    not."""
+def test_snomed_of_the_config_is_joined_with_the_umls_of_the_variable(tmp_path, monkeypatch):
+    release = write(tmp_path / "own" / "snomed" / SNAPSHOT, "")
+    conso = write(tmp_path / "shared" / "umls" / "MRCONSO.RRF", "")
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "shared"))
+
+    assert find_source("snomed", tmp_path / "own").files == (release, conso)
+
+
+def test_the_induced_graph_has_all_relations_between_mentioned_concepts_alone():
+    """As in the code of Romanov & Shivade 2018."""
     whole = small(relations={"part_of": is_a_matrix([(5, 4), (5, 0)], 7)})
-    some, few = induced(whole, ["X1", "X3", "X5", "X4", "absent"]), induced(whole, ["X3", "X4"])
-    assert edges_of(some.parents, some.ids) == {("X3", "X1")}
-    assert edges_of(some.relations["part_of"], some.ids) == {("X5", "X4")}
-    assert few.parents.nnz == few.relations["part_of"].nnz == 0
-    assert len({graph.sha256 for graph in (whole, some, few)}) == 3
-    assert few.ids == whole.ids
+    mentioned = induced(whole, ["X1", "X3", "X5", "X4", "absent"])
+    unrelated = induced(whole, ["X3", "X4"])
+
+    assert edges_of(mentioned.parents, whole.ids) == {("X3", "X1")}
+    assert edges_of(mentioned.relations["part_of"], whole.ids) == {("X5", "X4")}
+    assert unrelated.parents.nnz == unrelated.relations["part_of"].nnz == 0
+    assert unrelated.ids == whole.ids
+    assert len({whole.sha256, mentioned.sha256, unrelated.sha256}) == 3

@@ -1,5 +1,4 @@
-"""The bundled tables of names: identifiers exist, and a name means one concept in all tables
-together."""
+"""The bundled tables of names: their concepts exist, and a name stands in one row of all tables."""
 
 from collections import Counter
 from importlib.resources import files
@@ -9,27 +8,36 @@ from support.ontologies import bundled_mesh
 RESOURCES = files("mednli_jax.knowledge") / "resources"
 
 
-def rows(name):
-    """The rows of a table without its header."""
-    return [
-        line.split("\t") for line in (RESOURCES / name).read_text(encoding="utf-8").splitlines()[1:]
-    ]
+def rows_of(*tables):
+    rows = []
+    for table in tables:
+        lines = (RESOURCES / table).read_text("utf-8").splitlines()[1:]
+        rows += [line.split("\t") for line in lines]
+    return rows
 
 
-def test_the_tables_agree_with_each_other():
-    aliases = rows("aliases_everyday.tsv") + rows("aliases_doid.tsv")
-    abbreviations = rows("abbreviations.tsv")
-    assert {row[1] for row in aliases} | {row[2] for row in abbreviations if row[2]} <= set(
-        bundled_mesh().ids
-    )
-    forms = [row[0] for row in aliases + abbreviations]
-    assert [form for form, times in Counter(forms).items() if times > 1] == []
-    assert [form for form in forms if form != " ".join(form.lower().split())] == []
+ALIASES = rows_of("aliases_everyday.tsv", "aliases_doid.tsv")
+ABBREVIATIONS = rows_of("abbreviations.tsv")
+
+
+def test_every_concept_of_the_bundled_tables_is_in_mesh():
+    concepts = {row[1] for row in ALIASES} | {row[2] for row in ABBREVIATIONS}
+
+    assert concepts - {""} <= set(bundled_mesh().ids)
+
+
+def test_a_bundled_name_is_in_lower_case_and_stands_in_one_row_of_all_tables():
+    names = [row[0] for row in ALIASES + ABBREVIATIONS]
+
+    assert max(Counter(names).values()) == 1
+    assert names == [" ".join(name.lower().split()) for name in names]
 
 
 def test_every_resource_is_credited():
-    credits = (RESOURCES / "CREDITS.md").read_text(encoding="utf-8")
-    names = {entry.name for entry in RESOURCES.iterdir() if entry.name.endswith((".tsv", ".gz"))}
-    assert {name for name in names if f"`{name}`" not in credits} == set()
+    credits = (RESOURCES / "CREDITS.md").read_text("utf-8")
+    names = [entry.name for entry in RESOURCES.iterdir()]
+    tables = [name for name in names if name.endswith((".tsv", ".gz"))]
+
+    assert [name for name in tables if f"`{name}`" not in credits] == []
     assert "does not reflect the most current" in credits
     assert "CC0 1.0" in credits

@@ -1,148 +1,183 @@
-"""What the cache keeps of ontologies and of distances equals what was made, and nothing damaged is
-ever used."""
+"""Ontologies and distances in the cache equal those that were stored, and no damaged file is
+used."""
 
 import os
 
 import numpy as np
 import pytest
-from support.ontologies import graph, ontology, random_graph, rich, small, some_pairs
+from made_up_knowledge import graph, ontology, random_graph, rich, small, some_pairs, write
 
-from mednli_jax.knowledge import distances, load
+from mednli_jax.errors import RunError
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
 from mednli_jax.knowledge.load import load_ontology, stored
 from mednli_jax.knowledge.ontology import OntologyOptions
 
 KEY = {"made": "up"}
 OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n"
+FIELDS = ("name", "version", "ids", "labels", "sha256", "types", "link_types", "abbreviations")
+PAIRS_OF = ("names", "cross_references")
 
 
-def assert_equal(one, other):
-    for part in (
-        "name",
-        "version",
-        "ids",
-        "labels",
-        "sha256",
-        "types",
-        "link_types",
-        "abbreviations",
-    ):
-        assert getattr(one, part) == getattr(other, part), part
-    for part in ("names", "cross_references"):
-        assert tuple(getattr(one, part)) == tuple(getattr(other, part)), part
-    assert (one.parents != other.parents).nnz == 0
-    edges = (
-        {name: matrix.nonzero() for name, matrix in made.relations.items()} for made in (one, other)
-    )
-    np.testing.assert_equal(*edges)
+def assert_same(loaded, original):
+    for field in FIELDS:
+        assert getattr(loaded, field) == getattr(original, field), field
+    for field in PAIRS_OF:
+        assert tuple(getattr(loaded, field)) == tuple(getattr(original, field)), field
+    assert (loaded.parents != original.parents).nnz == 0
+    assert loaded.relations.keys() == original.relations.keys()
+    for name, matrix in original.relations.items():
+        assert (loaded.relations[name] != matrix).nnz == 0, name
 
 
-def never():
+def refuse_to_build():
     raise AssertionError("the stored ontology should have served")
 
 
-def test_what_comes_back_equals_what_went_in_under_the_same_key(tmp_path):
-    for number, made in enumerate((rich(), small(), small(edges=(), labels=()))):
-        assert_equal(stored(tmp_path / str(number), KEY, lambda made=made: made), made)
-        assert_equal(stored(tmp_path / str(number), KEY, never), made)
-    assert tuple(stored(tmp_path / "0", {"made": "otherwise"}, small).names) == small().names
+@pytest.mark.parametrize(
+    "original",
+    [
+        pytest.param(rich(), id="all-fields"),
+        pytest.param(small(), id="few-fields"),
+        pytest.param(small(edges=(), labels=()), id="empty"),
+    ],
+)
+def test_a_stored_ontology_is_the_same_under_its_key_and_built_under_another(tmp_path, original):
+    path = tmp_path / "ontology.npz"
 
-
-def make(folder):
-    return stored_paths(ontology(), some_pairs(), folder=folder / "kept").tolist()
+    assert_same(stored(path, KEY, lambda: original), original)
+    assert_same(stored(path, KEY, refuse_to_build), original)
+    assert tuple(stored(path, {"made": "otherwise"}, small).names) == small().names
 
 
 @pytest.mark.parametrize("place", [0, 40, 0.3, 0.5, 0.9, -30, -1])
 @pytest.mark.parametrize("change", ["flip", "cut"])
-def test_damage_is_reported_and_made_again(tmp_path, capsys, place, change):
-    expected = make(tmp_path)
-    (path,) = (tmp_path / "kept").glob("*.npz")
-    whole = bytearray(path.read_bytes())
-    place = int(place * len(whole)) if isinstance(place, float) else place
-    damaged = whole[:place] if change == "cut" else whole[:]
+def test_a_damaged_file_of_distances_is_named_and_made_again(tmp_path, capsys, place, change):
+    def load():
+        return stored_paths(ontology(), some_pairs(), folder=tmp_path).tolist()
+
+    original = load()
+    (path,) = tmp_path.glob("*.npz")
+    content = bytearray(path.read_bytes())
+    at = int(place * len(content)) if isinstance(place, float) else place
     if change == "flip":
-        damaged[place] ^= 1
-    path.write_bytes(damaged)
-    assert make(tmp_path) == expected
-    told = capsys.readouterr().err
-    assert make(tmp_path) == expected
+        content[at] ^= 1
+    path.write_bytes(content[:at] if change == "cut" else content)
+
+    assert load() == original
+    warning = capsys.readouterr().err
+    # A flip in bytes that no reader needs, such as the date of a member, may pass.
+    assert change == "flip" or str(path) in warning
+    assert load() == original
     assert capsys.readouterr().err == ""
-    # A flip in what no reader needs, such as the date of a member, may pass.
-    assert change == "flip" or str(path) in told
 
 
-def test_a_source_is_read_once_until_its_content_changes(tmp_path, monkeypatch):
-    counted, reader, path, cache = [], load.read_obo, tmp_path / "own.obo", tmp_path / "cache"
-    monkeypatch.setattr(
-        load, "read_obo", lambda path, options: counted.append(path.name) or reader(path, options)
-    )
-    path.write_text(OBO)
+def stored_ontologies(cache):
+    return len(list((cache / "ontologies").glob("*.npz")))
+
+
+def test_an_ontology_is_stored_once_for_each_content_and_options(tmp_path):
+    path, cache = write(tmp_path / "own.obo", OBO), tmp_path / "cache"
     os.utime(path, ns=(0, 1))
     first = load_ontology(str(path), cache_dir=cache)
-    assert_equal(load_ontology(str(path), cache_dir=cache), first)
-    assert counted == ["own.obo"]
+    (copy,) = (cache / "ontologies").glob("*.npz")
+    stored_at = copy.stat().st_mtime_ns
+
+    assert_same(load_ontology(str(path), cache_dir=cache), first)
+    assert copy.stat().st_mtime_ns == stored_at
+    assert_same(load_ontology(str(path)), first)  # without a cache
+    assert stored_ontologies(cache) == 1
     load_ontology(str(path), options=OntologyOptions(relations="all"), cache_dir=cache)
-    load_ontology(str(path))  # without a cache the file is read each time
-    assert len(counted) == 3
-    # An edit is seen that keeps size and date, as `touch -r`, `cp -p` and `rsync -t` leave it.
+    assert stored_ontologies(cache) == 2
+
+
+def test_an_edit_of_an_ontology_that_keeps_size_and_date_is_noticed(tmp_path):
+    """`touch -r`, `cp -p` and `rsync -t` keep them."""
+    path = write(tmp_path / "own.obo", OBO)
+    os.utime(path, ns=(0, 1))
+    load_ontology(str(path), cache_dir=tmp_path / "cache")
+
     path.write_text(OBO.replace("high fever", "mild fever"))
     os.utime(path, ns=(0, 1))
-    assert load_ontology(str(path), cache_dir=cache).labels == ("fever", "mild fever")
-    assert len(counted) == 4
+
+    edited = load_ontology(str(path), cache_dir=tmp_path / "cache")
+    assert edited.labels == ("fever", "mild fever")
 
 
-@pytest.fixture
-def searches(monkeypatch):
-    """Records the sets of pairs that are searched."""
-    seen = []
+@pytest.mark.parametrize("blocked", ["cache", "cache/ontologies"])
+def test_a_blocked_cache_folder_is_refused_with_its_path(tmp_path, blocked):
+    path = write(tmp_path / "own.obo", OBO)
+    write(tmp_path / blocked, "a file")
 
-    def searched(ontology, pairs, **how):
-        seen.append(pairs)
-        return shortest_paths(ontology, pairs, **how)
+    with pytest.raises(RunError) as caught:
+        load_ontology(str(path), cache_dir=tmp_path / "cache")
 
-    monkeypatch.setattr(distances, "shortest_paths", searched)
-    return seen
+    assert str(tmp_path / blocked) in str(caught.value)
+    assert "MEDNLI_JAX_CACHE" in str(caught.value)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_distances_are_searched_once_in_whatever_order(tmp_path, searches, direction):
-    pairs = some_pairs()
-    expected = shortest_paths(ontology(), pairs, direction=direction)
-    reported = []
-    how = {"folder": tmp_path / "a" / "b", "direction": direction}
-    for _ in range(2):
-        found = stored_paths(
-            ontology(), pairs, progress=lambda *numbers: reported.append(numbers), **how
+def test_distances_are_searched_once_in_any_order_of_pairs(tmp_path, direction):
+    pairs, searched = some_pairs(), []
+
+    def load(pairs):
+        return stored_paths(
+            ontology(),
+            pairs,
+            folder=tmp_path / "new" / "folder",
+            direction=direction,
+            progress=lambda *numbers: searched.append(numbers),
         )
-        np.testing.assert_array_equal(found, expected)
-        assert found.dtype == np.int16
-        found[0] = 5  # the array belongs to the caller
-    turned = stored_paths(ontology(), np.concatenate([pairs, pairs])[::-1, ::-1], **how)
-    np.testing.assert_array_equal(turned, np.concatenate([expected, expected])[::-1])
-    assert len(searches) == 1
-    assert len(searches[0]) == len(np.unique(np.sort(pairs), axis=0))  # each pair is searched once
-    assert reported[-1][0] == reported[-1][1] > 0
-    assert stored_paths(ontology(), np.zeros((0, 2), int), folder=tmp_path / "x").shape == (0,)
+
+    expected = shortest_paths(ontology(), pairs, direction=direction)
+    first = load(pairs)
+    searches = len(searched)
+    np.testing.assert_array_equal(first, expected)
+    assert first.dtype == np.int16
+    finished, sources = searched[-1]
+    assert finished == sources > 0
+    first[0] = 5  # the array belongs to the caller
+
+    np.testing.assert_array_equal(load(pairs), expected)
+    turned = np.concatenate([pairs, pairs])[::-1, ::-1]
+    np.testing.assert_array_equal(load(turned), np.tile(expected, 2)[::-1])
+    assert len(searched) == searches
 
 
-def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
-    edges, others = random_graph(np.random.default_rng(0), 60, 1.3)
-    spare = next(root for root in range(60) if all(root not in edge for edge in edges))
-    given, fewer = graph(edges, 60, other=others), graph(edges, 60, other=others[1:])
-    asked = [
-        *((given, some_pairs(), {"direction": direction}) for direction in DIRECTIONS),
-        (fewer, some_pairs(), {"direction": "all"}),
-        (given, some_pairs(), {"max_length": 2}),
-        (given, some_pairs(1), {}),
-        (given, 59 - some_pairs(), {}),  # as many pairs as before
-        (graph(edges[1:], 60, other=others), some_pairs(), {}),
-        (graph([*edges[1:], (spare, edges[0][1])], 60, other=others), some_pairs(), {}),
+def test_no_pairs_have_no_distances(tmp_path):
+    no_pairs = np.zeros((0, 2), int)
+
+    assert stored_paths(ontology(), no_pairs, folder=tmp_path).shape == (0,)
+
+
+EDGES, RELATED = random_graph(np.random.default_rng(0), 60, 1.3)
+ROOT = (set(range(60)) - set(np.ravel(EDGES).tolist())).pop()
+ONTOLOGY, FEWER_RELATED = graph(EDGES, 60, other=RELATED), graph(EDGES, 60, other=RELATED[1:])
+MOVED = graph([*EDGES[1:], (ROOT, EDGES[0][1])], 60, other=RELATED)
+
+
+def test_the_key_of_distances_holds_edges_pairs_direction_and_limit(tmp_path):
+    pairs = some_pairs()
+    requests = [
+        *((ONTOLOGY, pairs, direction, 0) for direction in DIRECTIONS),
+        (FEWER_RELATED, pairs, "all", 0),
+        (ONTOLOGY, pairs, "either", 2),
+        (ONTOLOGY, some_pairs(1), "either", 0),
+        (ONTOLOGY, 59 - pairs, "either", 0),  # as many pairs as before
+        (graph(EDGES[1:], 60, other=RELATED), pairs, "either", 0),
+        (MOVED, pairs, "either", 0),
     ]
-    for _ in range(2):
-        for given, pairs, how in asked:
-            found = stored_paths(given, pairs, folder=tmp_path, **how)
-            np.testing.assert_array_equal(found, shortest_paths(given, pairs, **how))
-    assert len(searches) == len(list(tmp_path.glob("*.npz"))) == len(asked)
-    # A relation that the direction does not use changes nothing.
-    stored_paths(fewer, some_pairs(), folder=tmp_path)
-    assert len(searches) == len(asked)
+
+    for ontology_of_request, pairs_of_request, direction, limit in requests * 2:
+        options = {"direction": direction, "max_length": limit}
+        paths = stored_paths(ontology_of_request, pairs_of_request, folder=tmp_path, **options)
+        expected = shortest_paths(ontology_of_request, pairs_of_request, **options)
+        np.testing.assert_array_equal(paths, expected)
+
+    assert len(list(tmp_path.glob("*.npz"))) == len(requests)
+
+
+def test_a_relation_that_the_direction_does_not_follow_is_not_in_the_key(tmp_path):
+    for graph_of_call in (ONTOLOGY, FEWER_RELATED):
+        stored_paths(graph_of_call, some_pairs(), folder=tmp_path)
+
+    assert len(list(tmp_path.glob("*.npz"))) == 1
