@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_knowledge import graph, is_a_matrix, random_graph
 from scipy.sparse import csgraph
+from support.ontologies import graph, is_a_matrix, random_graph
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances

@@ -5,10 +5,10 @@ import stat
 import subprocess
 from itertools import pairwise
 
-import made_up_knowledge as made
 import pytest
-from made_up_knowledge import mmi_line as line
-from made_up_knowledge import place
+from support.files import write
+from support.mention_files import MMI_PAIRS, SPAN_PAIRS, SPANS_HEADER, place
+from support.mention_files import mmi_line as line
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
@@ -27,8 +27,8 @@ def spans(mentions, uid="p1", side="premise"):
 
 
 def read_table(folder, *rows, name="s.tsv", **options):
-    path = made.write(folder / name, "".join(f"{row}\n" for row in rows))
-    return read_mentions(path, made.SPAN_PAIRS, **options)
+    path = write(folder / name, "".join(f"{row}\n" for row in rows))
+    return read_mentions(path, SPAN_PAIRS, **options)
 
 
 def test_a_table_has_its_columns_in_any_order_and_may_be_gzipped_with_line_ends_of_windows(
@@ -64,7 +64,7 @@ def test_a_table_has_its_columns_in_any_order_and_may_be_gzipped_with_line_ends_
 )
 def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
     """The tokens are in lower case and spell quotes and brackets in another way."""
-    start = made.SPAN_PAIRS[0].premise.index(words)
+    start = SPAN_PAIRS[0].premise.index(words)
     header = "uid\tside\tstart_char\tend_char\tconcept"
 
     mentions, facts = read_table(
@@ -86,7 +86,7 @@ def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
 )
 def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path, rows, best):
     lines = [f"p1\tpremise\t{row}".replace(":", "\t") for row in rows.split()]
-    table = (f"{made.SPANS_HEADER}\tscore", *lines)
+    table = (f"{SPANS_HEADER}\tscore", *lines)
 
     assert spans(read_table(tmp_path, *table)[0]) == best
     mentions, facts = read_table(tmp_path, *table, candidates="all")
@@ -117,11 +117,11 @@ def test_tokens_are_placed_in_the_text_in_their_order(text, tokens, places):
 
 # -- MetaMap's output --
 
-CHEST_PAIN = "1:3 C1"  # the mention of made.mmi_line
+CHEST_PAIN = "1:3 C1"  # the mention of mmi_line
 
 
-def read_metamap(folder, *lines, pairs=made.MMI_PAIRS, **options):
-    path = made.write(folder / "m.mmi", "".join(f"{text}\n" for text in lines))
+def read_metamap(folder, *lines, pairs=MMI_PAIRS, **options):
+    path = write(folder / "m.mmi", "".join(f"{text}\n" for text in lines))
     return read_mentions(path, pairs, **options)
 
 
@@ -144,7 +144,7 @@ def triggers(*phrases):
     ],
 )
 def test_the_id_of_a_line_of_metamap_says_pair_and_side(tmp_path, ident, uid, side):
-    (pair,) = (pair for pair in made.MMI_PAIRS if pair.uid == uid)
+    (pair,) = (pair for pair in MMI_PAIRS if pair.uid == uid)
     positions = place("ain", sentence_of(pair, side).text)
     inside_the_word = positions.replace("/3", "/1")
 
@@ -322,7 +322,7 @@ def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_pa
     assert caught.value.line == 1
     command = caught.value.fix.partition("(")[2].rpartition(");")[0]
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    mentions, _ = read_mentions(tmp_path / "lines.mmi", made.MMI_PAIRS)
+    mentions, _ = read_mentions(tmp_path / "lines.mmi", MMI_PAIRS)
     assert spans(mentions) == CHEST_PAIN
 
 

@@ -5,7 +5,8 @@ import os
 
 import numpy as np
 import pytest
-from made_up_knowledge import graph, ontology, random_graph, rich, small, some_pairs, write
+from support.files import write
+from support.ontologies import graph, ontology, random_graph, rich, small, some_pairs
 
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
