@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import filter as matching_names
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -124,26 +124,30 @@ def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
         if job:
             jobs.append(job)
     builder.check_fields()
-    left_out = {name for names in lacking.values() for name in names}
-    blocked = []
+    left_out: set[str] = set().union(*lacking.values())
+    possible, blocked = [], []
     for job in jobs:
-        if not job.is_done() and not left_out.isdisjoint((job.name, *job.after)):
+        if job.is_done() or left_out.isdisjoint((job.name, *job.after)):
+            possible.append(job)
+        else:
             left_out.add(job.name)
             blocked.append(job)
-    return Jobs([job for job in jobs if job not in blocked], blocked, lacking)
+    return Jobs(possible, blocked, lacking)
 
 
 def _chosen(
     runs: Mapping[str, PaperRun], steps: Mapping[str, Step], only: Collection[str]
 ) -> set[str]:
-    names = {name for name in runs if not runs[name].optional} | set(steps)
+    """The names of the jobs that match, and of those that they need."""
+    names = {name for name in (*runs, *steps) if name in steps or not runs[name].optional}
     if only:
-        every_name = (*runs, *steps)
+        names = set()
         for pattern in only:
-            if not any(fnmatchcase(name, pattern) for name in every_name):
-                hint = did_you_mean(pattern, every_name)
+            matching = matching_names((*runs, *steps), pattern)
+            if not matching:
+                hint = did_you_mean(pattern, (*runs, *steps))
                 raise UsageError(f"--only: no run '{pattern}'.{hint}", fix="see --dry-run")
-        names = {n for n in every_name if any(fnmatchcase(n, pattern) for pattern in only)}
+            names.update(matching)
     for name in list(names):
         names.update(_needs(name, runs, steps))
     return names
