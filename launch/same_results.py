@@ -240,7 +240,7 @@ CASES = {
         LINKED
         + ontology("umls")
         + "--config.knowledge.sources=('SNOMEDCT_US','MSH') --config.knowledge.types=('T184',)",
-        LINKED + ontology("umls") + "--config.knowledge.abbreviations=texts/abbreviations.tsv",
+        LINKED + ontology("umls") + "--config.knowledge.abbreviations=bundled",
     ],
     "snomed": [
         *linked("snomed"),
