@@ -307,7 +307,7 @@ CASES = {
         "prepare --config=@ga_ent.py:file --config.data.dir=texts/clicr",
         "prepare --config=@sa_ent.py:file --config.data.dir=texts/clicr --config.data.max_words=20",
     ],
-    "ga_anonym": [f"train --config=@ga_anonym.py:demo {RUN}{PASSAGE}--config.data.renumber=True"],
+    "ga_anonym": [f"train --config=@ga_anonym.py:demo {RUN}{PASSAGE}"],
     "sa_anonym": [
         f"train --config=@sa_anonym.py:file {RUN}{READER}",
         "evaluate --run=run --split=dev --skills=texts/skills.tsv --vectors=texts/vectors.txt --scores=scores.jsonl "
