@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,8 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     keys = dict.fromkeys(key for cell in cells for key in cell.keys)
     states = {(name, split): tables.state(folder / name) for name, split in keys}
     complete = [(key, finished(folder / key[0], key[1])) for key in keys if states[key] == COMPLETE]
-    corpora = Counter(run.corpus for (name, _), run in complete if not own_corpus(name))
+    own_corpora: Mapping[str, str] = PAPER["corpora"]
+    corpora = Counter(run.corpus for (name, _), run in complete if name not in own_corpora)
     corpus = (
         CORPUS if CORPUS in corpora else max(corpora, key=lambda name: corpora[name], default="")
     )
@@ -215,7 +216,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     first_of_pairs: dict[tuple[str, str], Finished] = {}
     for key, run in sorted(complete, key=_pairs, reverse=True):
         name, split = key
-        expected = own_corpus(name) or corpus
+        expected = own_corpora.get(name, corpus)
         if run.corpus != expected:
             states[key] = f"of {run.corpus}, not {expected}"
             continue
@@ -225,11 +226,6 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
         except RunError:
             states[key] = f"of other {split} pairs"
     return _Runs(corpus, of_key, states)
-
-
-def own_corpus(name: str) -> str:
-    """The corpus of a run of section 5.4.1; "" for runs on the corpus of the table."""
-    return RUNS[name].corpus if name in RUNS else ""
 
 
 def _pairs(opened: tuple[RunKey, Finished]) -> int:

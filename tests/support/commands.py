@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from mednli_jax import cli, run
 from mednli_jax.run import experiment_of
 from mednli_jax.training.devices import Devices
 from support.compiler import FAST
+from support.pair_files import SECRET
 
 ROOT = Path(__file__).parents[2]
 SMALL = (
@@ -114,6 +116,23 @@ def call_command(module, *flags, stdin="", words=sys.maxsize):
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return code, out.getvalue(), err.getvalue()
+
+
+def succeeds(module, *flags, stdin="", words=sys.maxsize):
+    """(stdout, stderr) of a command that succeeds in this process."""
+    code, out, err = call_command(module, *flags, stdin=stdin, words=words)
+    assert code == cli.OK, err
+    return out, err
+
+
+def refused(module, *flags, stdin="", words=sys.maxsize):
+    """The message of a command that is refused in this process: one error, with exit code 2, without
+    output and without text of the corpus."""
+    code, out, err = call_command(module, *flags, stdin=stdin, words=words)
+    assert (code, out) == (cli.USAGE, ""), err
+    assert len(re.findall("^error: ", err, re.MULTILINE)) == 1
+    assert SECRET not in err
+    return err
 
 
 def read_json(*parts):
