@@ -255,6 +255,7 @@ class NLICorpus:
         training pairs.
       only: a split that is all that is needed: where it is there, the files of the others may be
         missing, unless something is made of the training pairs.
+      many_names: names of a terminology from which on a linker knows only those of the corpus.
     """
 
     name: str
@@ -272,6 +273,7 @@ class NLICorpus:
     concepts_as_words: bool = False
     concepts_of_run: ConceptVectors | None = None
     only: str = ""
+    many_names: int = MANY_NAMES
 
     @property
     def title(self) -> str:
@@ -399,7 +401,7 @@ class NLICorpus:
             return read_recognised(
                 linking.mentions, linking.candidates, ontology, splits, filtered=filtered
             )
-        if self.pieces or len(self._joint_ontology.names) <= MANY_NAMES:
+        if self.pieces or len(self._joint_ontology.names) <= self.many_names:
             return self.linker
         tokens: set[str] = set()
         for example in examples_of(splits):
