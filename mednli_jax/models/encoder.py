@@ -1,6 +1,6 @@
 """Pretrained transformer encoders over a pair of texts, fine-tuned as classifiers, and ontology
 links in their attention: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), ELECTRA (Clark et
-al. 2020) and Megatron-BERT (Shoeybi et al. 2019; GatorTron).
+al. 2020), Megatron-BERT (Shoeybi et al. 2019; GatorTron) and ModernBERT (Warner et al. 2024).
 
 Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T pieces of a row
 with the special ones, U query positions (all T, or only the first), N heads, A size of a head,
@@ -12,10 +12,12 @@ import math
 import zlib
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import DTypeLike
 
@@ -51,9 +53,17 @@ class Encoder(nn.Module):
       second_type: the row of the second text.
       embedding_size: numbers of an embedding, projected to hidden_size; 0: hidden_size.
       norm_first: layer norms before the sublayers and after the last one, in place of after the
-        sublayers and the embeddings.
-      head: of the first piece's state x, with W linear and then a linear layer.
-        "pooler": tanh(W x); "tanh" and "gelu": that activation of W x, with dropout also of x.
+        sublayers.
+      embedding_norm: whether there is a layer norm after the embeddings.
+      first_norm: with norm_first, whether there is one before the first attention.
+      attention_bias, mlp_bias, norm_bias, head_bias: whether these parts have biases.
+      gated: the perceptron multiplies gelu of one half of its inner units by the other half.
+      rotary_base: of rotary positions (Su et al. 2021), in place of a table; 0: the table.
+      local_rotary_base: likewise in local layers.
+      local_layers: numbers of the layers whose pieces see others up to local_attention // 2 away.
+      pooling: "first": the head reads the first piece's state x; "mean": their mean.
+      head: of x, with W linear and then a linear layer. "pooler": tanh(W x); "tanh" and "gelu":
+        that activation of W x, with dropout also of x; "gelu_norm": the norm of gelu(W x).
       epsilon: of the layer norms.
       dropout: of embeddings, attention weights, both sublayers and the pooled state.
       rematerialise: layers are computed again in the backward pass, which saves memory.
@@ -80,6 +90,18 @@ class Encoder(nn.Module):
     second_type: int = 1
     embedding_size: int = 0
     norm_first: bool = False
+    embedding_norm: bool = True
+    first_norm: bool = True
+    attention_bias: bool = True
+    mlp_bias: bool = True
+    norm_bias: bool = True
+    head_bias: bool = True
+    gated: bool = False
+    rotary_base: float = 0.0
+    local_rotary_base: float = 0.0
+    local_attention: int = 0
+    local_layers: tuple[int, ...] = ()
+    pooling: str = "first"
     head: str = "pooler"
     epsilon: float = 1e-12
     dropout: float = 0.1
@@ -103,23 +125,31 @@ class Encoder(nn.Module):
         row_key_B = batch.row_key if train and self.dropout > 0 else None
         noise_B2 = None if row_key_B is None else noise_of(row_key_B)
         keeps_states = self.is_mutable_collection(STATES)
-        # The head reads only the first piece, so the last layer computes queries only for it.
-        x = self._encoded(batch, row, noise_B2, first_only=not keeps_states)
-        if keeps_states:
+        # Where the head reads only the first piece, the last layer computes queries only for it.
+        first_only = self.pooling == "first" and not keeps_states
+        x = self._encoded(batch, row, noise_B2, first_only=first_only)
+        if not first_only:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
             self.sow(STATES, "last", x_BTD)
-            x = x_BTD[:, 0]
+            is_mean = self.pooling == "mean"
+            x = layers.masked_mean(x_BTD, row.real_BT) if is_mean else x_BTD[:, 0]
         pooled_BD = self._pooled(x, noise_B2)
         self.sow(STATES, "pooled", pooled_BD)
         pooled_BD = drop(pooled_BD, self.dropout, noise_B2, "pooled")
         return Affine(self.num_classes, self.product_dtype, name="logits")(pooled_BD)
 
     def _pooled(self, x_BD: jax.Array, noise_B2: jax.Array | None) -> jax.Array:
-        """[B, D] from the states of the first pieces."""
-        if self.head != "pooler":
+        """[B, D] from the state of each row that the head reads."""
+        if self.head in ("tanh", "gelu"):
             x_BD = drop(x_BD, self.dropout, noise_B2, "first")
-        dense_BD = Affine(self.hidden_size, self.product_dtype, name="pooler")(x_BD)
-        return gelu(dense_BD) if self.head == "gelu" else jnp.tanh(dense_BD)
+        dense = Affine(self.hidden_size, self.product_dtype, self.head_bias, name="pooler")
+        if self.head in ("pooler", "tanh"):
+            return jnp.tanh(dense(x_BD))
+        activated_BD = gelu(dense(x_BD))
+        return activated_BD if self.head == "gelu" else self._norm("head_norm")(activated_BD)
+
+    def _norm(self, name: str) -> "LayerNorm":
+        return LayerNorm(self.epsilon, self.norm_bias, name=name)
 
     def _encoded(
         self, batch: PairBatch, row: "Row", noise_B2: jax.Array | None, *, first_only: bool
@@ -131,41 +161,62 @@ class Encoder(nn.Module):
         if self.embedding_size not in (0, self.hidden_size):
             x = Affine(self.hidden_size, self.product_dtype, name="projection")(x)
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
+        size = row.pieces_BT.shape[1]
+        distance_TT = jnp.abs(jnp.arange(size)[:, None] - jnp.arange(size))
+        is_near_TT = distance_TT <= self.local_attention // 2
+        window_TT = jnp.where(is_near_TT, 0.0, MASKED_ENERGY)
+        head_size = self.hidden_size // self.attention_heads
+        rotation = rotation_of(size, head_size, self.rotary_base)
+        local_rotation = rotation_of(size, head_size, self.local_rotary_base)
         if self.knowledge == "bias":
             links_BTT = between_sides(layers.knowledge_energies(self, batch), row)
             bias = bias + links_BTT[:, None]
         relations = self._relations(batch) if self.knowledge == "typed" else None
-        layer_class = nn.remat(Layer, static_argnums=(4,)) if self.rematerialise else Layer
+        layer_class = nn.remat(Layer, static_argnums=(5,)) if self.rematerialise else Layer
+        form = LayerForm(
+            self.attention_heads,
+            self.intermediate_size,
+            self.norm_first,
+            self.attention_bias,
+            self.mlp_bias,
+            self.norm_bias,
+            self.gated,
+            self.epsilon,
+        )
         for i in range(self.layers):
             layer = layer_class(
-                self.attention_heads,
-                self.intermediate_size,
-                self.norm_first,
-                self.epsilon,
+                form,
                 self.dropout,
-                self.product_dtype,
+                has_first_norm=self.first_norm or i > 0,
+                product_dtype=self.product_dtype,
                 name=f"layer_{i}",
             )
             first_alone = first_only and i == self.layers - 1
-            layer_bias = bias
+            is_local = i in self.local_layers
+            layer_bias = bias + window_TT if is_local else bias
             if relations is not None and not first_alone:  # no link joins the first piece
-                layer_bias = bias + relations.energies(i, row)
-            x = layer(x, layer_bias, noise_B2, first_alone)
-        if self.norm_first:
-            x = LayerNorm(self.epsilon, name="norm")(x)
-        return wide(x)
+                layer_bias = layer_bias + relations.energies(i, row)
+            x = layer(
+                x, layer_bias, local_rotation if is_local else rotation, noise_B2, first_alone
+            )
+        return wide(self._norm("norm")(x) if self.norm_first else x)
 
     def _embedded(self, row: "Row") -> jax.Array:
         return Embeddings(
             self.vocab_size,
             self.embedding_size or self.hidden_size,
-            self.positions,
+            0 if self.rotary_base else self.positions,
             self.first_position,
             self.token_types,
             self.second_type,
-            None if self.norm_first else self.epsilon,
+            self._embedding_norm(),
             name="embeddings",
         )(row)
+
+    def _embedding_norm(self) -> "LayerNorm | None":
+        if not self.embedding_norm:
+            return None
+        return LayerNorm(self.epsilon, self.norm_bias, parent=None)  # a part of the embeddings
 
     def _relations(self, batch: PairBatch) -> "TypedLinks":
         relations = layers.Relations(batch, self.relations, same_words=self.same_words)
@@ -305,17 +356,21 @@ class TypedRelations(nn.Module):
 
 
 class Affine(nn.Module):
-    """y = x W + b over the last axis, with BERT's initial weights."""
+    """y = x W + b or x W over the last axis, with BERT's initial weights."""
 
     features: int
     product_dtype: DTypeLike | None
+    biased: bool = True
 
     @nn.compact
     def __call__(self, x: jax.Array, columns: slice = slice(None)) -> jax.Array:
         """x [..., D] -> [..., features], or only the given columns."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
+        product = matmul(x, kernel[:, columns], self.product_dtype)
+        if not self.biased:
+            return product.astype(x.dtype)
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        return (matmul(x, kernel[:, columns], self.product_dtype) + bias[columns]).astype(x.dtype)
+        return (product + bias[columns]).astype(x.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -323,19 +378,24 @@ class LayerNorm(nn.Module):
     2016)."""
 
     epsilon: float
+    biased: bool = True
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
-        bias = self.param("bias", nn.initializers.zeros, (x.shape[-1],))
         centred = wide(x) - wide(x).mean(axis=-1, keepdims=True)
         variance = (centred**2).mean(axis=-1, keepdims=True)
-        return (centred * lax.rsqrt(variance + self.epsilon) * scale + bias).astype(x.dtype)
+        scaled = centred * lax.rsqrt(variance + self.epsilon) * scale
+        if self.biased:
+            scaled = scaled + self.param("bias", nn.initializers.zeros, (x.shape[-1],))
+        return scaled.astype(x.dtype)
 
 
 class Embeddings(nn.Module):
-    """Sum of word, position and text embeddings [B T, D], normalised. The sizes are those of
-    Encoder; epsilon: None for no norm."""
+    """Sum of word, position and text embeddings [B T, D], normalised.
+
+    The fields are those of Encoder; positions: 0 for no table.
+    """
 
     vocab_size: int
     features: int
@@ -343,50 +403,73 @@ class Embeddings(nn.Module):
     first_position: int
     token_types: int
     second_type: int
-    epsilon: float | None
+    norm: "LayerNorm | None"
 
     @nn.compact
     def __call__(self, row: Row) -> jax.Array:
         words = self.param("words", _draw, (self.vocab_size, self.features))
-        positions = self.param("positions", _draw, (self.positions, self.features))
         x_BTD = take(words, row.pieces_BT)
+        if self.positions:
+            positions = self.param("positions", _draw, (self.positions, self.features))
         if self.token_types:
             texts = self.param("texts", _draw, (self.token_types, self.features))
             second = texts[self.second_type]
             x_BTD = x_BTD + jnp.where(row.second_BT[..., None], second, texts[0])
-        x_BTD = x_BTD + positions[self.first_position :][: x_BTD.shape[1]]
+        if self.positions:
+            x_BTD = x_BTD + positions[self.first_position :][: x_BTD.shape[1]]
         x = x_BTD.reshape(-1, self.features)
-        return x if self.epsilon is None else LayerNorm(self.epsilon, name="norm")(x)
+        return x if self.norm is None else self.norm(x)
 
 
-class Layer(nn.Module):
-    """Self-attention and a perceptron, each with dropout, residual connection and layer norm."""
+@dataclass(frozen=True)
+class LayerForm:
+    """The fields of Encoder that all layers share."""
 
     heads: int
     intermediate_size: int
     norm_first: bool
+    attention_bias: bool
+    mlp_bias: bool
+    norm_bias: bool
+    gated: bool
     epsilon: float
+
+
+class Layer(nn.Module):
+    """Self-attention and a perceptron, each with dropout, residual connection and layer norm.
+
+    has_first_norm: whether a norm stands before or after the attention.
+    """
+
+    form: LayerForm
     dropout: float
+    has_first_norm: bool
     product_dtype: DTypeLike | None
 
     @nn.compact
     def __call__(
-        self, x: jax.Array, bias: jax.Array, noise_B2: jax.Array | None, first_only: bool
+        self,
+        x: jax.Array,
+        bias: jax.Array,
+        rotation: "Rotation | None",
+        noise_B2: jax.Array | None,
+        first_only: bool,
     ) -> jax.Array:
         """States [B T, D] from x [B T, D]; with first_only those of the first pieces [B, D].
 
         bias: [B, 1 or N, 1 or T, T], added to the attention scores.
         """
-        size, site = x.shape[-1], "/".join(self.path)
-        norm_attended = LayerNorm(self.epsilon, name="norm_attended")
-        norm_outer = LayerNorm(self.epsilon, name="norm_outer")
+        form, size, site = self.form, x.shape[-1], "/".join(self.path)
+        norm = partial(LayerNorm, form.epsilon, form.norm_bias)
+        norm_attended = norm(name="norm_attended") if self.has_first_norm else _identity
+        norm_outer = norm(name="norm_outer")
 
         def dropped(states: jax.Array, part: str) -> jax.Array:
             return drop(states, self.dropout, noise_B2, f"{site}/{part}")
 
         affine = partial(Affine, product_dtype=self.product_dtype)
-        qkv = affine(3 * size, name="qkv")
-        read = norm_attended(x) if self.norm_first else x
+        qkv = affine(3 * size, biased=form.attention_bias, name="qkv")
+        read = norm_attended(x) if form.norm_first else x
         if first_only:
             keys, values = jnp.split(qkv(read, slice(size, None)), 2, axis=-1)
             x, read = (_first_pieces(states, bias.shape[0]) for states in (x, read))
@@ -394,13 +477,21 @@ class Layer(nn.Module):
             queries = qkv(read, slice(size))
         else:
             queries, keys, values = jnp.split(qkv(read), 3, axis=-1)
-        attended = self._attend(queries, keys, values, bias, noise_B2, site)
-        x = x + dropped(affine(size, name="attended")(attended), "attended")
-        x = x if self.norm_first else norm_attended(x)
-        read = norm_outer(x) if self.norm_first else x
-        inner = gelu(affine(self.intermediate_size, name="inner")(read))
-        x = x + dropped(affine(size, name="outer")(inner), "outer")
-        return x if self.norm_first else norm_outer(x)
+        attended = self._attend(queries, keys, values, bias, rotation, noise_B2)
+        projected = affine(size, biased=form.attention_bias, name="attended")(attended)
+        x = x + dropped(projected, "attended")
+        x = x if form.norm_first else norm_attended(x)
+        read = norm_outer(x) if form.norm_first else x
+        width = form.intermediate_size * (2 if form.gated else 1)
+        inner = affine(width, biased=form.mlp_bias, name="inner")(read)
+        if form.gated:
+            inner, gate = jnp.split(inner, 2, axis=-1)
+            inner = gelu(inner) * gate
+        else:
+            inner = gelu(inner)
+        outer = affine(size, biased=form.mlp_bias, name="outer")(inner)
+        x = x + dropped(outer, "outer")
+        return x if form.norm_first else norm_outer(x)
 
     def _attend(
         self,
@@ -408,18 +499,49 @@ class Layer(nn.Module):
         keys: jax.Array,
         values: jax.Array,
         bias: jax.Array,
+        rotation: "Rotation | None",
         noise_B2: jax.Array | None,
-        site: str,
     ) -> jax.Array:
         """Attention of all heads (Vaswani et al. 2017, eq. 1): [B U, D]."""
-        rows, size = bias.shape[0], queries.shape[-1]
-        heads = (rows, -1, self.heads, size // self.heads)
+        rows, size, site = bias.shape[0], queries.shape[-1], "/".join(self.path)
+        heads = (rows, -1, self.form.heads, size // self.form.heads)
         projected = (queries, keys, values)
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in projected)
+        if rotation is not None:
+            q_BNUA, k_BNTA = rotation.of(q_BNUA), rotation.of(k_BNTA)
         energies_BNUT = wide((q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3)) + bias
         weights_BNUT = nn.softmax(energies_BNUT).astype(v_BNTA.dtype)
         weights_BNUT = drop(weights_BNUT, self.dropout, noise_B2, site + "/weights")
         return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
+
+
+def _identity(x: jax.Array) -> jax.Array:
+    return x
+
+
+class Rotation(NamedTuple):
+    """Rotary positions (Su et al. 2021, section 3.2.2) of T pieces: cosines and sines [T, A] of the
+    angles, which both halves of a head's numbers share."""
+
+    cosine_TA: jax.Array
+    sine_TA: jax.Array
+
+    def of(self, x_BNUA: jax.Array) -> jax.Array:
+        """The first U pieces' queries or keys, rotated."""
+        size = x_BNUA.shape[2]
+        first, second = jnp.split(x_BNUA, 2, axis=-1)
+        turned_BNUA = jnp.concatenate([-second, first], axis=-1)
+        rotated = x_BNUA * self.cosine_TA[:size] + turned_BNUA * self.sine_TA[:size]
+        return rotated.astype(x_BNUA.dtype)
+
+
+def rotation_of(size: int, head_size: int, base: float) -> Rotation | None:
+    """The rotation of `size` pieces; None for a base of 0."""
+    if not base:
+        return None
+    frequency_A = base ** -(np.arange(0, head_size, 2) / head_size)
+    angle_TA = np.arange(size)[:, None] * np.concatenate([frequency_A, frequency_A])
+    return Rotation(jnp.asarray(np.cos(angle_TA)), jnp.asarray(np.sin(angle_TA)))
 
 
 def _first_pieces(x: jax.Array, rows: int) -> jax.Array:

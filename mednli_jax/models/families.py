@@ -52,6 +52,17 @@ _NORMS_BEFORE = {
     "layer_#/norm_outer": "encoder.layer.#.ln",
     "norm": "encoder.ln",
 }
+_MODERN = {
+    "embeddings/words": "embeddings.tok_embeddings",
+    "embeddings/norm": "embeddings.norm",
+    "layer_#/norm_attended": "layers.#.attn_norm",
+    "layer_#/qkv": "layers.#.attn.Wqkv",
+    "layer_#/attended": "layers.#.attn.Wo",
+    "layer_#/norm_outer": "layers.#.mlp_norm",
+    "layer_#/inner": "layers.#.mlp.Wi",
+    "layer_#/outer": "layers.#.mlp.Wo",
+    "norm": "final_norm",
+}
 _POOLER = {"pooler": "pooler.dense"}
 _LINEAR_HEAD = {"logits": "classifier"}
 _DENSE_HEAD = {"pooler": "classifier.dense", "logits": "classifier.out_proj"}
@@ -68,6 +79,8 @@ class Family:
       constants: fields of Encoder that differ from BERT's.
       sizes: of config.json -> fields of Encoder, with their values without the field; None: needed.
       required: of config.json -> (the only value that is read, the value without the field).
+      outside: like `encoder`, for parts of pretrained weights that are outside of the prefix.
+      epsilon: the name of that of layer norms.
       after_padding: whether positions count from the number of the padding piece + 1 on.
     """
 
@@ -80,6 +93,8 @@ class Family:
     sizes: Mapping[str, str] = field(default_factory=lambda: SIZES)
     required: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: REQUIRED | TWO_TEXTS)
     after_padding: bool = False
+    outside: Mapping[str, str] = field(default_factory=dict)
+    epsilon: str = "layer_norm_eps"
 
 
 FAMILIES = {
@@ -118,9 +133,38 @@ FAMILIES = {
             class_name="MegatronBertForSequenceClassification",
             encoder=_EMBEDDINGS | _LAYER | _NORMS_BEFORE | _POOLER,
             head=_LINEAR_HEAD,
-            constants={"norm_first": True},
+            constants={"norm_first": True, "embedding_norm": False},
+        ),
+        Family(
+            model_type="modernbert",
+            prefix="model.",
+            class_name="ModernBertForSequenceClassification",
+            encoder=_MODERN,
+            outside={"pooler": "head.dense", "head_norm": "head.norm"},
+            head=_LINEAR_HEAD,
+            constants={
+                "norm_first": True,
+                "first_norm": False,
+                "token_types": 0,
+                "second_type": 0,
+                "gated": True,
+                "head": "gelu_norm",
+            },
+            required={
+                "hidden_activation": ("gelu", "gelu"),
+                "classifier_activation": ("gelu", "gelu"),
+            },
+            epsilon="norm_eps",
         ),
     )
+}
+MODERN, GLOBAL, LOCAL = "modernbert", "full_attention", "sliding_attention"
+POOLINGS = {"cls": "first", "mean": "mean"}
+BIASES = {
+    "attention_bias": "attention_bias",
+    "mlp_bias": "mlp_bias",
+    "norm_bias": "norm_bias",
+    "classifier_bias": "head_bias",
 }
 PADDING = 1  # number of RoBERTa's padding piece in a config without it
 
@@ -156,16 +200,62 @@ def fields_of(config: Config) -> Fields:
     for name in family.sizes:
         if type(config.get(name)) is not int or config[name] < 1:
             faults.append(f"'{name}' is not a whole number over 0")
-    epsilon = config.get("layer_norm_eps", 1e-12)
+    epsilon = config.get(family.epsilon, 1e-12)
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-        faults.append("'layer_norm_eps' is not a small number")
+        faults.append(f"'{family.epsilon}' is not a small number")
+    modern = {}
+    if family.model_type == MODERN:
+        modern = _modern_fields(config, faults)
     if faults:
         fix = f"give other weights of {', '.join(FAMILIES)}"
         raise DataError(f"another architecture: {'; '.join(faults)}", file=CONFIG, fix=fix)
     fields = {ours: config[name] for name, ours in family.sizes.items()}
     if family.after_padding:
         fields["first_position"] = config.get("pad_token_id", PADDING) + 1
-    return fields | family.constants | {"epsilon": epsilon}
+    return fields | family.constants | modern | {"epsilon": epsilon}
+
+
+def _modern_fields(config: Config, faults: list[str]) -> Fields:
+    """ModernBERT's own fields, in the spelling of Transformers 5 or an older one."""
+    layers = range(config.get("num_hidden_layers", 0))
+    every = config.get("global_attn_every_n_layers", 3)
+    kinds = config.get("layer_types") or [LOCAL if i % every else GLOBAL for i in layers]
+    rope = config.get("rope_parameters") or {}
+    by_kind = {kind: rope.get(kind) or {} for kind in (GLOBAL, LOCAL)}
+    for kind, parameters in by_kind.items():
+        rope_type = parameters.get("rope_type", "default")
+        if rope_type != "default":
+            faults.append(f"'rope_type' of {kind} is {json.dumps(rope_type)}, not \"default\"")
+    pooling = config.get("classifier_pooling", "cls")
+    if pooling not in POOLINGS:
+        faults.append(f"'classifier_pooling' is {json.dumps(pooling)}")
+    base = config.get("global_rope_theta", 160_000.0)
+    local_base = config.get("local_rope_theta", 10_000.0)
+    return {
+        "rotary_base": by_kind[GLOBAL].get("rope_theta", base),
+        "local_rotary_base": by_kind[LOCAL].get("rope_theta", local_base),
+        "local_attention": config.get("local_attention", 128),
+        "local_layers": tuple(i for i, kind in enumerate(kinds) if kind == LOCAL),
+        "pooling": POOLINGS.get(pooling, "first"),
+        **{ours: config.get(theirs, False) for theirs, ours in BIASES.items()},
+    }
+
+
+def _modern_config(fields: Fields) -> Config:
+    """The entries of _modern_fields, in the spelling of Transformers 5."""
+    local_layers = fields["local_layers"]
+    kinds = [LOCAL if i in local_layers else GLOBAL for i in range(fields["layers"])]
+    bases = {GLOBAL: fields["rotary_base"], LOCAL: fields["local_rotary_base"]}
+    poolings = {ours: theirs for theirs, ours in POOLINGS.items()}
+    return {
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()
+        },
+        "local_attention": fields["local_attention"],
+        "layer_types": kinds,
+        "classifier_pooling": poolings[fields["pooling"]],
+        **{theirs: fields[ours] for theirs, ours in BIASES.items()},
+    }
 
 
 def config_of(fields: Fields, labels: Sequence[str]) -> Config:
@@ -175,7 +265,7 @@ def config_of(fields: Fields, labels: Sequence[str]) -> Config:
     config: Config = {
         "model_type": family.model_type,
         "architectures": [family.class_name],
-        "layer_norm_eps": fields["epsilon"],
+        family.epsilon: fields["epsilon"],
         "hidden_dropout_prob": fields["dropout"],
         "attention_probs_dropout_prob": fields["dropout"],
         "id2label": {str(number): label for label, number in number_of.items()},
@@ -183,4 +273,6 @@ def config_of(fields: Fields, labels: Sequence[str]) -> Config:
         "pad_token_id": fields["first_position"] - 1 if family.after_padding else 0,
     }
     config |= {name: value for name, (value, _) in family.required.items()}
+    if family.model_type == MODERN:
+        config |= _modern_config(fields)
     return config | {name: fields[ours] for name, ours in family.sizes.items()}

@@ -26,6 +26,7 @@ from mednli_jax.models.families import Config, Fields
 CONFIGS = (families.CONFIG, "bert_config.json")
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # names the files of weights that are in several
+POOLER = ("pooler", "head_norm")  # the modules between the encoder and the classifier
 NAMED = 8  # most weights that an error lists
 FLOATS = ("F64", "F32", "F16", "BF16")  # the types of numbers that are read
 _POSITIONS = re.compile(r"embeddings\.(position|token_type)_ids")
@@ -99,7 +100,7 @@ def load_weights(
     leaves: Leaves = traverse_util.flatten_dict(params)
     if leaves["logits", "bias"].shape[-1] != len(labels):
         labels = ()
-    sources = sources_of(leaves, family.encoder)
+    sources = sources_of(leaves, {**family.encoder, **family.outside})
     head = sources_of(leaves, family.head)
     has_head = _names(head) <= tensors.arrays.keys()
     order = _order(labels_of(config), labels) if has_head else []
@@ -112,7 +113,7 @@ def load_weights(
             f"corpus has {', '.join(labels)}: a new classifier is trained"
         )
     drawn = []
-    pooler = {place: names for place, names in sources.items() if place[0] == "pooler"}
+    pooler = {place: names for place, names in sources.items() if place[0] in POOLER}
     if _names(pooler).isdisjoint(tensors.arrays):
         drawn.append("pooler")
         sources = {place: names for place, names in sources.items() if place not in pooler}
@@ -159,8 +160,9 @@ def exported_files(model: Encoder, params: Params, labels: Sequence[str]) -> dic
     family = families.family_of(fields)
     leaves: Leaves = traverse_util.flatten_dict(params)
     inside = sources_of(leaves, family.encoder)
+    outside = sources_of(leaves, {**family.outside, **family.head})
     tensors = {}
-    for place, names in (inside | sources_of(leaves, family.head)).items():
+    for place, names in (inside | outside).items():
         prefix = family.prefix if place in inside else ""
         for name, part in zip(
             names, np.split(np.asarray(leaves[place]), len(names), axis=-1), strict=True

@@ -1,6 +1,6 @@
 """Makes the golden files of test_families by small models of the Transformers library.
 
-    python tests/golden/make_golden_encoders.py      (needs torch and transformers 5; takes a minute)
+    python tests/golden/make_golden_encoders.py [NAME ...]      (needs torch and transformers 5)
 
 golden_FAMILY_small.npz has 64 pairs of pieces, the weights of a model with large random ones, and in
 float64 its logits, the gradient of the mean loss by each weight, and the losses of 20 steps of
@@ -8,6 +8,7 @@ AdamW without dropout. golden_FAMILY_small.json has its config.json, the pieces 
 """
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ HERE = Path(__file__).parent
 PAIRS, LONGEST, LABELS = 64, 64, 3
 STEPS, BATCH, RATE, DECAY = 20, 16, 1e-3, 0.01
 FIRST_PIECE = 5
+# of random weights; with larger ones float32 cannot hold the logits to 1e-5
+DEVIATION, GATED_DEVIATION = 0.5, 0.35
 SIZES = {
     "vocab_size": 50,
     "hidden_size": 16,
@@ -43,7 +46,44 @@ FAMILIES = {
         ([2], [3], [3]),
     ),
     "megatron-bert": ({"max_position_embeddings": LONGEST}, ([2], [3], [3])),
+    "modernbert": (
+        {
+            "max_position_embeddings": LONGEST,
+            "num_hidden_layers": 4,
+            "local_attention": 8,
+            "norm_eps": 0.01,
+            "pad_token_id": 0,
+            "cls_token_id": 2,
+            "sep_token_id": 3,
+            "bos_token_id": 2,
+            "eos_token_id": 3,
+            "global_rope_theta": 100.0,
+            "local_rope_theta": 20.0,
+        },
+        ([2], [3], [3]),
+    ),
+    "modernbert-mean": (
+        {
+            "max_position_embeddings": LONGEST,
+            "num_hidden_layers": 4,
+            "local_attention": 8,
+            "layer_types": [f"{kind}_attention" for kind in ("sliding", "full") * 2],
+            "attention_bias": True,
+            "mlp_bias": True,
+            "norm_bias": True,
+            "classifier_bias": True,
+            "classifier_pooling": "mean",
+            "norm_eps": 0.01,
+            "pad_token_id": 0,
+            "cls_token_id": 2,
+            "sep_token_id": 3,
+            "bos_token_id": 2,
+            "eos_token_id": 3,
+        },
+        ([2], [3], [3]),
+    ),
 }
+WITHOUT_TYPES = ("roberta", "modernbert")
 
 
 def drawn_pairs(rng, specials):
@@ -87,11 +127,14 @@ def rows_of(pairs, specials, padding):
 def drawn_model(family, sizes, rng):
     """A model of the family with large random weights, for which no layer is nearly linear."""
     config = transformers.AutoConfig.for_model(family, **SIZES | sizes)
-    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    model = transformers.AutoModelForSequenceClassification.from_config(
+        config, attn_implementation="eager"
+    )
     with torch.no_grad():
         for name, weight in model.named_parameters():
             is_scale = name.endswith("weight") and weight.ndim == 1
-            values = rng.normal(float(is_scale), 0.5, weight.shape).astype(np.float32)
+            deviation = GATED_DEVIATION if family == "modernbert" else DEVIATION
+            values = rng.normal(float(is_scale), deviation, weight.shape).astype(np.float32)
             weight.copy_(torch.tensor(values))
     return model.double()
 
@@ -99,15 +142,24 @@ def drawn_model(family, sizes, rng):
 def spread_logits(model, inputs):
     """Scales the last layer, so that the logits of each label differ by at least 1.2."""
     with torch.no_grad():
-        logits = model(**inputs).logits.numpy()
+        logits = logits_of(model, inputs).numpy()
         for weight in list(model.parameters())[-2:]:
             scaled = weight * 1.2 / np.ptp(logits, axis=0).min()
             weight.copy_(scaled.float().double())
 
 
+def logits_of(model, inputs, rows=slice(None)):
+    """One row at a time, without padding: the library gives NaN for padding far from all pieces."""
+    logits = []
+    for row in range(PAIRS)[rows]:
+        size = int(inputs["attention_mask"][row].sum())
+        one = {name: array[row : row + 1, :size] for name, array in inputs.items()}
+        logits.append(model(**one).logits)
+    return torch.cat(logits)
+
+
 def loss_of(model, inputs, label, rows):
-    logits = model(**{name: array[rows] for name, array in inputs.items()}).logits
-    return F.cross_entropy(logits, label[rows])
+    return F.cross_entropy(logits_of(model, inputs, rows), label[rows])
 
 
 def trained(model, inputs, label):
@@ -131,17 +183,21 @@ def trained(model, inputs, label):
 
 
 def main():
-    for number, (family, (sizes, specials)) in enumerate(FAMILIES.items()):
+    torch.set_num_threads(1)
+    for number, (model_name, (sizes, specials)) in enumerate(FAMILIES.items()):
+        if model_name not in (sys.argv[1:] or FAMILIES):
+            continue
+        family = model_name.removesuffix("-mean")
         rng = np.random.default_rng([20, number])
         pairs = drawn_pairs(rng, sum(map(len, specials)))
         model = drawn_model(family, sizes, rng).eval()
         config = model.config.to_dict()
         inputs = rows_of(pairs, specials, config.get("pad_token_id") or 0)
-        if family == "roberta":
+        if family in WITHOUT_TYPES:
             del inputs["token_type_ids"]
         label = torch.tensor(pairs["label"]).long()
         spread_logits(model, inputs)
-        logits = model(**inputs).logits.detach().numpy()
+        logits = logits_of(model, inputs).detach().numpy()
         assert np.ptp(logits, axis=0).min() > 1
         loss_of(model, inputs, label, slice(None)).backward()
         arrays = {**pairs, "logits": logits}
@@ -149,15 +205,15 @@ def main():
             arrays[f"weight/{name}"] = weight.detach().numpy().astype(np.float32)
             arrays[f"gradient/{name}"] = weight.grad.numpy().astype(np.float32)
         arrays["losses"] = np.array(trained(model, inputs, label))
-        np.savez_compressed(HERE / f"golden_{family}_small.npz", **arrays)
+        np.savez_compressed(HERE / f"golden_{model_name}_small.npz", **arrays)
         facts = {
             "config": {**config, "model_type": family},
             "specials": specials,
             "steps": {"batch": BATCH, "rate": RATE, "decay": DECAY},
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         }
-        (HERE / f"golden_{family}_small.json").write_text(json.dumps(facts, indent=1) + "\n")
-        print(family, np.ptp(logits, axis=0), arrays["losses"][[0, -1]])
+        (HERE / f"golden_{model_name}_small.json").write_text(json.dumps(facts, indent=1) + "\n")
+        print(model_name, np.ptp(logits, axis=0), arrays["losses"][[0, -1]])
 
 
 if __name__ == "__main__":

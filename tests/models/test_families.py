@@ -18,7 +18,7 @@ from mednli_jax.models.encoder import Encoder
 from mednli_jax.training import optim
 
 LABELS = ("entailment", "neutral", "contradiction")
-NAMES = ("bert", "roberta", "electra", "megatron-bert")
+NAMES = ("bert", "roberta", "electra", "megatron-bert", "modernbert", "modernbert-mean")
 SIDES = ("premise", "hypothesis")
 ROOM = 64  # pieces of the longest rows
 
@@ -164,12 +164,21 @@ def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folders):
         ("electra", {"head": "tanh"}),
         ("electra", {"second_type": 0}),
         ("megatron-bert", {"norm_first": False}),
+        ("modernbert", {"local_layers": ()}),
+        ("modernbert", {"local_attention": 16}),
+        ("modernbert", {"rotary_base": 1e4}),
+        ("modernbert", {"local_rotary_base": 1e4}),
+        ("modernbert", {"head": "gelu"}),
+        ("modernbert", {"pooling": "mean"}),
+        ("modernbert-mean", {"attention_bias": False}),
+        ("modernbert-mean", {"mlp_bias": False}),
+        ("modernbert-mean", {"norm_bias": False}),
+        ("modernbert-mean", {"head_bias": False}),
+        ("modernbert-mean", {"embedding_norm": False}),
     ],
 )
 def test_each_field_of_the_architecture_matters(family, changes, folders):
     model, params = loaded(family, folders[family, "weight"])
-    if "norm_first" in changes:
-        params = {**params, "embeddings": {**params["embeddings"], "norm": params["norm"]}}
     batch = batch_of(family, slice(16))
     if "first_position" in changes:
         batch = batch_of(family, slice(6, 22))
@@ -198,10 +207,25 @@ def test_what_the_module_lacks_is_refused_by_name(family, changes, message, tmp_
     assert message in str(raised.value)
 
 
+def test_both_spellings_of_modernbert_s_config_are_read(tmp_path):
+    facts, _ = reference("modernbert")
+    newer = families.fields_of(facts["config"])
+    config = dict(facts["config"])
+    rope = config.pop("rope_parameters")
+    del config["layer_types"]
+    older = {
+        "global_rope_theta": rope["full_attention"]["rope_theta"],
+        "local_rope_theta": rope["sliding_attention"]["rope_theta"],
+        "global_attn_every_n_layers": 3,
+    }
+    assert families.fields_of(config | older) == newer
+    assert newer["local_layers"] == (1, 2)
+
+
 @pytest.mark.parametrize("family", NAMES)
 def test_the_fields_tell_the_family(family, folders):
     fields = weights.read_architecture(folders[family, "weight"])
-    assert families.family_of(fields).model_type == family
+    assert families.family_of(fields).model_type == family.removesuffix("-mean")
 
 
 def export(folder, model, params, labels):
@@ -239,7 +263,7 @@ def test_the_library_opens_what_was_exported(family, folders, tmp_path):
         )
         first, second = [*before, *premise, *between], [*hypothesis, *after]
         inputs = {"input_ids": torch.tensor([first + second])}
-        if family != "roberta":
+        if model.second_type:
             inputs["token_type_ids"] = torch.tensor([[0] * len(first) + [1] * len(second)])
         with torch.no_grad():
             logits = opened(**inputs).logits.numpy()
