@@ -1,9 +1,11 @@
 """Cloze queries: passages and queries written by hand, a random corpus, and files in CliCR's
-layout.
-"""
+layout."""
 
 import json
 import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,59 +13,17 @@ from mednli_jax.cloze.clicr import FILES, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from support.pair_files import SECRET
 
+Json = dict[str, Any]
+
 WORDS = [f"w{n}" for n in range(30)]
+PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
 
 
-def split(name, seed, passages=7, queries=3, own=()):
-    """Random passages. Some have no marks, and some answers are not candidates. own: words of this
-    split alone."""
-    rng, examples = random.Random(seed), []
-    words = [*WORDS, *own]
-    for number in range(passages):
-        phrases = (
-            [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(5)]
-            if number % 5 != 4
-            else []
-        )
-        parts = [
-            f"BEG__{rng.choice(phrases)}__END"
-            if phrases and rng.random() < 0.3
-            else rng.choice(words)
-            for _ in range(40)
-        ]
-        title, context = (
-            parse_marked(f"On BEG__{rng.choice(words)}__END"),
-            parse_marked(" ".join(parts)),
-        )
-        passage = Passage(
-            f"{name}{number}",
-            title.tokens,
-            context.tokens,
-            context.entities,
-            context.sentences,
-            "",
-            title.entities,
-        )
-        for query in range(queries):
-            marked = parse_marked(
-                " ".join(
-                    [
-                        *rng.choices(words, k=rng.randint(0, 9)),
-                        "@placeholder",
-                        *rng.choices(words, k=4),
-                    ]
-                )
-            )
-            texts = [rng.choice([*phrases, "not there"]), rng.choice([*phrases, "nor this"])]
-            answers = (Answer(texts[0], "C1", "test"), Answer(texts[1], "C1", "", "UMLS"))
-            uid = f"{name}{number}.{query}"
-            examples.append(
-                ClozeExample(uid, passage, marked.tokens, (), marked.blanks[0], answers)
-            )
-    return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
+# ---- a random corpus ----
 
 
-def corpus(own=("xylo",)):
+def corpus(own: Sequence[str] = ("xylo",)) -> dict[str, Split]:
+    """Three random splits. own: words of dev alone."""
     return {
         "train": split("train", 1),
         "dev": split("dev", 2, own=own),
@@ -71,15 +31,62 @@ def corpus(own=("xylo",)):
     }
 
 
-def own_part(arrays, name, number, start=None):
+def split(
+    name: str, seed: int, passages: int = 7, queries: int = 3, own: Sequence[str] = ()
+) -> Split:
+    """Random passages. Some have no marks, and some answers are not candidates. own: words of this
+    split alone."""
+    rng, vocabulary = random.Random(seed), [*WORDS, *own]
+
+    def words(count: int) -> str:
+        return " ".join(rng.choices(vocabulary, k=count))
+
+    examples = []
+    for number in range(passages):
+        phrases = [words(rng.randint(1, 3)) for _ in range(5)] if number % 5 != 4 else []
+        tokens = []
+        for _ in range(40):
+            is_marked = phrases and rng.random() < 0.3
+            tokens.append(mark(rng.choice(phrases)) if is_marked else rng.choice(vocabulary))
+        title = f"On {mark(rng.choice(vocabulary))}"
+        passage = clicr_passage(f"{name}{number}", title, " ".join(tokens))
+        for n in range(queries):
+            query = parse_marked(f"{words(rng.randint(0, 9))} @placeholder {words(4)}")
+            answers = (
+                Answer(rng.choice([*phrases, "not there"]), "C1", "test"),
+                Answer(rng.choice([*phrases, "nor this"]), "C1", "", "UMLS"),
+            )
+            uid, blank = f"{passage.uid}.{n}", query.blanks[0]
+            examples.append(ClozeExample(uid, passage, query.tokens, (), blank, answers))
+    return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
+
+
+def mark(phrase: str) -> str:
+    """The phrase as CliCR's files mark an entity."""
+    return f"BEG__{phrase}__END"
+
+
+def clicr_passage(uid: str, title: str, context: str) -> Passage:
+    """A passage whose entities are marked as in CliCR's files."""
+    head, text = parse_marked(title), parse_marked(context)
+    return Passage(uid, head.tokens, text.tokens, text.entities, text.sentences, "", head.entities)
+
+
+def own_part(
+    arrays: dict[str, np.ndarray], name: str, number: int, start: str | None = None
+) -> list[Any]:
     """The part of a flat array that belongs to a passage."""
-    first, last = arrays[f"{start or name}_start"][number : number + 2]
-    return arrays[name][first:last].tolist()
+    first, end = arrays[f"{start or name}_start"][number : number + 2]
+    return arrays[name][first:end].tolist()
 
 
-def marked(text):
+# ---- written by hand ----
+
+
+def marked(text: str) -> tuple[tuple[str, ...], tuple[Entity, ...]]:
     """The tokens of a text such as "the [chest pain] went", and the entities in brackets."""
-    tokens, entities, start = [], [], 0
+    tokens: list[str] = []
+    entities, start = [], 0
     for token in text.split():
         if token.startswith("["):
             start = len(tokens)
@@ -89,78 +96,83 @@ def marked(text):
     return tuple(tokens), tuple(entities)
 
 
-def passage(text, uid="p"):
+def passage(text: str, uid: str = "p") -> Passage:
     """A passage; | separates its sentences."""
     tokens, entities = marked(text.replace("|", " "))
-    ends = np.cumsum([len(sentence.split()) for sentence in text.split("|")])
-    return Passage(uid, (), tokens, entities, tuple(map(int, ends)))
+    lengths = [len(sentence.split()) for sentence in text.split("|")]
+    return Passage(uid, (), tokens, entities, tuple(np.cumsum(lengths).tolist()))
 
 
-def cloze(uid, text, query, *answers, kind="problem", tags=()):
+def cloze(
+    uid: str,
+    text: str | Passage,
+    query: str,
+    *answers: str,
+    kind: str = "problem",
+    tags: tuple[str, ...] = (),
+) -> ClozeExample:
     """A query about a passage (its text, or a Passage). `_` is the blank, and the first answer is
     the dataset's."""
-    tokens, entities = marked(query)
-    tokens = tuple(PLACEHOLDER if token == "_" else token for token in tokens)
-    own = (
-        Answer(answers[0], "C1", kind, "dataset"),
-        *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]),
-    )
+    tokens, entities = marked(query.replace("_", PLACEHOLDER))
     about = passage(text) if isinstance(text, str) else text
-    return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
+    accepted: list[Answer] = []
+    for answer in answers:
+        accepted.append(Answer(answer, "C1", kind, "UMLS" if accepted else "dataset"))
+    blank = tokens.index(PLACEHOLDER)
+    return ClozeExample(uid, about, tokens, entities, blank, tuple(accepted), tags)
 
 
-def write_clicr(folder):
-    """Writes a data folder's clicr/, with signs, accents and numbers."""
-    for split, file in FILES.items():
-        data = []
-        for n in range(4):
-            answers = [
-                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
-                {"text": "podagra", "cui": "", "sem_type": None, "origin": "UMLS"},
-            ]
-            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
-            queries = [
-                {"id": f"{split}{n}.{q}", "query": text, "answers": answers}
-                for q, text in enumerate(texts)
-            ]
-            context = f"naïve BEG__Gout № {n}__END\n'' BEG__x {n}__END , x . " + "more words " * n
-            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": queries}
-            data.append({"source": f"{split}{n}", "document": {**document, "specialty": "s"}})
-        path = folder / "clicr" / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"version": "1.0", "data": data}))
+# ---- files ----
+
+
+def clicr_query(uid: str, text: str, answer: str, kind: str = "problem") -> Json:
+    """A query with the dataset's answer."""
+    answers = [{"text": answer, "cui": "C1", "sem_type": kind, "origin": "dataset"}]
+    return {"id": uid, "query": text, "answers": answers}
+
+
+def write_split(folder: Path, split: str, documents: Iterable[Json]) -> None:
+    """Writes the file of a split in CliCR's layout."""
+    articles = [{"source": f"{split}{n}", "document": text} for n, text in enumerate(documents)]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILES[split]).write_text(json.dumps({"version": "1.0", "data": articles}))
+
+
+def write_articles(folder: Path) -> Path:
+    """Writes articles with three phrases and three queries each; the last test article has no
+    phrase."""
+    rng = random.Random(3)
+    for split, count in (("train", 4), ("dev", 2), ("test", 3)):
+        documents = []
+        for number in range(count):
+            phrases = [] if (split, number) == ("test", 2) else rng.sample(PHRASES, 3)
+            queries = []
+            for n, kind in enumerate(("problem", "test", "problem")):
+                answer = phrases[n] if phrases else "fever"
+                text = f"case {n} had @placeholder ."
+                queries.append(clicr_query(f"{split}{number}.{n}", text, answer, kind))
+            marked = " and ".join(map(mark, phrases))
+            context = f"{SECRET} shows {marked} .\nNo more ."
+            documents.append({"title": "A case", "context": context, "qas": queries})
+        write_split(folder, split, documents)
     return folder
 
 
-PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
-
-
-def write_articles(folder):
-    """Writes articles in CliCR's layout with three phrases and three queries each; the last test
-    article has none."""
-    folder.mkdir(parents=True)
-    draw = random.Random(3)
-    for split, count in (("train", 4), ("dev", 2), ("test", 3)):
-        articles = []
-        for number in range(count):
-            phrases = [] if (split, number) == ("test", 2) else draw.sample(PHRASES, 3)
-            marked = " and ".join(f"BEG__{phrase}__END" for phrase in phrases)
-            queries = [
-                {
-                    "id": f"{split}{number}.{query}",
-                    "query": f"case {query} had @placeholder .",
-                    "answers": [{
-                        "text": phrases[query] if phrases else "fever", "cui": "C1",
-                        "sem_type": ("problem", "test")[query % 2], "origin": "dataset",
-                    }],
-                }
-                for query in range(3)
-            ]  # fmt: skip
-            document = {
-                "title": "A case",
-                "context": f"{SECRET} shows {marked} .\nNo more .",
-                "qas": queries,
-            }
-            articles.append({"source": f"{split}{number}", "document": document})
-        (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
+def write_clicr(folder: Path) -> Path:
+    """Writes a data folder's clicr/, with signs, accents and numbers."""
+    synonym = {"text": "podagra", "cui": "", "sem_type": None, "origin": "UMLS"}
+    for split in FILES:
+        documents = []
+        for number in range(4):
+            queries = []
+            for n in range(number % 3):
+                text = f"a BEG__b c__END {n} @placeholder , 1.50"
+                query = clicr_query(f"{split}{number}.{n}", text, f"gout № {number}")
+                query["answers"].append(synonym)
+                queries.append(query)
+            title = "BEG__T__END x" * (number % 2)
+            marked = f"naïve BEG__Gout № {number}__END\n'' BEG__x {number}__END"
+            context = f"{marked} , x . {'more words ' * number}"
+            documents.append({"title": title, "context": context, "qas": queries, "specialty": "s"})
+        write_split(folder / "clicr", split, documents)
     return folder

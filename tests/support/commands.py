@@ -8,16 +8,23 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import jax
 import pytest
+from ml_collections import ConfigDict
 
 from mednli_jax import cli, run
+from mednli_jax.data.arrays import Prepared
 from mednli_jax.run import experiment_of
 from mednli_jax.training.devices import Devices
 from support.compiler import FAST
 from support.pair_files import SECRET
+
+Json = Any
 
 ROOT = Path(__file__).parents[2]
 SMALL = (
@@ -28,28 +35,32 @@ SMALL = (
     "--config.train.max_buckets=1",
     "--config.seeds=0,1",
 )
+IMPORTS = {"PYTHONPATH": str(ROOT), "XLA_FLAGS": FAST}
 
 
-def config_flag(name, variant=None):
-    return f"--config={ROOT / 'configs' / name}.py" + (f":{variant}" if variant else "")
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
 
 
-def environment_of(home):
+def config_flag(name: str, variant: str | None = None) -> str:
+    path = f"--config={ROOT / 'configs' / name}.py"
+    return f"{path}:{variant}" if variant else path
+
+
+def environment_of(home: Path) -> dict[str, str]:
     """Environment variables of a process whose data and cache lie in this folder."""
-    return {
-        "MEDNLI_JAX_DATA": str(home / "data"),
-        "MEDNLI_JAX_CACHE": str(home / "cache"),
-        "PYTHONPATH": str(ROOT),
-        "XLA_FLAGS": FAST,
-    }
+    folders = {"MEDNLI_JAX_DATA": str(home / "data"), "MEDNLI_JAX_CACHE": str(home / "cache")}
+    return folders | IMPORTS
 
 
-def run_command(name, *arguments, cwd, stdin="", **environment):
-    """Runs `python -m mednli_jax.<name>` in a process of its own. The result has returncode, stdout
-    and stderr."""
-    command = [sys.executable, "-m", f"mednli_jax.{name}", *arguments]
+def run_command(
+    name: str, *arguments: str, cwd: Path, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `python -m mednli_jax.<name>` in a process of its own."""
     return subprocess.run(
-        command,
+        [sys.executable, "-m", f"mednli_jax.{name}", *arguments],
         input=stdin,
         capture_output=True,
         text=True,
@@ -59,73 +70,48 @@ def run_command(name, *arguments, cwd, stdin="", **environment):
     )
 
 
-def call_script(name, *arguments, timeout=60, **variables):
-    """Runs launch/<name> with these environment variables. The result has returncode, stdout and
-    stderr."""
+def call_script(
+    name: str, *arguments: object, timeout: float = 60, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs launch/<name> with these environment variables."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {
-        **os.environ,
-        "PATH": path,
-        "PYTHONPATH": str(ROOT),
-        "XLA_FLAGS": FAST,
-        **variables,
-    }
+    env = {**os.environ, "PATH": path, **IMPORTS, **variables}
     command = ["bash", f"launch/{name}", *map(str, arguments)]
     return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout
+        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout
     )
 
 
-def use_one_device(patch):
-    """Commands of this process use one of the suite's devices, as most machines have one;
-    compilation is cheaper."""
-    patch.setattr(run, "Devices", lambda: Devices(jax.local_devices()[:1]))
-
-
-@contextlib.contextmanager
-def at(home):
-    """Commands of this process run in this folder, with its cache and one device."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
-        use_one_device(patch)
-        yield patch
-
-
-def prepare(config):
-    """(prepared corpus, whether it was in the cache)."""
-    return experiment_of(config).prepare()
-
-
-def call_command(module, *flags, stdin="", words=sys.maxsize):
-    """Runs a command in this process: (exit code, stdout, stderr). Restores the settings of the
-    process."""
+def call_command(
+    module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize
+) -> Outcome:
+    """Runs a command in this process. Restores the settings of the process."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before, mask = (sys.argv, sys.stdin), os.umask(0o077)
-    sys.argv, sys.stdin = (
-        [module.__file__, *map(str, flags)],
-        io.TextIOWrapper(io.BytesIO(stdin.encode())),
-    )
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.run(module.main, module.__doc__, module.define, words=words)
-    finally:
-        sys.argv, sys.stdin = before
-        os.umask(mask)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    return code, out.getvalue(), err.getvalue()
+    mask = os.umask(0o077)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [module.__file__, *map(str, flags)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = cli.run(module.main, module.__doc__, module.define, words=words)
+        finally:
+            os.umask(mask)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return Outcome(code, out.getvalue(), err.getvalue())
 
 
-def succeeds(module, *flags, stdin="", words=sys.maxsize):
+def succeeds(
+    module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize
+) -> tuple[str, str]:
     """(stdout, stderr) of a command that succeeds in this process."""
     code, out, err = call_command(module, *flags, stdin=stdin, words=words)
     assert code == cli.OK, err
     return out, err
 
 
-def refused(module, *flags, stdin="", words=sys.maxsize):
+def refused(module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize) -> str:
     """The message of a command that is refused in this process: one error, with exit code 2, without
     output and without text of the corpus."""
     code, out, err = call_command(module, *flags, stdin=stdin, words=words)
@@ -135,9 +121,30 @@ def refused(module, *flags, stdin="", words=sys.maxsize):
     return err
 
 
-def read_json(*parts):
+def use_one_device(patch: pytest.MonkeyPatch) -> None:
+    """Commands of this process use one of the suite's devices, as most machines have one;
+    compilation is cheaper."""
+    patch.setattr(run, "Devices", lambda: Devices(jax.local_devices()[:1]))
+
+
+@contextlib.contextmanager
+def at(home: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Commands of this process run in this folder, with its cache and one device."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+        use_one_device(patch)
+        yield patch
+
+
+def prepare(config: ConfigDict) -> tuple[Prepared, bool]:
+    """(prepared corpus, whether it was in the cache)."""
+    return experiment_of(config).prepare()
+
+
+def read_json(*parts: str | Path) -> Json:
     return json.loads(Path(*parts).read_text())
 
 
-def json_lines(*parts):
+def json_lines(*parts: str | Path) -> list[Json]:
     return [json.loads(line) for line in Path(*parts).read_text().splitlines()]

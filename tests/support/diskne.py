@@ -1,20 +1,22 @@
 """A small DisKnE: a terminology, sentence pairs, annotation files, and a benchmark of seven
-diseases.
-"""
+diseases."""
 
 import csv
 import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import treebank_tokens
 from mednli_jax.diskne import builder
 from mednli_jax.diskne import data as files
-from mednli_jax.diskne.data import Positive
+from mednli_jax.diskne.data import Benchmark, Positive
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.nli.corpora import CORPORA
 from support.ontologies import is_a_matrix
 from support.pair_files import official, write_rows
 
-SECRET = "quokka"
 # Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases,
 # and STEMI is an MI.
 CONCEPTS = (
@@ -31,26 +33,32 @@ CONCEPTS = (
     ("X01", "Electrocardiogram", ("EKG",), "T060"),
 )
 EDGES = ((1, 0), (2, 1), (3, 0))
+NAME_OF = {concept: name.lower() for concept, name, _, _ in CONCEPTS}
 
 
-def ontology(order=None):
+def ontology(order: Iterable[int] | None = None) -> Ontology:
+    """The terminology of CONCEPTS. order: of its concepts, if it is another."""
     order = list(order or range(len(CONCEPTS)))
-    place = {old: new for new, old in enumerate(order)}
-    rows = [CONCEPTS[at] for at in order]
+    rows = [CONCEPTS[index] for index in order]
+    ids, labels, synonyms, types = zip(*rows, strict=True)
+    names = []
+    for index, label in enumerate(labels):
+        names += [(name, index) for name in (label, *synonyms[index])]
+    edges = [(order.index(child), order.index(parent)) for child, parent in EDGES]
     return Ontology(
         "umls",
         "made up",
-        tuple(row[0] for row in rows),
-        tuple(row[1] for row in rows),
-        tuple((name, at) for at, row in enumerate(rows) for name in (row[1], *row[2])),
-        is_a_matrix([(place[child], place[parent]) for child, parent in EDGES], len(rows)),
+        ids,
+        labels,
+        tuple(names),
+        is_a_matrix(edges, len(rows)),
         "digest",
-        types=tuple(row[3] for row in rows),
+        types=types,
         abbreviations=frozenset({"MI", "UTI"}),
     )
 
 
-def pair(uid, premise, hypothesis, label="entailment"):
+def pair(uid: str, premise: str, hypothesis: str, label: str = "entailment") -> NLIExample:
     tokens = treebank_tokens(premise), treebank_tokens(hypothesis)
     return NLIExample(uid, premise, hypothesis, label, *tokens)
 
@@ -67,79 +75,88 @@ PAIRS = (
 )
 
 
-def positive(uid, concept, words, category="symptoms", pairs=PAIRS):
-    found = next(one for one in pairs if one.uid == uid)
-    start = found.hypothesis.index(words)
-    return Positive(found, concept, category, start, start + len(words))
-
-
-def claim(uid, premise, concept, category="tests"):
-    """A positive example whose hypothesis is "Patient has NAME."."""
-    name = next(row[1] for row in CONCEPTS if row[0] == concept).lower()
-    start = len("Patient has ")
-    return Positive(
-        pair(uid, premise, f"Patient has {name}."), concept, category, start, start + len(name)
-    )
-
+# ---- files ----
 
 MEDICAL = ("pair_id", "CUI", "label", "category", "original_cui", "start_index", "end_index")
-ROWS = (
-    ("a", "C02", "entailment", "symptoms_diseases", "C02", "18", "30"),
-    ("a,ng", "C04", "non-entailment", "symptoms_diseases", "C02", "", ""),
-    ("a,ng", "C06", "non-entailment", "symptoms_diseases", "C02", "", ""),
-    ("b", "C02", "entailment", "symptoms_diseases", "C02", "15", "17"),
-    ("b,ng", "C06", "non-entailment", "symptoms_diseases", "C02", "", ""),
-    ("b,ng", "C06", "non-entailment", "tests_diseases", "C02", "", ""),
-    ("c", "C05", "entailment", "symptoms_diseases", "C05", "18", "21"),
-    ("c,ng", "C02", "non-entailment", "symptoms_diseases", "C05", "", ""),
-    ("d", "C05", "entailment", "symptoms_diseases", "C05", "0", "23"),
-    ("d,ng", "C06", "non-entailment", "symptoms_diseases", "C05", "", ""),
-    ("e", "C06", "entailment", "symptoms_diseases", "C06", "16", "25"),
-    ("e,ng", "C05", "non-entailment", "symptoms_diseases", "C06", "", ""),
-    ("f", "C06", "entailment", "treatments_diseases", "C06", "18", "32"),
-    ("f,ng", "C05", "non-entailment", "treatments_diseases", "C06", "", ""),
-)
+_ANNOTATIONS = """
+a;C02;entailment;symptoms_diseases;C02;18;30
+a,ng;C04;non-entailment;symptoms_diseases;C02;;
+a,ng;C06;non-entailment;symptoms_diseases;C02;;
+b;C02;entailment;symptoms_diseases;C02;15;17
+b,ng;C06;non-entailment;symptoms_diseases;C02;;
+b,ng;C06;non-entailment;tests_diseases;C02;;
+c;C05;entailment;symptoms_diseases;C05;18;21
+c,ng;C02;non-entailment;symptoms_diseases;C05;;
+d;C05;entailment;symptoms_diseases;C05;0;23
+d,ng;C06;non-entailment;symptoms_diseases;C05;;
+e;C06;entailment;symptoms_diseases;C06;16;25
+e,ng;C05;non-entailment;symptoms_diseases;C06;;
+f;C06;entailment;treatments_diseases;C06;18;32
+f,ng;C05;non-entailment;treatments_diseases;C06;;
+"""
+ROWS = tuple(tuple(line.split(";")) for line in _ANNOTATIONS.split())
 
 
-def write_annotations(path, rows=ROWS, header=MEDICAL):
+def write_annotations(
+    path: Path, rows: Iterable[Sequence[str]] = ROWS, header: Sequence[str] = MEDICAL
+) -> Path:
     with open(path, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
     return path
 
 
-def write_mednli(folder):
+def write_mednli(folder: Path) -> Path:
     """Writes PAIRS as a data folder's mednli/."""
-    for number, split in enumerate(("train", "dev", "test")):
-        rows = (
-            official(one.uid, one.label, one.premise, one.hypothesis, parsed=False)
-            for one in PAIRS[number::3]
-        )
-        write_rows(folder / "mednli" / f"mli_{split}_v1.jsonl", rows)
+    for number, file in enumerate(CORPORA["mednli"].files.values()):
+        rows = []
+        for example in PAIRS[number::3]:
+            texts = example.premise, example.hypothesis
+            rows.append(official(example.uid, example.label, *texts, parsed=False))
+        write_rows(folder / "mednli" / file, rows)
     return folder
 
 
-def read(path, pairs=PAIRS, **options):
-    return files.read_published([path], pairs, options.pop("ontology", ontology()), **options)
+def read(path: Path, pairs: Sequence[NLIExample] = PAIRS, **options: Any) -> Benchmark:
+    """The benchmark of a file of annotations. options: of `read_published`."""
+    return files.read_published([path], pairs, **{"ontology": ontology(), **options})
 
 
-def seven_diseases(seed=0, wording="name"):
+# ---- a benchmark from scratch ----
+
+
+def positive(uid: str, concept: str, words: str, category: str = "symptoms") -> Positive:
+    """The positive example in which these words of a pair of PAIRS name the concept."""
+    (example,) = (example for example in PAIRS if example.uid == uid)
+    start = example.hypothesis.index(words)
+    return Positive(example, concept, category, start, start + len(words))
+
+
+def claim(uid: str, premise: str, concept: str, category: str = "tests") -> Positive:
+    """A positive example whose hypothesis is "Patient has NAME."."""
+    name, start = NAME_OF[concept], len("Patient has ")
+    example = pair(uid, premise, f"Patient has {name}.")
+    return Positive(example, concept, category, start, start + len(name))
+
+
+def seven_diseases(seed: int = 0, wording: str = "name") -> Benchmark:
     """A benchmark of 7 diseases with 6 positives each; some premises are shared, and some name
     other diseases."""
     rng = random.Random(seed)
-    names = [row[1].lower() for row in CONCEPTS[:7]]
+    diseases = list(NAME_OF)[:7]
     positives = []
     for number in range(42):
-        mention = f" {rng.choice(names)} before" if number % 5 == 0 else ""
-        text = f"finding {number if number % 4 else number + 1} today{mention}"
+        premise = f"finding {number if number % 4 else number + 1} today"
+        if number % 5 == 0:
+            premise += f" {NAME_OF[rng.choice(diseases)]} before"
         category = ("symptoms", "tests", "terminological")[number % 3]
-        positives.append(claim(f"p{number:02}", text, CONCEPTS[number % 7][0], category))
+        positives.append(claim(f"p{number:02}", premise, diseases[number % 7], category))
     return assemble(positives, wording)
 
 
-def assemble(positives, wording="name"):
-    diseases = sorted({one.disease for one in positives})
+def assemble(positives: Sequence[Positive], wording: str = "name") -> Benchmark:
+    """The benchmark of positive examples, each with up to four negatives."""
+    diseases = sorted({example.disease for example in positives})
     kinship = builder.Kinship(ontology())
-    made_up = builder.negatives(positives, builder.shuffled(3), kinship, 4)
-    return files.assembled(
-        "made up", positives, made_up, *files.disease_names(ontology(), diseases), wording, {}
-    )
+    negatives = builder.negatives(positives, builder.shuffled(3), kinship, 4)
+    names, synonyms = files.disease_names(ontology(), diseases)
+    return files.assembled("made up", positives, negatives, names, synonyms, wording, {})

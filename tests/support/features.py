@@ -1,14 +1,16 @@
 """Five pairs with vectors and concepts, whose features are worked out by hand."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mednli_jax.data.examples import Split
+from mednli_jax.data.examples import Mention, Split
 from mednli_jax.data.text import SPECIALS, Vocab
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli import features
-from support.ontologies import is_a_matrix
+from support.ontologies import small
 from support.pairs import ENCODING, pair
 from support.pairs import mentions as mentions_of
 
@@ -43,34 +45,35 @@ MENTIONS = (
 )
 
 
-def corpus(pairs=PAIRS, training=3):
-    examples = [
-        pair(premise, hypothesis, label, f"u{i}")
-        for i, (premise, hypothesis, label) in enumerate(pairs)
-    ]
-    return {
-        "train": Split("train", tuple(examples[:training])),
-        "test": Split("test", tuple(examples[training:])),
-    }
+def corpus(pairs: Sequence[tuple[str, str, str]] = PAIRS, training: int = 3) -> dict[str, Split]:
+    """The pairs as splits. training: the number of those in train."""
+    examples = [pair(*texts, uid=f"u{number}") for number, texts in enumerate(pairs)]
+    train = Split("train", tuple(examples[:training]))
+    return {"train": train, "test": Split("test", tuple(examples[training:]))}
 
 
-def ontology():
-    return Ontology("graph", "1", IDS, IDS, (), is_a_matrix(EDGES, len(IDS)), "0" * 64)
+def ontology() -> Ontology:
+    return small(EDGES, IDS, name="graph", ids=IDS, names=())
 
 
-def mentions(concepts=MENTIONS):
+def mentions(
+    concepts: Sequence[Sequence[Sequence[str]]] = MENTIONS,
+) -> tuple[list[list[Mention]], ...]:
+    """The mentions of the premises and of the hypotheses."""
     return tuple([mentions_of(*row) for row in side] for side in concepts)
 
 
-def computed(splits=None, **settings):
+def computed(splits: Mapping[str, Split] | None = None, **settings: Any) -> Any:
     """The features of the pairs; settings: arguments of features.matrix, or fields of the
     encoding."""
-    given = {
+    arguments = {
         "vocab": Vocab(SPECIALS + tuple(VECTORS)[2:]),
         "vectors": np.array(list(VECTORS.values()), np.float32),
         "mentions": mentions(),
         "ontology": ontology(),
     }
-    given |= {name: settings.pop(name) for name in given if name in settings}
-    encoding = replace(ENCODING, **{"direction": "undirected", **settings})
-    return features.matrix(splits or corpus(), encoding=encoding, **given)
+    fields = {"direction": "undirected"}
+    for name, value in settings.items():
+        (arguments if name in arguments else fields)[name] = value
+    encoding = replace(ENCODING, **fields)
+    return features.matrix(splits or corpus(), encoding=encoding, **arguments)

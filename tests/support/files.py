@@ -1,31 +1,46 @@
-"""Writes files, also gzipped and as arrays, and reads the content of folders."""
+"""Files: written with their folders, gzipped or as arrays, and read back."""
 
 import gzip
 import io
 import json
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+Content = str | bytes
 
-def contents(folder):
+
+def contents(folder: Path) -> dict[str, bytes]:
     """{path: bytes} of every file of a folder."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-# ---- files ----
-
-
-def as_bytes(content):
+def as_bytes(content: Content) -> bytes:
     return content if isinstance(content, bytes) else content.encode()
 
 
-def write_files(folder, files):
+def zipped(content: Content) -> bytes:
+    return gzip.compress(as_bytes(content), mtime=0)
+
+
+def write(path: Path, content: Content) -> Path:
+    """Writes a file, gzipped if its name says so, and returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(zipped(content) if path.suffix == ".gz" else as_bytes(content))
+    return path
+
+
+def lay_out(folder: Path, files: Mapping[str, Content], **changed: Content) -> Path:
+    """Writes {name: content} below the folder; data_noun=... replaces data.noun."""
+    for name, content in files.items():
+        write(folder / name, changed.get(name.replace(".", "_"), content))
+    return folder
+
+
+def write_files(folder: Path, files: Mapping[str, Content | None]) -> None:
     """Writes the files {path below the folder: content} as they are; content None is left out."""
     for name, content in files.items():
         if content is not None:
@@ -33,39 +48,14 @@ def write_files(folder, files):
             (folder / name).write_bytes(as_bytes(content))
 
 
-def written(write):
-    """The files {path: content} that `write` makes in an empty folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder))
-        return contents(Path(folder))
-
-
-def zipped(content):
-    return gzip.compress(as_bytes(content), mtime=0)
-
-
-def array(value, **options):
+def array(value: Any, **options: bool) -> bytes:
     """The bytes of a .npy file."""
     stream = io.BytesIO()
     np.save(stream, value, **options)
     return stream.getvalue()
 
 
-def lines(*rows):
+def lines(*rows: Any) -> str:
     """JSON lines of the rows; a row of text is written as it is."""
-    return "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-
-
-def write(path, content):
-    """Writes a file, gzipped if its name says so, and returns its path."""
-    data = content if isinstance(content, bytes) else content.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def lay_out(folder, files, **changed):
-    """Writes {name: content} below the folder; data_noun=... replaces data.noun."""
-    for name, content in files.items():
-        write(folder / name, changed.get(name.replace(".", "_"), content))
-    return folder
+    texts = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+    return "".join(f"{text}\n" for text in texts)

@@ -1,22 +1,31 @@
-"""The data folder that the runs of the MedNLI paper read, in the official layouts, made of the words
-of canaries.py."""
+"""The data folder that the runs of the MedNLI paper read, in the official layouts, made of the
+words of canaries.py."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
-from support.canaries import LABELS, WORDS, write_pairs
+from mednli_jax.data.examples import LABELS
+from mednli_jax.nli.corpora import CORPORA
+from support.canaries import WORDS, phrase, write_pairs
+from support.commands import json_lines
 from support.files import lay_out
 from support.ontology_files import WORDNET, umls_name, umls_relation, umls_type
-from support.pair_files import official, write_rows
+from support.pair_files import Row, official, write_rows
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 # The files of Table 5; the first is that of the baseline.
-VECTORS = ("glove.840B.300d", "fasttext-wiki", "fasttext-cc", "fasttext-bioasq", "fasttext-mimic", "glove-bioasq",
-           "glove-bioasq-mimic", "wiki-mimic")  # fmt: skip
-CONCEPTS = 20
-DIM = 8
+VECTORS = (
+    "glove.840B.300d",
+    "fasttext-wiki",
+    "fasttext-cc",
+    "fasttext-bioasq",
+    "fasttext-mimic",
+    "glove-bioasq",
+    "glove-bioasq-mimic",
+    "wiki-mimic",
+)
+DIM, CONCEPTS = 8, 20
 
 
 def write_everything(data: Path, pairs: int = 60) -> None:
@@ -27,83 +36,72 @@ def write_everything(data: Path, pairs: int = 60) -> None:
         rows = [_pair(f"{split}-{n}", n, n) for n in range(pairs)]
         write_rows(data / "snli" / f"snli_1.0_{split}.jsonl", rows)
     for split in ("train", "dev_matched"):
-        rows = [
-            {**_pair(f"{genre}-{split}-{n}", n, n + 3 * g), "genre": genre}
-            for g, genre in enumerate(GENRES)
-            for n in range(pairs)
-        ]
+        rows = []
+        for number, genre in enumerate(GENRES):
+            for n in range(pairs):
+                row = _pair(f"{genre}-{split}-{n}", n, n + 3 * number)
+                rows.append({**row, "genre": genre})
         write_rows(data / "multinli" / f"multinli_1.0_{split}.jsonl", rows)
     write_vectors(data / "vectors")
     write_umls(data / "umls")
-    named = {
-        name: text.replace("entity", WORDS[0]).replace("illness", WORDS[371])
-        for name, text in WORDNET.items()
-    }
-    lay_out(data / "wordnet", named)
+    lay_out(data / "wordnet", WORDNET)
+    for path in (data / "wordnet").iterdir():
+        text = path.read_text().replace("entity", WORDS[0])
+        path.write_text(text.replace("illness", WORDS[371]))
     write_metamap(data)
 
 
-def _pair(ident, number, start):
-    texts = [
-        " ".join(WORDS[(start + k) % 480] for k in range(8)) + " .",
-        " ".join(WORDS[370 + start % 100 :][:4]),
-    ]
-    return official(ident, LABELS[number % 3], *texts)
+def _pair(uid: str, number: int, start: int) -> Row:
+    premise = phrase(WORDS[:480], start, 8)
+    hypothesis = " ".join(WORDS[370 + start % 100 :][:4])
+    return official(uid, LABELS[number % 3], f"{premise} .", hypothesis)
 
 
 def write_vectors(folder: Path) -> None:
-    folder.mkdir(parents=True)
+    folder.mkdir()
     for seed, name in enumerate(VECTORS):
-        rows = np.random.default_rng(seed).normal(size=(len(WORDS), DIM)).round(4)
-        lines = (
-            f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, rows, strict=True)
-        )
+        table_VD = np.random.default_rng(seed).normal(size=(len(WORDS), DIM)).round(4)
+        lines = []
+        for word, vector_D in zip(WORDS, table_VD, strict=True):
+            lines.append(f"{word} {' '.join(map(str, vector_D))}\n")
         (folder / f"{name}.txt").write_text("".join(lines))
 
 
 def cui(number: int) -> str:
-    return f"C{number + 1:07}"
+    return f"C{number % CONCEPTS + 1:07}"
 
 
 def write_umls(folder: Path) -> None:
     """Writes a chain of concepts; each but the first is-a its predecessor, and relations have both
     directions."""
-    folder.mkdir(parents=True)
-    names, types, relations = [], [], []
+    names, types, relations = "", "", ""
     for n in range(CONCEPTS):
-        names.append(umls_name(cui(n), _name(n), preferred=True, CODE=str(n)))
-        types.append(umls_type(cui(n), "T047"))
+        of_premise = n % 2
+        name = WORDS[12 * n] if of_premise else WORDS[362 + 5 * n]
+        names += umls_name(cui(n), name, preferred=True, CODE=str(n))
+        types += umls_type(cui(n), "T047")
         if n:
-            relations.append(umls_relation(cui(n), "PAR", cui(n - 1), "inverse_isa"))
-            relations.append(umls_relation(cui(n - 1), "CHD", cui(n), "isa"))
-    relations.append(umls_relation(cui(0), "RO", cui(7), "has_finding_site"))
-    relations.append(umls_relation(cui(7), "RO", cui(0), "finding_site_of"))
-    for file, rows in {"MRCONSO.RRF": names, "MRSTY.RRF": types, "MRREL.RRF": relations}.items():
-        (folder / file).write_text("".join(rows))
-
-
-def _name(number):
-    """A word that premises begin with, or one that hypotheses have."""
-    return WORDS[12 * number] if number % 2 else WORDS[362 + 5 * number]
+            relations += umls_relation(cui(n), "PAR", cui(n - 1), "inverse_isa")
+            relations += umls_relation(cui(n - 1), "CHD", cui(n), "isa")
+    relations += umls_relation(cui(0), "RO", cui(7), "has_finding_site")
+    relations += umls_relation(cui(7), "RO", cui(0), "finding_site_of")
+    lay_out(folder, {"MRCONSO.RRF": names, "MRSTY.RRF": types, "MRREL.RRF": relations})
 
 
 def write_metamap(data: Path) -> None:
     """Writes metamap.mmi: each sentence of MedNLI has two words that are concepts, some of them on
     both sides."""
-    lines = []
-    for split in ("train", "dev", "test"):
-        for number, line in enumerate(
-            (data / "mednli" / f"mli_{split}_v1.jsonl").read_text().splitlines()
-        ):
-            row = json.loads(line)
-            for side, field in (("p", "sentence1"), ("h", "sentence2")):
-                for place, word in enumerate(row[field].split()[:2]):
-                    concept = cui(
-                        (number // 3 + place * (1 if side == "p" else 1 + number % 3)) % CONCEPTS
+    lines = ""
+    for file in CORPORA["mednli"].files.values():
+        for number, row in enumerate(json_lines(data / "mednli" / file)):
+            uid = row["pairID"]
+            steps = {"p": 1, "h": 1 + number % 3}
+            for side, text in (("p", row["sentence1"]), ("h", row["sentence2"])):
+                for n, word in enumerate(text.split()[:2]):
+                    concept = cui(number // 3 + n * steps[side])
+                    trigger = f'["{word}"-tx-1-"{word}"-noun-0]'
+                    place = f"{text.index(word)}/{len(word)}"
+                    lines += (
+                        f"{uid}-{side}|MMI|5.18|{word}|{concept}|[dsyn]|{trigger}|TX|{place}|C01\n"
                     )
-                    start = row[field].index(word)
-                    found = f'["{word}"-tx-1-"{word}"-noun-0]'
-                    parts = (f"{row['pairID']}-{side}", "MMI", "5.18", word, concept, "[dsyn]", found, "TX",
-                             f"{start}/{len(word)}", "C01")  # fmt: skip
-                    lines.append("|".join(parts) + "\n")
-    (data / "metamap.mmi").write_text("".join(lines))
+    (data / "metamap.mmi").write_text(lines)

@@ -2,23 +2,23 @@
 
 from mednli_jax.data.examples import NLIExample
 
-# ---- mentions of another program ----
-
 _PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
-_TOKENS = (
-    "he",
-    "said",
-    "``",
-    "quokka",
-    "fever",
-    "''",
-    ";",
-    "wombat-like",
-    "(",
-    "axolotl",
-    ")",
-    "narwhals",
-    ".",
+_TOKENS = tuple(
+    [
+        "he",
+        "said",
+        "``",
+        "quokka",
+        "fever",
+        "''",
+        ";",
+        "wombat-like",
+        "(",
+        "axolotl",
+        ")",
+        "narwhals",
+        ".",
+    ]
 )
 SPAN_PAIRS = (
     NLIExample("p1", _PREMISE, "Zebrafish fever.", "neutral", _TOKENS, ("Zebrafish", "fever", ".")),
@@ -27,30 +27,43 @@ SPAN_PAIRS = (
 SPANS_HEADER = "uid\tside\tstart\tend\tconcept"
 
 _NOTE = "No chest pain, but heart and renal failure since heart attack."
+_NOTE_TOKENS = tuple(
+    [
+        "No",
+        "chest",
+        "pain",
+        ",",
+        "but",
+        "heart",
+        "and",
+        "renal",
+        "failure",
+        "since",
+        "heart",
+        "attack",
+        ".",
+    ]
+)
 MMI_PAIRS = (
-    NLIExample("p1", _NOTE, "Has pain", "neutral",
-               tuple(_NOTE.replace(",", " ,").replace(".", " .").split()), ("Has", "pain")),
+    NLIExample("p1", _NOTE, "Has pain", "neutral", _NOTE_TOKENS, ("Has", "pain")),
     NLIExample("a.jpg#1r", "Heart attack", "Pain", "neutral", ("Heart", "attack"), ("Pain",)),
-)  # fmt: skip
+)
 
 
-def place(words, text=_NOTE, first=0):
+def place(words: str, text: str = _NOTE, first: int = 0) -> str:
     """The position of the words in a text as MetaMap writes it."""
     return f"{text.index(words) + first}/{len(words)}"
 
 
 def mmi_line(
-    ident="p1-p",
-    score="5.18",
-    cui="C1",
-    triggers=None,
-    positions=None,
-    location="TX",
-    trees="C01;C02.5",
-):
+    ident: str = "p1-p",
+    score: str = "5.18",
+    cui: str = "C1",
+    triggers: str = '["Chest Pain"-tx-1-"chest pain"-noun-1]',
+    positions: str = place("chest pain"),
+    location: str = "TX",
+    trees: str = "C01;C02.5",
+) -> str:
     """A line of MetaMap's output on MMI_PAIRS, which finds chest pain, negated."""
-    triggers = '["Chest Pain"-tx-1-"chest pain"-noun-1]' if triggers is None else triggers
-    positions = place("chest pain") if positions is None else positions
-    return "|".join(
-        [ident, "MMI", score, "Some Name", cui, "[sosy,fndg]", triggers, location, positions, trees]
-    )
+    concept = f"{score}|Some Name|{cui}|[sosy,fndg]"
+    return f"{ident}|MMI|{concept}|{triggers}|{location}|{positions}|{trees}"

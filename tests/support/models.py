@@ -1,8 +1,11 @@
-"""Small models of every kind with the corpora that they read, for properties that all models have."""
+"""Small models of every kind with the corpora that they read, for properties of all models."""
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,48 +20,42 @@ from mednli_jax.nli.task import NLITask
 from mednli_jax.training.task import frozen
 from support import random_pairs
 
+PyTree = Any
+Batch = Any  # a PairBatch or a ClozeBatch
+Fields = dict[str, Any]
 
-def as_type(tree, dtype):
-    """The tree with all floating-point leaves converted to this type."""
-    return jax.tree.map(
-        lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree
-    )
-
-
-ROWS, GROUP, TYPES = 24, 3, 9
+ROWS, UNITS, GROUP, TYPES = 24, 9, 3, 9
+OWNER = np.arange(ROWS) * UNITS // ROWS  # the premise or passage of each row
 SPARE = 4  # columns of padding that no batch needs
 _BERT = {"hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 12}
-MODELS = {  # name -> (model, fields)
-    "bow": ("bow", {}),
-    "bow-full": ("bow", {"matching": "full"}),
-    "bow-replace": ("bow", {"knowledge": "replace"}),
-    "infersent": ("infersent", {}),
-    "infersent-gru-mean": ("infersent", {"cell": "gru", "pooling": "mean"}),
-    "infersent-replace": ("infersent", {"knowledge": "replace"}),
-    "infersent-bias": ("infersent", {"knowledge": "bias"}),
-    "bilstm": ("infersent", {"pooling": "last", "matching": "concat"}),
-    "esim": ("esim", {}),
-    "esim-replace": ("esim", {"knowledge": "replace"}),
-    "esim-bias": ("esim", {"knowledge": "bias"}),
-    "esim-typed": ("esim", {"knowledge": "typed"}),
-    "fasttext": ("fasttext", {"dim": 5, "buckets": 64}),
-    "bert": ("bert", {**_BERT, "knowledge": "bias"}),
-    "encoder-typed": (
-        "encoder",
-        {
-            **_BERT,
-            "knowledge": "typed",
-            "norm_first": True,
-            "head": "gelu",
-            "embedding_size": 6,
-            "token_types": 0,
-            "first_position": 2,
-            "separators": 2,
-            "rematerialise": True,
-        },
-    ),
-    "ga_reader": ("ga_reader", {"hops": 2}),
-    "sa_reader": ("sa_reader", {}),
+MODELS: dict[str, Fields] = {  # the model, and a word about its fields -> fields
+    "bow": {},
+    "bow-full": {"matching": "full"},
+    "bow-replace": {"knowledge": "replace"},
+    "infersent": {},
+    "infersent-gru-mean": {"cell": "gru", "pooling": "mean"},
+    "infersent-replace": {"knowledge": "replace"},
+    "infersent-bias": {"knowledge": "bias"},
+    "infersent-last": {"pooling": "last", "matching": "concat"},
+    "esim": {},
+    "esim-replace": {"knowledge": "replace"},
+    "esim-bias": {"knowledge": "bias"},
+    "esim-typed": {"knowledge": "typed"},
+    "fasttext": {"dim": 5, "buckets": 64},
+    "bert": {**_BERT, "knowledge": "bias"},
+    "encoder-typed": {
+        **_BERT,
+        "knowledge": "typed",
+        "norm_first": True,
+        "head": "gelu",
+        "embedding_size": 6,
+        "token_types": 0,
+        "first_position": 2,
+        "separators": 2,
+        "rematerialise": True,
+    },
+    "ga_reader": {"hops": 2},
+    "sa_reader": {},
 }
 
 
@@ -70,164 +67,173 @@ class Corpus:
     model's fields. joint: whether both sides share a loop (see Layout.full).
     """
 
-    task: object
-    data: dict
+    task: NLITask | ClozeTask
+    data: dict[str, np.ndarray]
     vectors: np.ndarray
     lengths: tuple[np.ndarray, np.ndarray]
     width: tuple[int, int]
-    units: np.ndarray
-    facts: dict
+    facts: Fields
     joint: bool = True
 
+    @property
+    def units(self) -> np.ndarray:
+        units = np.full((UNITS, GROUP), -1)
+        for row in np.random.default_rng(0).permutation(ROWS):
+            members = units[OWNER[row]]
+            members[np.argmax(members < 0)] = row
+        return np.random.default_rng(1).permutation(units)
 
-def _units(owner):
-    """[M, G], the rows of each owner in random order. Some units are not full."""
-    units = np.full((owner.max() + 1, GROUP), -1)
-    for row in np.random.default_rng(0).permutation(len(owner)):
-        units[owner[row], np.flatnonzero(units[owner[row]] < 0)[0]] = row
-    return units[np.random.default_rng(1).permutation(len(units))]
+
+def _wider(tokens: np.ndarray) -> np.ndarray:
+    """The tokens with columns of padding that no batch needs."""
+    return np.pad(tokens, ((0, 0), (0, SPARE)))
 
 
 @functools.cache
-def pairs():
+def pairs() -> Corpus:
     """24 pairs of 9 premises with up to three hypotheses each, with links."""
-    data, owner, rng = (
-        random_pairs.arrays(rows=ROWS, seed=3),
-        np.arange(ROWS) * 9 // ROWS,
-        np.random.default_rng(1),
-    )
+    data = random_pairs.arrays(rows=ROWS, seed=3)
     for name in ("premise", "premise_length"):
-        data[name] = data[name][owner * ROWS // 9]
-    beyond = data["link_premise"] >= data["premise_length"][:, None]
-    data["link_distance"] = np.where(beyond, -1, data["link_distance"]).astype(np.int16)
-    relation = rng.integers(1, 1 << len(KINDS), data["link_distance"].shape)
-    data["link_relation"] = np.where(data["link_distance"] >= 0, relation, 0).astype(np.uint8)
-    width, lengths = (
-        tuple(data[name].shape[1] for name in SIDES),
-        tuple(data[f"{name}_length"] for name in SIDES),
-    )
-    for name in SIDES:
-        data[name] = np.pad(data[name], ((0, 0), (0, SPARE)))
-    facts = {"longest_path": random_pairs.LONGEST, "relations": len(KINDS)}
-    facts |= {"vocab_size": random_pairs.WORDS, "cls_id": 1, "sep_id": 2}
-    return Corpus(NLITask(), data, random_pairs.vectors(), lengths, width, _units(owner), facts)
+        data[name] = data[name][OWNER * ROWS // UNITS]
+    within = data["link_premise"] < data["premise_length"][:, None]
+    data["link_distance"] = np.where(within, data["link_distance"], -1).astype(np.int16)
+    relations = np.random.default_rng(1).integers(1, 1 << len(KINDS), within.shape)
+    data["link_relation"] = np.where(data["link_distance"] >= 0, relations, 0).astype(np.uint8)
+    lengths = data["premise_length"], data["hypothesis_length"]
+    width = data["premise"].shape[1], data["hypothesis"].shape[1]
+    for side in SIDES:
+        data[side] = _wider(data[side])
+    facts = {
+        "longest_path": random_pairs.LONGEST,
+        "relations": len(KINDS),
+        "vocab_size": random_pairs.WORDS,
+        "cls_id": 1,
+        "sep_id": 2,
+    }
+    return Corpus(NLITask(), data, random_pairs.vectors(), lengths, width, facts)
 
 
 @functools.cache
-def queries():
+def queries() -> Corpus:
     """24 queries over 9 passages of 5 to 12 tokens, each with three candidates. Some words never
     occur."""
-    random, width = np.random.default_rng(0), (12, 5)
-    passages = random.integers(5, 13, 9)
-    owner, ends = np.arange(ROWS) * 9 // ROWS, np.append(0, np.cumsum(passages))
-    three = np.arange(0, 28, 3)
+    rng, width = np.random.default_rng(0), (12, 5)
+    passage_length = rng.integers(5, 13, UNITS)
+    start = np.append(0, np.cumsum(passage_length))
+    candidate_start = 3 * np.arange(UNITS + 1)
+
+    def three_of(choices: int) -> np.ndarray:
+        return rng.permutation(choices)[:3]
+
     arrays = {
-        "passage": random.integers(1, 20, ends[-1]).astype(np.int32),
-        "passage_start": ends,
-        "candidate_type": np.concatenate([random.permutation(TYPES)[:3] for _ in passages]).astype(
-            np.int32
-        ),
-        "candidate_length": random.integers(1, 3, 27).astype(np.int32),
-        "candidate_type_start": three,
-        "position": np.concatenate([np.sort(random.permutation(n)[:3]) for n in passages]).astype(
-            np.int32
-        ),
-        "position_candidate": np.tile(np.arange(3, dtype=np.int32), 9),
-        "position_start": three,
-        "query": random.integers(1, 20, (ROWS, width[1])).astype(np.int32),
-        "query_length": random.integers(2, 6, ROWS).astype(np.int32),
-        "query_passage": owner.astype(np.int32),
-        "blank": np.ones(ROWS, np.int32),
-        "gold": random.integers(0, 3, ROWS).astype(np.int32),
+        "passage": rng.integers(1, 20, start[-1]),
+        "candidate_type": np.concatenate([three_of(TYPES) for _ in range(UNITS)]),
+        "candidate_length": rng.integers(1, 3, 3 * UNITS),
+        "position": np.concatenate([np.sort(three_of(length)) for length in passage_length]),
+        "position_candidate": np.tile(np.arange(3), UNITS),
+        "query": rng.integers(1, 20, (ROWS, width[1])),
+        "query_length": rng.integers(2, 6, ROWS),
+        "query_passage": OWNER,
+        "blank": np.ones(ROWS),
+        "gold": rng.integers(0, 3, ROWS),
     }
-    task = ClozeTask()
-    data, lengths = (
-        task.resident(Prepared(None, {}, arrays, random_pairs.vectors(), {})),
-        passages[owner],
-    )
-    data["query"] = np.pad(data["query"], ((0, 0), (0, SPARE)))
-    facts = {"num_types": TYPES}
-    return Corpus(
-        task,
-        data,
-        random_pairs.vectors(),
-        (lengths, arrays["query_length"]),
-        width,
-        _units(owner),
-        facts,
-        False,
-    )
+    arrays = {name: array.astype(np.int32) for name, array in arrays.items()}
+    arrays |= {
+        "passage_start": start,
+        "candidate_type_start": candidate_start,
+        "position_start": candidate_start,
+    }
+    task, vectors = ClozeTask(), random_pairs.vectors()
+    data = task.resident(Prepared(None, {}, arrays, vectors, {}))
+    data["query"] = _wider(data["query"])
+    lengths = passage_length[OWNER], arrays["query_length"]
+    return Corpus(task, data, vectors, lengths, width, {"num_types": TYPES}, joint=False)
 
 
-def corpus_of(name) -> Corpus:
+def corpus_of(name: str) -> Corpus:
     return queries() if name.endswith("reader") else pairs()
 
 
-def build(name, **more):
-    """The model of this name with small sizes and no dropout. more: other fields, and axis_name."""
-    model, fields = MODELS[name]
-    axis = {"axis_name": more.pop("axis_name", None)}
-    sizes = {} if "dim" in fields else {"hidden_size": 4, "dropout": 0.0}
-    return table.entry(model).build({**sizes, **fields, **more}, **corpus_of(name).facts, **axis)
+def build(name: str, *, axis_name: str | None = None, **more: Any) -> nn.Module:
+    """The model of this name with small sizes and no dropout. more: further fields."""
+    model, fields = name.partition("-")[0], MODELS[name]
+    sizes = {} if model == "fasttext" else {"hidden_size": 4, "dropout": 0.0}
+    facts = corpus_of(name).facts
+    return table.entry(model).build({**sizes, **fields, **more}, **facts, axis_name=axis_name)
 
 
-def words_of(name) -> dict:
+def words_of(name: str) -> PyTree:
     """The arrays that a model does not train."""
     return frozen(corpus_of(name).vectors)
 
 
-def layout_for(corpus, index, *, devices=1, more=0) -> Layout:
+def as_type(tree: PyTree, dtype: Any) -> PyTree:
+    """The tree with all floating-point leaves converted to this type."""
+
+    def converted(leaf: jax.Array) -> jax.Array:
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(converted, tree)
+
+
+def layout_for(corpus: Corpus, index: np.ndarray, *, devices: int = 1, more: int = 0) -> Layout:
     """The tightest layout that holds all these batches [..., Q, G], each split over devices.
 
     more: tokens of further padding on both sides, at most SPARE.
     """
-    parts = index.reshape(-1, index.shape[-2] // devices, index.shape[-1])
-    owner, real = parts.max(axis=2), parts >= 0
-    first, second = (
-        np.where(of >= 0, n[of], 0) for n, of in zip(corpus.lengths, (owner, parts), strict=True)
-    )
-    each = np.where(real, first[:, :, None], 0)
-    sides = ((first, second), (each, second)) if corpus.joint else ((first,), (each,))
-    times, stairs = np.arange(max(corpus.width)), []
-    for of in sides:
-        lengths = np.concatenate([part.reshape(len(parts), -1) for part in of], axis=1)
-        stairs.append(staircase((lengths[:, :, None] > times).sum(axis=1).max(axis=0)))
+    row_BQG = index.reshape(-1, index.shape[-2] // devices, index.shape[-1])
+    owner_BQ = row_BQG.max(axis=2)
+    premise_BQ = np.where(owner_BQ >= 0, corpus.lengths[0][owner_BQ], 0)
+    hypothesis_BQG = np.where(row_BQG >= 0, corpus.lengths[1][row_BQG], 0)
+    premise_BQG = np.where(row_BQG >= 0, premise_BQ[:, :, None], 0)
+    also = [hypothesis_BQG] if corpus.joint else []
+    steps = max(corpus.width)
+    stairs = _stairs([premise_BQ, *also], steps), _stairs([premise_BQG, *also], steps)
     width = tuple(tokens + more for tokens in corpus.width)
     words = random_pairs.WORDS if corpus.joint else 0
-    return Layout(parts.shape[1], parts.shape[2], width, *stairs, words)
+    return Layout(row_BQG.shape[1], row_BQG.shape[2], width, *stairs, words)
 
 
-def noisy(batch):
+def _stairs(lengths: Sequence[np.ndarray], steps: int) -> Any:
+    """The staircase of a loop over texts of these lengths, for the fullest batch at each step."""
+    length_BN = np.concatenate([batch.reshape(len(batch), -1) for batch in lengths], axis=1)
+    active_BT = (length_BN[:, :, None] > np.arange(steps)).sum(axis=1)
+    return staircase(active_BT.max(axis=0))
+
+
+def noisy(batch: Batch) -> Batch:
     """The batch with a word on all padding of the texts."""
-
-    def side(tokens, length):
-        return jnp.where(jnp.arange(tokens.shape[1]) < length[:, None], tokens, 7)
-
-    sides = ("premise", "hypothesis") if isinstance(batch, PairBatch) else ("passage", "query")
-    padded = {name: side(getattr(batch, name), getattr(batch, f"{name}_length")) for name in sides}
+    padded = {}
+    for side in SIDES if isinstance(batch, PairBatch) else ("passage", "query"):
+        tokens, length = getattr(batch, side), getattr(batch, f"{side}_length")
+        is_word = jnp.arange(tokens.shape[1]) < length[:, None]
+        padded[side] = jnp.where(is_word, tokens, 7)
     return batch.replace(**padded)
 
 
 @functools.cache
-def variables_of(model, name):
+def variables_of(model: nn.Module, name: str) -> PyTree:
     """Large random weights in float64, for which no layer is nearly linear, and uncommon batch
     statistics."""
-    corpus, rng = corpus_of(name), np.random.default_rng(1)
+    corpus, words = corpus_of(name), words_of(name)
     data = jax.tree.map(jnp.asarray, corpus.data)
-    batch = corpus.task.to_batch(
-        data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=corpus.joint)
-    )
+    layout = Layout.full(1, corpus.width, joint=corpus.joint)
+    batch = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), layout)
 
-    def init(key):
-        rngs, mutable = {"params": key}, ["params", "batch_stats"]
-        return model.apply(
-            {"frozen": words_of(name)}, batch, train=False, rngs=rngs, mutable=mutable
-        )[1]
+    def init(key: jax.Array) -> PyTree:
+        mutable = ["params", "batch_stats"]
+        _, variables = model.apply(
+            {"frozen": words}, batch, train=False, rngs={"params": key}, mutable=mutable
+        )
+        return variables
 
-    def filled(path, leaf):
-        scale = "scale" in jax.tree_util.keystr(path) or "variance" in jax.tree_util.keystr(path)
+    rng = np.random.default_rng(1)
+
+    def filled(path: Any, leaf: jax.ShapeDtypeStruct) -> np.ndarray:
         drawn = rng.normal(0, 0.4, leaf.shape)
-        return 1 + abs(drawn) if scale else drawn
+        name = jax.tree_util.keystr(path)
+        return 1 + abs(drawn) if "scale" in name or "variance" in name else drawn
 
-    made = jax.tree_util.tree_map_with_path(filled, jax.eval_shape(init, jax.random.key(0)))
-    return {**made, "frozen": jax.tree.map(lambda x: np.asarray(x, np.float64), words_of(name))}
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    variables = jax.tree_util.tree_map_with_path(filled, shapes)
+    return {**variables, "frozen": jax.tree.map(np.float64, words)}

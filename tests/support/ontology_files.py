@@ -1,75 +1,77 @@
 """Small ontologies in the layouts of their official files: the UMLS, SNOMED CT, WordNet and OBO."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from mednli_jax.knowledge.readers import snomed, umls
 from support.files import write
 
 # ---- the UMLS in Rich Release Format ----
 
 
-def rrf_row(file, **fields):
+def rrf_row(file: str, **fields: str) -> str:
     """One line of a file. It passes the filters unless `fields` change SAB, LAT or SUPPRESS."""
-    given = {"LAT": "ENG", "SAB": "SNOMEDCT_US", "SUPPRESS": "N", **fields}
-    return "".join(f"{given.get(column, '')}|" for column in umls.COLUMNS[file]) + "\n"
+    fields = {"LAT": "ENG", "SAB": "SNOMEDCT_US", "SUPPRESS": "N", **fields}
+    return "".join(f"{fields.get(column, '')}|" for column in umls.COLUMNS[file]) + "\n"
 
 
-def umls_name(cui, text, *, preferred=False, **fields):
-    marks = (
-        {"TS": "P", "STT": "PF", "ISPREF": "Y"}
-        if preferred
-        else {"TS": "S", "STT": "VO", "ISPREF": "N"}
-    )
+def umls_name(cui: str, text: str, *, preferred: bool = False, **fields: str) -> str:
+    status, form, is_preferred = ("P", "PF", "Y") if preferred else ("S", "VO", "N")
+    marks = {"TS": status, "STT": form, "ISPREF": is_preferred}
     return rrf_row("MRCONSO.RRF", CUI=cui, STR=text, **marks, **fields)
 
 
-def umls_type(cui, tui):
-    return rrf_row(
-        "MRSTY.RRF", CUI=cui, TUI=tui, STN="B2.2.1.2.1", STY="made up", ATUI="AT00000001"
-    )
+def umls_type(cui: str, tui: str) -> str:
+    number = "B2.2.1.2.1"
+    return rrf_row("MRSTY.RRF", CUI=cui, TUI=tui, STN=number, STY="made up", ATUI="AT00000001")
 
 
-def umls_relation(one, rel, two, rela="", **fields):
-    """A row which says that `two` is the `rel` (and the `rela`) of `one`."""
-    return rrf_row(
-        "MRREL.RRF", CUI1=one, REL=rel, CUI2=two, RELA=rela, STYPE1="SCUI", STYPE2="SCUI", **fields
-    )
+def umls_relation(first: str, rel: str, second: str, rela: str = "", **fields: str) -> str:
+    """A row which says that `second` is the `rel` (and the `rela`) of `first`."""
+    fields = {"STYPE1": "SCUI", "STYPE2": "SCUI", **fields}
+    return rrf_row("MRREL.RRF", CUI1=first, REL=rel, CUI2=second, RELA=rela, **fields)
 
 
 # C1 is quokka disease. C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa)
 # and is-a C3 (by RELA inverse_isa). C2 is found in C5, an anatomical concept. The names of C6 are
 # suppressed, those of C7 come from another source, and those of C8 are French.
-CONSO = (
-    umls_name("C0000002", "quokka fever", CODE="222")
-    + umls_name("C0000002", "fever of quokkas", preferred=True, CODE="222")
-    + umls_name("C0000001", "quokka disease", preferred=True, CODE="111")
-    + umls_name("C0000001", "quokka disease", CODE="111")
-    + umls_name("C0000003", "wombat first", CODE="NOCODE")
-    + umls_name("C0000003", "wombat naïve", preferred=False, CODE="333")
-    + umls_name("C0000004", "narwhal", CODE="444")
-    + umls_name("C0000005", "pouch", CODE="555")
-    + umls_name("C0000005", "marsupium", SAB="MSH", CODE="D555")
-    + umls_name("C0000006", "gone", SUPPRESS="O")
-    + umls_name("C0000007", "other", SAB="MSH", CODE="D777")
-    + umls_name("C0000008", "fièvre", LAT="FRE")
+CONSO = "".join(
+    (
+        umls_name("C0000002", "quokka fever", CODE="222"),
+        umls_name("C0000002", "fever of quokkas", preferred=True, CODE="222"),
+        umls_name("C0000001", "quokka disease", preferred=True, CODE="111"),
+        umls_name("C0000001", "quokka disease", CODE="111"),
+        umls_name("C0000003", "wombat first", CODE="NOCODE"),
+        umls_name("C0000003", "wombat naïve", CODE="333"),
+        umls_name("C0000004", "narwhal", CODE="444"),
+        umls_name("C0000005", "pouch", CODE="555"),
+        umls_name("C0000005", "marsupium", SAB="MSH", CODE="D555"),
+        umls_name("C0000006", "gone", SUPPRESS="O"),
+        umls_name("C0000007", "other", SAB="MSH", CODE="D777"),
+        umls_name("C0000008", "fièvre", LAT="FRE"),
+    )
 )
 STY = (
     umls_type("C0000001", "T191")
-    + umls_type("C0000001", "T047")
-    + "".join(umls_type(f"C000000{n}", "T047") for n in (2, 3, 4, 6, 7, 8))
+    + "".join(umls_type(f"C000000{n}", "T047") for n in (1, 2, 3, 4, 6, 7, 8))
     + umls_type("C0000005", "T023")
 )
+# C2 has_finding_site C5. C1 is broader than C3 (RB), but that gives no is-a edge. The names of C7
+# are filtered out.
+_RELATIONS = """\
+C0000002 PAR C0000001 inverse_isa
+C0000001 CHD C0000003
+C0000002 RN C0000004 isa
+C0000004 RB C0000003 inverse_isa
+C0000005 RO C0000002 has_finding_site
+C0000002 RO C0000005 finding_site_of
+C0000003 RB C0000001
+C0000003 XR C0000005
+C0000002 PAR C0000002
+C0000002 PAR C0000007
+"""
 REL = (
-    umls_relation("C0000002", "PAR", "C0000001", "inverse_isa")
-    + umls_relation("C0000001", "CHD", "C0000003")
-    + umls_relation("C0000002", "RN", "C0000004", "isa")
-    + umls_relation("C0000004", "RB", "C0000003", "inverse_isa")
-    + umls_relation("C0000005", "RO", "C0000002", "has_finding_site")  # C2 has_finding_site C5
-    + umls_relation("C0000002", "RO", "C0000005", "finding_site_of")
-    + umls_relation(
-        "C0000003", "RB", "C0000001"
-    )  # C1 is broader than C3, but that gives no is-a edge
-    + umls_relation("C0000003", "XR", "C0000005")
-    + umls_relation("C0000002", "PAR", "C0000002")
-    + umls_relation("C0000002", "PAR", "C0000007")  # the names of C7 are filtered out
+    "".join(umls_relation(*line.split()) for line in _RELATIONS.splitlines())
     + umls_relation("C0000005", "PAR", "C0000001", SAB="MSH")
     + umls_relation("C0000005", "PAR", "C0000001", SUPPRESS="O")
 )
@@ -86,44 +88,32 @@ RF2_FILES = {
     "Description": "sct2_Description_Snapshot-en_INT_20240101.txt",
     "Relationship": "sct2_Relationship_Snapshot_INT_20240101.txt",
 }
+_ANY = "900000000000000001"  # in columns that no reader uses
+_DATED = {"id": "1", "effectiveTime": "20240101", "moduleId": "900000000000207008"}
 
 
-def _rf2_row(kind, **fields):
-    given = {
-        "id": "1",
-        "effectiveTime": "20240101",
-        "active": "1",
-        "moduleId": "900000000000207008",
-        **fields,
-    }
-    return (
-        "\t".join(given.get(column, "900000000000000001") for column in snomed.COLUMNS[kind])
-        + "\r\n"
-    )
+def _rf2_row(kind: str, **fields: str) -> str:
+    fields = {**_DATED, **fields}
+    return "\t".join(fields.get(column, _ANY) for column in snomed.COLUMNS[kind]) + "\r\n"
 
 
-def sct_concept(number, active="1"):
+def sct_concept(number: str, active: str = "1") -> str:
     return _rf2_row("Concept", id=number, active=active)
 
 
-def sct_term(number, text, kind=SYNONYM, language="en", active="1"):
-    return _rf2_row(
-        "Description",
-        conceptId=number,
-        term=text,
-        typeId=kind,
-        languageCode=language,
-        active=active,
-    )
+def sct_term(
+    number: str, text: str, kind: str = SYNONYM, language: str = "en", active: str = "1"
+) -> str:
+    fields = {"conceptId": number, "term": text, "typeId": kind, "languageCode": language}
+    return _rf2_row("Description", active=active, **fields)
 
 
-def sct_edge(child, parent, kind=IS_A, active="1"):
-    return _rf2_row(
-        "Relationship", sourceId=child, destinationId=parent, typeId=kind, active=active
-    )
+def sct_edge(child: str, parent: str, kind: str = IS_A, active: str = "1") -> str:
+    fields = {"sourceId": child, "destinationId": parent, "typeId": kind}
+    return _rf2_row("Relationship", active=active, **fields)
 
 
-def rf2_table(kind, *rows):
+def rf2_table(kind: str, *rows: str) -> str:
     return "\t".join(snomed.COLUMNS[kind]) + "\r\n" + "".join(rows)
 
 
@@ -165,7 +155,7 @@ RF2_ROWS = {
 }
 
 
-def snomed_folder(folder, **changed):
+def snomed_folder(folder: Path, **changed: Iterable[str]) -> Path:
     """Writes a snapshot; Concept=rows and so on replaces the rows of a file."""
     for kind, rows in {**RF2_ROWS, **changed}.items():
         write(folder / RF2_FOLDER / RF2_FILES[kind], rf2_table(kind, *rows))
@@ -178,9 +168,8 @@ _LICENCE = "  1 This software and database is made up.\n  2 WordNet 3.0 Copyrigh
 # Nouns: entity; body < entity; illness < entity; cold (the illness) < illness; cold (the
 # temperature) < entity, and the antonym of heat; Paris, an instance of body. Verbs: breathe; inhale
 # < breathe; cold. Inhale entails the verb cold and derives from the noun body.
-WORDNET = {
-    "data.noun": _LICENCE
-    + """\
+_WORDNET = {
+    "data.noun": """\
 00000100 03 n 01 entity 0 003 ~ 00000200 n 0000 ~ 00000300 n 0000 ~ 00000500 n 0000 | that which is
 00000200 08 n 02 body 0 organic_structure 0 002 @ 00000100 n 0000 + 00000200 v 0101 | a | in the gloss
 00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill
@@ -189,14 +178,12 @@ WORDNET = {
 00000600 07 n 0a heat 0 hot 0 warm 0 h4 0 h5 0 h6 0 h7 0 h8 0 h9 0 ha 0 002 @ 00000100 n 0000 ! 00000500 n 0101 | much
 00000700 15 n 01 Paris 0 003 @i 00000200 n 0000 #p 00000100 n 0000 = 00000900 a 0000 | a city
 """,
-    "data.verb": _LICENCE
-    + """\
+    "data.verb": """\
 00000100 29 v 02 breathe 0 take_a_breath 0 000 02 + 02 00 + 08 01 | draw air
 00000200 29 v 01 inhale 0 003 @ 00000100 v 0000 * 00000300 v 0000 + 00000200 n 0101 01 + 08 00 | draw in
 00000300 29 v 01 cold 0 001 $ 00000100 v 0000 01 + 08 00 | snore
 """,
-    "index.noun": _LICENCE
-    + """\
+    "index.noun": """\
 body n 1 2 @ + 1 1 00000200
 cold n 2 2 @ ! 2 1 00000500 00000400
 common_cold n 1 1 @ 1 0 00000400
@@ -206,17 +193,15 @@ illness n 1 1 @ 1 1 00000300
 organic_structure n 1 2 @ + 1 1 00000200
 paris n 1 3 @i #p = 1 0 00000700
 """,
-    "index.verb": _LICENCE
-    + """\
+    "index.verb": """\
 breathe v 1 0 1 1 00000100
 cold v 1 1 $ 1 0 00000300
 inhale v 1 3 @ * + 1 1 00000200
 take_a_breath v 1 0 1 1 00000100
 """,
 }  # fmt: skip
-WORDNET = {
-    name: text.replace("\n", "  \n") for name, text in WORDNET.items()
-}  # official files have these blanks
+# official files have these blanks
+WORDNET = {name: f"{_LICENCE}{text}".replace("\n", "  \n") for name, text in _WORDNET.items()}
 
 # ---- OBO ----
 

@@ -1,10 +1,18 @@
 """A corpus of six sentence pairs, its encoding, and a builder of prepared arrays."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
 from mednli_jax.data.examples import Mention, NLIExample, Split
+from mednli_jax.data.text import Vocab
+from mednli_jax.knowledge.linking import Linker
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli.encoding import Encoding, encode_corpus
 from support.ontologies import LINKER
 
+KEY = {"corpus": "made-up", "max_length": 10}
 ENCODING = Encoding(
     lowercase=True,
     max_length=10,
@@ -18,70 +26,63 @@ ENCODING = Encoding(
 )
 
 
-def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
-    return NLIExample(
-        uid,
-        premise,
-        hypothesis,
-        label,
-        tuple(premise.split()),
-        tuple(hypothesis.split()),
-        tags=tags,
-    )
+def pair(
+    premise: str,
+    hypothesis: str,
+    label: str = "neutral",
+    uid: str = "u",
+    tags: tuple[str, ...] = (),
+) -> NLIExample:
+    tokens = tuple(premise.split()), tuple(hypothesis.split())
+    return NLIExample(uid, premise, hypothesis, label, *tokens, tags=tags)
 
 
-def mentions(*concepts):
+_TRAIN = (
+    pair("Known Asthma .", "She wheezes .", "entailment", "t0"),
+    pair("qqq systolic heart failure", "has heart disease", "entailment", "t1", ("rare",)),
+    pair("Chest pain", "No pain", "contradiction", "t2"),
+)
+_DEV = (pair("Asthma", "asthma since childhood", "neutral", "d0"),)
+_TEST = (
+    pair("", "left early", "", "e0"),
+    pair("Asthma", "well", "neutral", "e1", ("rare", "x")),
+)
+SPLITS = {
+    "train": Split("train", _TRAIN),
+    "dev": Split("dev", _DEV),
+    "test": Split("test", _TEST),
+}
+
+
+class Builder:
+    """Encodes a corpus, by default SPLITS, and counts the calls."""
+
+    def __init__(self, splits: Mapping[str, Split] = SPLITS, encoding: Encoding = ENCODING) -> None:
+        self.splits, self.encoding, self.calls = splits, encoding, 0
+
+    def __call__(self) -> tuple[Any, ...]:
+        self.calls += 1
+        return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
+
+
+def mentions(*concepts: str) -> list[Mention]:
     """One mention of each concept, on the first tokens of a sentence."""
     return [Mention(n, n + 1, concept) for n, concept in enumerate(concepts)]
 
 
-SPLITS = {
-    "train": Split(
-        "train",
-        (
-            pair("Known Asthma .", "She wheezes .", "entailment", "t0"),
-            pair("qqq systolic heart failure", "has heart disease", "entailment", "t1", ("rare",)),
-            pair("Chest pain", "No pain", "contradiction", "t2"),
-        ),
-    ),
-    "dev": Split("dev", (pair("Asthma", "asthma since childhood", "neutral", "d0"),)),
-    "test": Split(
-        "test",
-        (pair("", "left early", "", "e0"), pair("Asthma", "well", "neutral", "e1", ("rare", "x"))),
-    ),
-}
-
-
-def words_of(numbers, vocab):
+def words_of(numbers: Sequence[int], vocab: Vocab) -> list[str]:
     return [vocab.words[number] for number in numbers]
 
 
-def links_of(arrays, row):
+def links_of(arrays: Mapping[str, np.ndarray], row: int) -> list[tuple[int, int, int]]:
     """The links of a row: sorted (premise token, hypothesis token, distance)."""
-    filled = arrays["link_distance"][row] >= 0
-    fields = (
-        arrays[name][row][filled].tolist()
-        for name in ("link_premise", "link_hypothesis", "link_distance")
-    )
-    return sorted(zip(*fields, strict=True))
+    names = ("link_premise", "link_hypothesis", "link_distance")
+    link_3L = np.stack([arrays[name][row] for name in names])
+    return sorted(map(tuple, link_3L[:, link_3L[2] >= 0].T.tolist()))
 
 
-def encode_links(examples, linker, encoding):
+def encode_links(examples: Sequence[NLIExample], linker: Linker, encoding: Encoding) -> Any:
     """(link arrays of words, facts about them)."""
-    mentions = words.find_mentions(examples, linker, encoding)
-    of_mentions = words.mention_words(examples, encoding)
-    return words.encode_links(mentions, linker, encoding, of_mentions, {})
-
-
-KEY = {"corpus": "made-up", "max_length": 10}
-
-
-class Builder:
-    """Builds the corpus of test_encoding and counts the calls."""
-
-    def __init__(self, splits=SPLITS, encoding=ENCODING):
-        self.splits, self.encoding, self.calls = splits, encoding, 0
-
-    def __call__(self):
-        self.calls += 1
-        return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
+    pair_mentions = words.find_mentions(examples, linker, encoding)
+    word_source = words.mention_words(examples, encoding)
+    return words.encode_links(pair_mentions, linker, encoding, word_source, {})

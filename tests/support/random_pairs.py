@@ -5,33 +5,35 @@ import numpy as np
 WORDS, DIM, LONGEST = 40, 12, 3
 
 
-def arrays(rows=22, premise=12, hypothesis=8, links=5, seed=0):
-    """Arrays of `rows` pairs with random lengths, tokens, labels and unique links."""
+def arrays(
+    rows: int = 22, premise: int = 12, hypothesis: int = 8, links: int = 5, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Arrays of `rows` pairs with random lengths, tokens, labels and unique links.
+
+    premise, hypothesis, links: the greatest number of tokens of a side, and of links of a pair.
+    """
     rng = np.random.default_rng(seed)
-    length = {
-        "premise": rng.integers(2, premise + 1, rows),
-        "hypothesis": rng.integers(2, hypothesis + 1, rows),
-    }
+    width = {"premise": premise, "hypothesis": hypothesis}
+    length = {side: rng.integers(2, tokens + 1, rows) for side, tokens in width.items()}
     data = {"label": rng.integers(0, 3, rows).astype(np.int32)}
-    for side, width in (("premise", premise), ("hypothesis", hypothesis)):
-        tokens = rng.integers(2, WORDS, (rows, width))
-        data[side] = np.where(np.arange(width) < length[side][:, None], tokens, 0).astype(np.int32)
+    for side, tokens in width.items():
+        words = rng.integers(2, WORDS, (rows, tokens))
+        is_word = np.arange(tokens) < length[side][:, None]
+        data[side] = np.where(is_word, words, 0).astype(np.int32)
         data[f"{side}_length"] = length[side].astype(np.int32)
-    fields = np.zeros((3, rows, links), np.int16)
-    fields[2] = -1
-    for row in range(rows):
-        cells = rng.permutation(length["premise"][row] * length["hypothesis"][row])[
-            : rng.integers(0, links + 1)
-        ]
-        fields[0, row, : len(cells)] = cells // length["hypothesis"][row]
-        fields[1, row, : len(cells)] = cells % length["hypothesis"][row]
-        fields[2, row, : len(cells)] = rng.integers(0, LONGEST + 1, len(cells))
-    return data | dict(
-        zip(("link_premise", "link_hypothesis", "link_distance"), fields, strict=True)
-    )
+    data["link_premise"], data["link_hypothesis"] = np.zeros((2, rows, links), np.int16)
+    data["link_distance"] = np.full((rows, links), -1, np.int16)
+    for row, (first, second) in enumerate(zip(*length.values(), strict=True)):
+        cells = rng.permutation(first * second)[: rng.integers(0, links + 1)]
+        count = len(cells)
+        data["link_premise"][row, :count] = cells // second
+        data["link_hypothesis"][row, :count] = cells % second
+        data["link_distance"][row, :count] = rng.integers(0, LONGEST + 1, count)
+    return data
 
 
-def vectors(seed=0):
-    table = np.random.default_rng(seed).normal(0, 0.5, (WORDS, DIM)).astype(np.float32)
-    table[0] = 0
-    return table
+def vectors(seed: int = 0) -> np.ndarray:
+    """[WORDS, DIM] float32; those of padding are zero."""
+    table_VD = np.random.default_rng(seed).normal(0, 0.5, (WORDS, DIM)).astype(np.float32)
+    table_VD[0] = 0
+    return table_VD

@@ -67,13 +67,13 @@ WORDS = [
 GAPS = (" ", " ", " ", " ", "  ", "\n", "")
 
 
-def pairs(count=1000, seed=0):
+def pairs(count: int = 1000, seed: int = 0) -> list[tuple[str, str]]:
     """[(premise, hypothesis)]; every seventh is long, some premises are empty."""
     rng = random.Random(seed)
 
-    def text(least, most):
+    def text(least: int, most: int) -> str:
         words = rng.choices(WORDS, k=rng.randint(least, most))
         return "".join(word + rng.choice(GAPS) for word in words)
 
-    longest = [(60, 60) if number % 7 == 0 else (20, 10) for number in range(count)]
+    longest = ((60, 60) if number % 7 == 0 else (20, 10) for number in range(count))
     return [(text(0, premise), text(1, hypothesis)) for premise, hypothesis in longest]

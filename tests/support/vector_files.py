@@ -1,10 +1,9 @@
 """Word vectors in the binary formats of word2vec and fastText."""
 
 import struct
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-
-# ---- binary vectors ----
 
 ROWS = {
     "cough": (1, 2, 3),
@@ -12,26 +11,42 @@ ROWS = {
     "bp": (-1, -1, -1),
     "BP": (0.5, 0, -0.25),
     "naïve": (7, 8, 9),
+    "other": (9, 9, 9),
 }
-ROWS["other"] = (9, 9, 9)
 
 
-def word2vec(rows=ROWS, end=b"\n", promised=None):
-    """A file as word2vec's own C program writes it; gensim writes no line ends."""
-    lines = [
-        word.encode() + b" " + struct.pack("<3f", *numbers) + end for word, numbers in rows.items()
-    ]
-    return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
+def word2vec(
+    rows: Mapping[str, Sequence[float]] = ROWS, end: bytes = b"\n", promised: int | None = None
+) -> bytes:
+    """A file as word2vec's own C program writes it; gensim writes no line ends.
+
+    promised: the number of words that the header states, if it is a wrong one.
+    """
+    data = f"{promised or len(rows)} 3\n".encode()
+    for word, numbers in rows.items():
+        data += word.encode() + b" " + struct.pack("<3f", *numbers) + end
+    return data
 
 
-def fasttext_model(words, matrix, *, buckets=5, minn=3, maxn=3, labels=(), quantised=0):
+def fasttext_model(
+    words: Sequence[str],
+    matrix: np.ndarray,
+    *,
+    buckets: int = 5,
+    minn: int = 3,
+    maxn: int = 3,
+    labels: Sequence[str] = (),
+    quantised: bool = False,
+) -> bytes:
     """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
     matrix = np.asarray(matrix, "<f4")
-    settings = (matrix.shape[1], 5, 1, 1, 5, 1, 3, 2, buckets, minn, maxn, 100)
-    parts = [struct.pack("<2i", 793712314, 12), struct.pack("<12id", *settings, 1e-4)]
-    parts.append(struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1))
-    parts += [word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words]
-    parts += [label.encode() + b"\0" + struct.pack("<qb", 7, 1) for label in labels]
-    parts += [struct.pack("<?2q", quantised, *matrix.shape), matrix.tobytes()]
-    parts.append(struct.pack("<?2q", 0, 1, 2) + struct.pack("<2f", 1, 2))  # the output matrix
-    return b"".join(parts)
+    magic, version, learning_rate = 793712314, 12, 1e-4
+    options = (matrix.shape[1], 5, 1, 1, 5, 1, 3, 2, buckets, minn, maxn, 100)
+    data = struct.pack("<14id", magic, version, *options, learning_rate)
+    data += struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1)
+    entries = [(word, 0) for word in words] + [(label, 1) for label in labels]
+    for text, kind in entries:
+        data += text.encode() + b"\0" + struct.pack("<qb", 7, kind)
+    data += struct.pack("<?2q", quantised, *matrix.shape) + matrix.tobytes()
+    output_matrix = struct.pack("<?2q2f", False, 1, 2, 1.0, 2.0)
+    return data + output_matrix

@@ -1,52 +1,57 @@
 """A user's own corpus and task, as another package would define them (docs/plugins.md)."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
 from mednli_jax.nli.plug import NLI
+
+Splits = dict[str, list[tuple[str, ...]]]
 
 WORDS = {"entailment": "has", "neutral": "fears", "contradiction": "denies"}
 
 
-def read(folder):
+def read(folder: Path) -> Splits:
     """Pairs whose hypothesis has a verb for each label."""
-    pairs = [
-        (f"Pt has gout {n % 5}.", f"She {word} gout.", label)
-        for n in range(10)
-        for label, word in WORDS.items()
-    ]
+    pairs = []
+    for n in range(10):
+        for label, verb in WORDS.items():
+            pairs.append((f"Pt has gout {n % 5}.", f"She {verb} gout.", label))
     return {"train": pairs, "dev": pairs[:9], "test": pairs[9:18]}
 
 
-def uneven(folder):
+def uneven(folder: Path) -> Splits:
     """Hypotheses of dev and test are longer than those of train."""
-    splits = read(folder)
-    longer = [
-        (premise, f"Last year {hypothesis}", label) for premise, hypothesis, label in splits["dev"]
-    ]
-    return {"train": splits["train"], "dev": longer[:5], "test": longer[5:]}
+    train, dev = read(folder)["train"], []
+    for premise, hypothesis, label in train[:9]:
+        dev.append((premise, f"Last year {hypothesis}", label))
+    return {"train": train, "dev": dev[:5], "test": dev[5:]}
 
 
-def backwards(folder):
+def backwards(folder: Path) -> Splits:
     """The splits of `uneven` from the last to the first."""
     return dict(reversed(uneven(folder).items()))
 
 
-def broken(folder):
+def broken(folder: Path) -> Splits:
     """Reads a column that its rows lack."""
-    return {"train": [row["verdict"] for row in [{"label": "neutral"}]]}
+    row = {"label": "neutral"}
+    return {"train": [row["verdict"]]}
 
 
-def nothing(folder):
+def nothing(folder: Path) -> None:
     """Gives no rows."""
 
 
-def unlabelled(folder):
+def unlabelled(folder: Path) -> Splits:
     """The rows of test lack a label."""
-    return {**read(folder), "test": [row[:2] for row in read(folder)["test"]]}
+    splits = read(folder)
+    return {**splits, "test": [row[:2] for row in splits["test"]]}
 
 
 class Verdicts(NLI):
     """Sentence pairs whose predictions are printed as words."""
 
-    def prediction_lines(self, rows):
+    def prediction_lines(self, rows: Iterable[Mapping[str, float]]) -> Iterator[str]:
         for row in rows:
             yield "yes" if max(row, key=row.get) == "entailment" else "no"
 
