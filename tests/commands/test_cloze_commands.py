@@ -14,14 +14,16 @@ import pytest
 from support.cloze import PHRASES, write_articles
 from support.commands import (
     at,
-    call_command,
     config_flag,
     environment_of,
     json_lines,
     read_json,
+    refused,
     run_command,
+    succeeds,
     use_one_device,
 )
+from support.files import lines
 from support.pair_files import SECRET
 from support.runs import GOLD, write_run
 
@@ -35,11 +37,9 @@ from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
 
-ROOT = Path(__file__).parents[2]
 CONFIG = config_flag("ga_ent", "file")
 SMALL = (
     "--config.model.hidden_size=4",
-    "--config.model.hops=2",
     "--config.vectors.dim=8",
     "--config.train.batch_size=4",
     "--config.train.epochs=1",
@@ -52,10 +52,12 @@ def home(tmp_path_factory):
     """A folder with a corpus in own/, a cache, and one finished run of two seeds in run/."""
     home = tmp_path_factory.mktemp("home")
     write_articles(home / "own")
-    flags = (CONFIG, "--config.data.dir=own", *SMALL, "--config.seeds=0,1", "--workdir=run")
+    flags = ("--config.data.dir=own", "--config.model.hops=2", "--config.seeds=0,1", *SMALL)
     with at(home):
-        code, out, err = call_command(train, *flags)
-    assert (code, SECRET in out + err) == (0, False), err
+        succeeds(train, CONFIG, *flags, "--workdir=run")
+    write_run(home / "pairs", GOLD)
+    (home / "ids.txt").write_text("test0.0\n")
+    (home / "answers.json").write_text(json.dumps({"test0.0": "fever"}))
     (home / "skills.tsv").write_text("test0.0\tbridging\ntest2.0\tbridging\ntest0.1\tellipsis\n")
     (home / "v.txt").write_text("fever 1 0\ncough 0 1\nrash 1 1\npain 1 2\n")
     return home
@@ -67,290 +69,358 @@ def at_home(home):
         yield
 
 
-def texts_of(home, split):
-    """(uid, passage, query), as the files of the corpus have them."""
-    for article in read_json(home, "own", f"{split}1.0.json")["data"]:
+@pytest.fixture(scope="module")
+def queries(home):
+    """[(uid, passage, query, answer)] of the test split, as its file has them."""
+    rows = []
+    for article in read_json(home, "own", "test1.0.json")["data"]:
         document = article["document"]
         for query in document["qas"]:
-            yield query["id"], document["context"], query["query"]
+            answer = query["answers"][0]["text"]
+            rows.append((query["id"], document["context"], query["query"], answer))
+    return rows
 
 
-def test_prepare_prints_what_a_corpus_holds(at_home):
-    code, out, err = call_command(
-        prepare, CONFIG, "--config.data.dir=own", "--config.vectors.dim=8"
-    )
-    assert (code, SECRET in out + err) == (0, False)
-    assert re.search(r"^found in ", out)
+# -- prepare and train -----------------------------------------------------------------------------
+
+
+def test_prepare_counts_queries_passages_and_candidates(at_home):
+    out, _ = succeeds(prepare, CONFIG, "--config.data.dir=own", "--config.vectors.dim=8")
+
+    assert out.startswith("found in ")
     assert "  test: 9 queries of 3 passages; longest passage " in out
-    assert (
-        "    6 candidates, 2.0 a passage; answers among them: 6 as they stand, 0 by a synonym, 3 not\n"
-        in out
+    counts = (
+        "6 candidates, 2.0 a passage; answers among them: 6 as they stand, 0 by a synonym, 3 not"
     )
+    assert f"    {counts}\n" in out
 
 
-@pytest.mark.slow
-def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(tmp_path, monkeypatch):
-    """The SA reader only predicts phrases of training, and dev has none of them."""
+@pytest.fixture
+def without_dev_answers(tmp_path, monkeypatch):
+    """Flags of an SA reader, which only predicts phrases of training, and dev has none of them."""
+    use_one_device(monkeypatch)
     dev = write_articles(tmp_path / "own") / "dev1.0.json"
     text = dev.read_text()
     for phrase in PHRASES:
         text = text.replace(phrase, f"other {phrase}")
     dev.write_text(text)
-    use_one_device(monkeypatch)
-    small = ("--config.model.hidden_size=4", *SMALL[2:])
-    flags = (config_flag("sa_ent", "file"), f"--config.data.dir={tmp_path / 'own'}", *small)
-    code, _, err = call_command(train, *flags, f"--workdir={tmp_path / 'run'}")
-    assert (code, "dev loss 0" in err) == (0, False), err
+    return (config_flag("sa_ent", "file"), f"--config.data.dir={tmp_path / 'own'}", *SMALL)
+
+
+@pytest.mark.slow
+def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(
+    without_dev_answers, tmp_path
+):
+    _, err = succeeds(train, *without_dev_answers, f"--workdir={tmp_path / 'run'}")
+
     assert "no dev loss (no dev answer can be scored)" in err
     assert read_json(tmp_path, "run", "result.json")["dev"]["loss"] is None
-    assert call_command(report, tmp_path / "run")[0] == 0
-    code, _, err = call_command(
-        train, *flags, "--config.train.select=loss", f"--workdir={tmp_path / 'other'}"
-    )
-    assert (code, "--config.train.select: is 'loss', and no dev answer can be scored" in err) == (
-        2,
-        True,
-    )
+    succeeds(report, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_dev_split_without_an_answer_that_can_be_scored_selects_no_epoch_by_loss(
+    without_dev_answers, tmp_path
+):
+    flags = ("--config.train.select=loss", f"--workdir={tmp_path / 'run'}")
+
+    message = refused(train, *without_dev_answers, *flags)
+
+    assert "--config.train.select: is 'loss', and no dev answer can be scored" in message
 
 
 def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():
     logits = np.log([[[0.5, 0.25, 0.25]], [[np.nan] * 3]])
+
     losses = ClozeTask().losses(SimpleNamespace(label=np.array([1])), logits)
+
     np.testing.assert_allclose(losses, [np.log(4), np.nan])
 
 
-def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_hash_seed(
-    home, tmp_path
-):
-    """The run alone is enough: neither the corpus nor the cache is there."""
-    shutil.copytree(home / "run", tmp_path / "run")
-    given = list(texts_of(home, "test"))
-    expected = {
+# -- predict ---------------------------------------------------------------------------------------
+
+
+def check_predictions(home, rows, out):
+    """The output has the predictions that training stored for these queries."""
+    stored = {
         row["uid"]: row["best"]
         for row in json_lines(home, "run", "private", "predictions.test.jsonl")
     }
-    page = (home / "run" / "report.html").read_text()
-    assert all(
-        title in page for title in ("Learning curves", "Kinds of queries, test", "answer length")
-    )
-    for order, more in ((given, ("--attention",)), (given[::-1], ())):
-        stdin = "".join(
-            json.dumps({"passage": passage, "query": query}) + "\n" for _, passage, query in order
-        )
-        if more:
-            with at(tmp_path):
-                code, out, err = call_command(predict, "--run=run", *more, stdin=stdin)
-        else:
-            variables = {**environment_of(tmp_path), "PYTHONHASHSEED": "2"}
-            del variables["MEDNLI_JAX_DATA"]
-            done = run_command("predict", "--run=run", cwd=tmp_path, stdin=stdin, **variables)
-            code, out, err = done.returncode, done.stdout, done.stderr
-        assert (code, SECRET in out + err) == (0, False), err
-        header, *rows = [line.split("\t") for line in out.splitlines()]
-        assert header == ["answer", "probability", "candidates", "best"]
-        for (uid, _, _), (answer, probability, candidates, best) in zip(order, rows, strict=True):
-            of_run, found = expected[uid], json.loads(best)
-            assert answer == (of_run[0]["answer"] if of_run else "")
-            assert int(candidates) == len(of_run)
-            assert [b["answer"] for b in found] == [b["answer"] for b in of_run]
-            chances = [b["probability"] for b in of_run]
-            assert [b["probability"] for b in found] == pytest.approx(chances, abs=3e-6)
-            assert float(probability) == pytest.approx(chances[0] if chances else 0, abs=3e-6)
-    made = tmp_path / "run" / "private" / "attention"
-    assert stat.S_IMODE(made.stat().st_mode) == 0o700
-    names = [
-        ".gitignore",
-        *(f"passage-{n}.{kind}" for n in range(1, 10) for kind in ("html", "json")),
-    ]
-    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(
-        names, 0o600
-    )
-    page = (made / "passage-1.html").read_text()
-    assert (SECRET in page, page.count("<u>") + page.count("<u "), "://" in page) == (
-        True,
-        3,
-        False,
-    )
+    header, *cells = [line.split("\t") for line in out.splitlines()]
+    assert header == ["answer", "probability", "candidates", "best"]
+    for (uid, *_), (answer, probability, candidates, best) in zip(rows, cells, strict=True):
+        expected = stored[uid]
+        shown = json.loads(best)
+        chances = [row["probability"] for row in expected]
+        assert answer == (expected[0]["answer"] if expected else "")
+        assert int(candidates) == len(expected)
+        assert [row["answer"] for row in shown] == [row["answer"] for row in expected]
+        assert [row["probability"] for row in shown] == pytest.approx(chances, abs=3e-6)
+        assert float(probability) == pytest.approx(chances[0] if chances else 0, abs=3e-6)
 
 
-def test_where_a_reader_looks_is_what_it_answers_by(home, at_home):
+def input_of(rows):
+    return lines(*({"passage": passage, "query": query} for _, passage, query, _ in rows))
+
+
+def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_hash_seed(
+    home, queries, tmp_path
+):
+    """The run alone is enough: neither the corpus nor the cache is there."""
+    shutil.copytree(home / "run", tmp_path / "run")
+    variables = {**environment_of(tmp_path), "PYTHONHASHSEED": "2"}
+    del variables["MEDNLI_JAX_DATA"]
+    rows = queries[::-1]
+
+    done = run_command("predict", "--run=run", cwd=tmp_path, stdin=input_of(rows), **variables)
+
+    assert (done.returncode, SECRET in done.stderr) == (0, False), done.stderr
+    check_predictions(home, rows, done.stdout)
+
+
+def test_attention_maps_of_predictions_are_private(home, queries, tmp_path):
+    shutil.copytree(home / "run", tmp_path / "run")
+
+    with at(tmp_path):
+        out, err = succeeds(predict, "--run=run", "--attention", stdin=input_of(queries))
+
+    assert SECRET not in out + err
+    check_predictions(home, queries, out)
+    folder = tmp_path / "run" / "private" / "attention"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    maps = [f"passage-{n}.{ending}" for n in range(1, 10) for ending in ("html", "json")]
+    assert modes == dict.fromkeys([".gitignore", *maps], 0o600)
+    page = (folder / "passage-1.html").read_text()
+    assert SECRET in page
+    assert len(re.findall("<u[ >]", page)) == 3
+    assert "://" not in page
+
+
+def test_a_reader_answers_by_the_attention_that_it_shows(home, at_home):
     """With pointer sum attention, a candidate's probability is the weight of its places, normalised
     over candidates."""
     run = load_run(home / "run")
     passage = "case BEG__New Thing__END shows BEG__fever__END xylo BEG__new thing__END ."
-    given = [(passage, "case unheard @placeholder ."), ("shows xylo", "@placeholder")]
-    looked, said = run.attention(given), run.predict(given)
-    assert said.unknown_words == {"passage": 4, "query": 1}  # the new phrase twice, and xylo twice
-    seen = looked[0]
+    inputs = [(passage, "case unheard @placeholder ."), ("shows xylo", "@placeholder")]
+
+    (seen, empty), (predicted, _) = run.attention(inputs), run.predict(inputs)
+
     np.testing.assert_allclose(seen["weights"].sum(axis=1), 1, atol=1e-5)
-    mass_SC = np.array(
-        [[sum(w[s:e].sum() for s, e in spans) for spans in seen["spans"]] for w in seen["weights"]]
-    )
-    mean_C = (mass_SC / mass_SC.sum(axis=1, keepdims=True)).mean(axis=0)
-    expected = dict(zip(seen["candidates"], mean_C, strict=True))
-    assert {best["answer"] for best in said[0]["best"]} == {"new thing", "fever"}
-    for best in said[0]["best"]:
-        assert best["probability"] == pytest.approx(expected[best["answer"]], abs=1e-5)
-    assert [seen["names"][seen["passage"][spans[0][0]]] for spans in seen["spans"]] == seen[
-        "candidates"
+    probability_C = np.zeros(2)
+    for weight_T in seen["weights"]:
+        mass_C = [sum(weight_T[start:end].sum() for start, end in spans) for spans in seen["spans"]]
+        probability_C += np.array(mass_C) / np.sum(mass_C) / len(seen["weights"])
+    expected = dict(zip(seen["candidates"], probability_C, strict=True))
+    shown = {row["answer"]: row["probability"] for row in predicted["best"]}
+    assert shown == pytest.approx(expected, abs=1e-5)
+    assert set(shown) == {"new thing", "fever"}
+    first_tokens = [seen["passage"][spans[0][0]] for spans in seen["spans"]]
+    assert [seen["names"][token] for token in first_tokens] == seen["candidates"]
+    assert (empty["candidates"], empty["passage"]) == ([], ["shows", "xylo"])
+
+
+def test_unknown_words_of_passages_and_queries_are_counted(home, at_home):
+    passage = "case BEG__New Thing__END xylo BEG__new thing__END shows xylo ."
+
+    predicted = load_run(home / "run").predict([(passage, "case unheard @placeholder .")])
+
+    # The new phrase twice, and xylo twice.
+    assert predicted.unknown_words == {"passage": 4, "query": 1}
+
+
+BAD_LINES = {
+    "no TAB": "a passage alone",
+    "placeholder in the passage": "BEG__a__END @placeholder\t@placeholder",
+    "half a mark": f"BEG__{SECRET}\t@placeholder",
+}
+GOOD_LINES = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
+
+
+def read(text):
+    return list(read_chunks(io.BytesIO(text.encode()), CLOZE.form))
+
+
+def test_passages_and_queries_are_lines_with_a_tab_or_json():
+    (chunk,) = read(GOOD_LINES)
+
+    assert [line.texts for line in chunk] == [
+        ("BEG__a b__END c", "x @placeholder"),
+        ("d", "@placeholder"),
     ]
-    assert (looked[1]["candidates"], looked[1]["passage"]) == ([], ["shows", "xylo"])
+
+
+@pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
+def test_bad_passages_and_queries_are_named_by_line(line):
+    with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
+        read(f"{GOOD_LINES}{line}\n")
+
+    assert SECRET not in str(caught.value)
+
+
+# -- evaluate --------------------------------------------------------------------------------------
 
 
 def test_evaluate_repeats_the_scores_of_training(at_home):
-    flags = ("--run=run", "--skills=skills.tsv", "--scores=each.jsonl", "--vectors=v.txt")
-    code, out, err = call_command(evaluate, *flags, "--json")
-    assert (code, SECRET in out + err) == (0, False)
+    out, _ = succeeds(evaluate, "--run=run", "--vectors=v.txt", "--json")
+
     scores, expected = json.loads(out), read_json("run/result.json")["test"]
     assert (scores["seeds"], scores["examples"], scores["in_passage"]) == ([0, 1], 9, 6)
     for name in ("accuracy", "f1", "bleu2", "missing", "loss"):
         assert scores[name]["per_seed"] == pytest.approx(expected[name]["per_seed"], abs=1e-5), name
     assert expected["embedding"] is None
     assert 0 <= scores["embedding"]["mean"] <= 1
-    each = {row["uid"]: row for row in json_lines("each.jsonl")}
-    assert sum(row["f1"] for row in each.values()) / 9 == pytest.approx(scores["f1"]["mean"])
-    skill = scores["families"]["skill"]
-    assert skill["bridging"]["f1"]["mean"] == pytest.approx(
-        (each["test0.0"]["f1"] + each["test2.0"]["f1"]) / 2
-    )
-    assert (skill["bridging"]["examples"], each["test2.0"]["answered"]) == (2, 0)
 
 
-def test_answers_of_any_system_are_scored(at_home):
+def test_evaluate_scores_each_query_and_each_skill(at_home):
+    flags = ("--skills=skills.tsv", "--scores=each.jsonl", "--json")
+
+    scores = json.loads(succeeds(evaluate, "--run=run", *flags)[0])
+
+    of_query = {row["uid"]: row for row in json_lines("each.jsonl")}
+    assert sum(row["f1"] for row in of_query.values()) / 9 == pytest.approx(scores["f1"]["mean"])
+    bridging = scores["families"]["skill"]["bridging"]
+    mean = (of_query["test0.0"]["f1"] + of_query["test2.0"]["f1"]) / 2
+    assert bridging["f1"]["mean"] == pytest.approx(mean)
+    assert (bridging["examples"], of_query["test2.0"]["answered"]) == (2, 0)
+
+
+def test_answers_of_any_system_are_scored(at_home, queries):
     """Of nine queries two are answered right, one of them in other words, and seven have no
     answer."""
-    gold = {query["id"]: query["answers"][0]["text"] for article in read_json("own/test1.0.json")["data"]
-            for query in article["document"]["qas"]}  # fmt: skip
-    right = {"test0.0": f"The {gold['test0.0'].title()}!", "test2.0": gold["test2.0"]}
-    Path("given.json").write_text(json.dumps(right))
-    call = (evaluate, "--predictions=given.json", "--corpus=own")
-    code, out, err = call_command(
-        *call, "--vectors=v.txt", "--skills=skills.tsv", "--scores=each2.jsonl", "--json"
-    )
-    assert code == 0, err
-    scores = json.loads(out)
+    answer_of = {uid: answer for uid, _, _, answer in queries}
+    right = {"test0.0": f"The {answer_of['test0.0'].title()}!", "test2.0": answer_of["test2.0"]}
+    Path("right.json").write_text(json.dumps(right))
+    call = (evaluate, "--predictions=right.json", "--corpus=own", "--skills=skills.tsv")
+
+    scores = json.loads(succeeds(*call, "--scores=each2.jsonl", "--json")[0])
+
     assert (scores["queries"], scores["missing"], scores["split"]) == (9, 7, "test")
-    assert [scores[name] for name in ("exact_match", "f1")] == pytest.approx([2 / 9, 2 / 9])
+    assert (scores["exact_match"], scores["f1"]) == pytest.approx((2 / 9, 2 / 9))
     assert scores["slices"]["skill"]["bridging"]["f1"] == 1
-    each = json_lines("each2.jsonl")
-    assert {row["uid"]: row["f1"] for row in each} == {uid: float(uid in right) for uid in gold}
-    assert [row["uid"] for row in each if row["answered"] is True] == list(right)
+    of_query = {row["uid"]: (row["f1"], row["answered"]) for row in json_lines("each2.jsonl")}
+    assert of_query == {uid: (float(uid in right), uid in right) for uid in answer_of}
 
 
 WRONG = {
-    "another corpus": (evaluate, ("--run=run", config_flag("ga_ent")), "--config"),
-    "a partition": (evaluate, ("--run=run", "--partition=ids.txt"), "--partition"),
-    "answers and a run": (
-        evaluate,
-        ("--predictions=given.json", "--corpus=own", "--run=run"),
-        "--run",
-    ),
-    "kinds of error": (report, ("run", "--categories"), "--categories"),
-    "pairs beside queries": (
-        report,
-        ("run", "pairs", "--compare"),
-        "pairs: is no run on cloze queries",
-    ),
-    "no folder of runs": (report, ("--table=clicr4", "--runs=none"), "none"),
+    "pairs beside queries": (report, "run", "pairs", "--compare"),
+    "another task's corpus": (evaluate, "--run=run", config_flag("ga_ent")),
+    "a partition": (evaluate, "--run=run", "--partition=ids.txt"),
+    "answers and a run": (evaluate, "--predictions=answers.json", "--corpus=own", "--run=run"),
+    "kinds of error": (report, "run", "--categories"),
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_a_run_on_queries_cannot_do_is_one_line(case, home, at_home):
-    command, arguments, named = WRONG[case]
-    Path("ids.txt").write_text("test0.0\n")
-    Path("given.json").write_text(json.dumps({"test0.0": "fever"}))
-    if not Path("pairs").exists():
-        write_run(home / "pairs", GOLD)
-    code, out, err = call_command(command, *arguments)
-    assert (code, out) == (2, "")
-    assert named in err.splitlines()[-1]
-    assert " Fix: " in err
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_options_that_queries_lack_are_refused_by_name(call, at_home):
+    named = call[-1].partition("=")[0] if call[-1] != "--compare" else "pairs: is no run on cloze"
+
+    message = refused(*call)
+
+    assert named in message
+    assert " Fix: " in message
 
 
-def test_runs_are_compared_on_the_same_queries(home, at_home):
-    """A run with all answers right gains exactly the queries that the other run got wrong."""
+# -- report ----------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_run_has_curves_and_kinds_of_queries(home):
+    page = (home / "run" / "report.html").read_text()
+
+    for title in ("Learning curves", "Kinds of queries, test", "answer length"):
+        assert title in page
+
+
+@pytest.fixture
+def right(home, at_home):
+    """The predictions of a copy of the run, in right/, with all answers right."""
     shutil.copytree(home / "run", home / "right", dirs_exist_ok=True)
     path = home / "right" / "private" / "predictions.test.jsonl"
     rows = json_lines(path)
-    queries = {query.uid: query for query in answers.queries_of(home / "run", "test")}
+    split = {query.uid: query for query in answers.queries_of(home / "run", "test")}
     for row in rows:
-        row["predicted"] = [queries[row["uid"]].answers[0].text] * 2
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, err = call_command(report, "run", "right", "--compare", "--json")
-    assert (code, SECRET in out + err) == (0, False)
+        row["predicted"] = [split[row["uid"]].answers[0].text] * 2
+    path.write_text(lines(*rows))
+    return path
+
+
+def test_a_run_with_all_answers_right_gains_the_queries_that_the_first_run_got_wrong(right):
+    out, _ = succeeds(report, "run", "right", "--compare", "--json")
+
     (row,) = json.loads(out)["comparisons"]
-    own = read_json("run/result.json")["test"]
-    assert row["exact_match_of"] == pytest.approx([own["accuracy"]["mean"], 1.0])
-    assert row["f1"]["difference"] == pytest.approx(1 - own["f1"]["mean"])
-    assert call_command(report, "run", "right", "--out=page.html")[0] == 0
-    page = (home / "page.html").read_text()
-    assert not any(phrase in page for phrase in (SECRET, *PHRASES))
-    assert call_command(report, "run", "--csv")[0] == 0
-    assert (
-        (home / "run/private/predictions.test.csv")
-        .read_text()
-        .startswith("uid,predicted.0,predicted.1,best.0.answer")
-    )
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
-    code, out, err = call_command(report, "run", "right", "--compare")
-    assert (code, out, err.startswith("error: right: 8 predictions for 9 queries")) == (2, "", True)
+    ours = read_json("run/result.json")["test"]
+    assert row["exact_match_of"] == pytest.approx([ours["accuracy"]["mean"], 1.0])
+    assert row["f1"]["difference"] == pytest.approx(1 - ours["f1"]["mean"])
 
 
-def test_the_papers_table_is_filled_from_a_folder(home, at_home):
+def test_the_page_of_a_comparison_holds_no_text(right):
+    succeeds(report, "run", "right", "--out=page.html")
+
+    page = Path("page.html").read_text()
+    assert [phrase for phrase in (SECRET, *PHRASES) if phrase in page] == []
+
+
+def test_a_run_that_lacks_a_query_is_not_compared(right):
+    right.write_text("".join(right.read_text().splitlines(keepends=True)[1:]))
+
+    message = refused(report, "run", "right", "--compare")
+
+    assert message.startswith("error: right: 8 predictions for 9 queries")
+
+
+def test_predictions_as_csv(at_home):
+    succeeds(report, "run", "--csv")
+
+    header = Path("run/private/predictions.test.csv").read_text()
+    assert header.startswith("uid,predicted.0,predicted.1,best.0.answer")
+
+
+@pytest.fixture
+def table(home, at_home):
+    """The summary of a baseline that answers "fever". It stands in table/ beside a run."""
     folder = home / "table"
-    shutil.copytree(home / "run", folder / "ga_anonym")
-    queries = answers.queries_of(folder / "ga_anonym", "test")
-    fever = {query.uid: "fever" for query in queries}
-    found = answers.summary(answers.query_scores(queries, fever))
-    (folder / "baselines" / "private").mkdir(parents=True)
-    baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": found}}
+    shutil.copytree(home / "run", folder / "ga_anonym", dirs_exist_ok=True)
+    split = answers.queries_of(folder / "ga_anonym", "test")
+    fever = {query.uid: "fever" for query in split}
+    summary = answers.summary(answers.query_scores(split, fever))
+    (folder / "baselines" / "private").mkdir(parents=True, exist_ok=True)
+    baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": summary}}
     (folder / "baselines" / "baselines.test.json").write_text(json.dumps(baselines))
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query", "sim-entity"):
         answers.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
-    code, out, _ = call_command(
-        report, "--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html"
-    )
-    assert code == 0
-    assert "human-expert" in (home / "table.html").read_text()
-    table = out.partition("Comparison")[0]
-    rows = {line[:34].strip(): line[34:].split() for line in table.splitlines()}
-    assert rows["maxfreq-entity"][:3] == ["1", f"{100 * found['exact_match']:.1f}", "-"]
+    return summary
+
+
+def test_the_papers_table_is_filled_from_a_folder(table):
+    flags = ("--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html")
+
+    out, _ = succeeds(report, *flags)
+
+    table_lines = out.partition("Comparison")[0].splitlines()
+    rows = {line[:34].strip(): line[34:].split() for line in table_lines}
+    assert rows["maxfreq-entity"][:3] == ["1", f"{100 * table['exact_match']:.1f}", "-"]
     assert rows["maxfreq-entity"][-5:] == ["8.5", "12.6", "0.10", "0.05", "0.31"]
-    assert [rows[name][0] for name in ("GA-Anonym", "SA-Ent", "human-expert")] == [
-        "2",
-        "missing",
-        "-",
-    ]
-    assert all(
-        words in out
-        for words in (
-            "NOT COMPARABLE with ours on file",
-            "reproduce clicr table file --config.data.dir=CORPUS_FOLDER",
-        )
-    )
-    fill = "python -m mednli_jax.analyze cloze-baselines --corpus=CORPUS_FOLDER --vectors=FILE --out=table/baselines"
-    assert f"{fill}\n" in out
+    first_cells = [rows[name][0] for name in ("GA-Anonym", "SA-Ent", "human-expert")]
+    assert first_cells == ["2", "missing", "-"]
+    assert "human-expert" in Path("table.html").read_text()
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
-    compared = list(tables.against_baselines(folder, "test"))
-    assert [row["second"] for row in compared] == list(tables.RIVALS)
-    for row in compared:
-        assert (row["first"], row["exact_match_of"][1]) == (
-            "ga_anonym",
-            pytest.approx(found["exact_match"]),
-        )
-    assert "sim-entity" in out.partition("Comparison")[2]
 
 
-def test_bad_passages_and_queries_are_named_by_line():
-    good = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
-    found = list(read_chunks(io.BytesIO(good.encode()), CLOZE.form))
-    assert found == [[(("BEG__a b__END c", "x @placeholder"), {}), (("d", "@placeholder"), {})]]
-    for line in (
-        "a passage alone",
-        "BEG__a__END @placeholder\t@placeholder",
-        f"BEG__{SECRET}\t@placeholder",
-    ):
-        with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
-            list(read_chunks(io.BytesIO(f"{good}{line}\n".encode()), CLOZE.form))
-        assert SECRET not in str(caught.value)
+def test_a_table_names_the_commands_that_fill_it_and_a_corpus_unlike_the_papers(table):
+    out, _ = succeeds(report, "--table=clicr4", "--runs=table")
+
+    assert "NOT COMPARABLE with ours on file" in out
+    assert "reproduce clicr table file --config.data.dir=CORPUS_FOLDER" in out
+    baselines = (
+        "analyze cloze-baselines --corpus=CORPUS_FOLDER --vectors=FILE --out=table/baselines"
+    )
+    assert f"python -m mednli_jax.{baselines}\n" in out
+
+
+def test_readers_are_compared_with_the_baselines_of_a_table(table):
+    comparisons = list(tables.against_baselines(Path("table"), "test"))
+
+    assert [row["second"] for row in comparisons] == list(tables.RIVALS)
+    for row in comparisons:
+        assert row["first"] == "ga_anonym"
+        assert row["exact_match_of"][1] == pytest.approx(table["exact_match"])

@@ -4,14 +4,23 @@ corpus."""
 import io
 import json
 import re
+from collections import Counter
 from dataclasses import FrozenInstanceError, replace
 
+import jax
 import numpy as np
 import pytest
-from support.commands import at, call_command, config_flag, json_lines, read_json
-from support.files import lay_out
+from support.commands import (
+    at,
+    config_flag,
+    json_lines,
+    read_json,
+    refused,
+    succeeds,
+)
+from support.files import lay_out, lines
 from support.ontology_files import umls_name, umls_relation, umls_type
-from support.pair_files import write_rows
+from support.pair_files import SECRET, write_rows
 
 from mednli_jax import evaluate, predict, prepare, tasks, train
 from mednli_jax.data.examples import LABELS
@@ -19,9 +28,7 @@ from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
 
-SECRET = "zyzzyva"
-# Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, other
-# scripts.
+# Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, scripts.
 TEXTS = (
     "Has diabetes. A1c was 8.3. On insulin.",
     "1. CAD\n2. HTN.\n3. DM type 2. On metformin",
@@ -34,41 +41,36 @@ TEXTS = (
     'said "no pain." (left.) Then [**Name. 12**] came.',
     "pt. denies pain. pt. well",
 )
+OWN = ("--config.data.dir=own", "--config.vectors.dim=8")
+PAIR = ("Has gout. Well", "42")
 
 
-def write_files(folder):
+def write_corpus(folder):
     """Writes a user's own corpus; the test split copies three training pairs."""
-    for split, numbers in {
-        "train": range(60),
-        "dev": range(60, 80),
-        "test": (*range(80, 97), 0, 1, 2),
-    }.items():
-        names = ("sentence1", "sentence2", "gold_label")
-        rows = [(TEXTS[i % 10], TEXTS[(3 * i + i // 10) % 10], LABELS[i % 3]) for i in numbers]
-        write_rows(folder / f"{split}.jsonl", (dict(zip(names, row, strict=True)) for row in rows))
-
-
-def given_of(folder, split):
-    return json_lines(folder, f"{split}.jsonl")
+    splits = {"train": range(60), "dev": range(60, 80), "test": (*range(80, 97), 0, 1, 2)}
+    for split, numbers in splits.items():
+        rows = []
+        for i in numbers:
+            texts = {"sentence1": TEXTS[i % 10], "sentence2": TEXTS[(3 * i + i // 10) % 10]}
+            rows.append({**texts, "gold_label": LABELS[i % 3]})
+        write_rows(folder / f"{split}.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A folder with a corpus in own/ and a finished run in run/."""
     home = tmp_path_factory.mktemp("home")
-    write_files(home / "own")
-    small = (
-        "--config.model.hidden_size=8",
-        "--config.vectors.dim=8",
-        "--config.train.epochs=2",
-        "--config.seeds=0,1",
-    )
+    write_corpus(home / "own")
+    small = ("--config.model.hidden_size=8", "--config.train.epochs=2", "--config.seeds=0,1")
     with at(home):
-        code, _, err = call_command(
-            train, config_flag("bow", "file"), "--config.data.dir=own", *small, "--workdir=run"
-        )
-    assert code == 0, err
+        succeeds(train, config_flag("bow", "file"), *OWN, *small, "--workdir=run")
     return home
+
+
+@pytest.fixture
+def at_home(home):
+    with at(home):
+        yield
 
 
 @pytest.fixture
@@ -76,178 +78,67 @@ def run(home):
     return load_run(home / "run")
 
 
-def test_a_corpuss_own_texts_get_the_stored_predictions(home, run):
-    with at(home):
-        for split in ("train", "dev", "test"):
-            rows = run.scorer.predictions(run.prepared.splits[split], run.scores(split)[1])
-            if split != "train":  # training predictions are not stored
-                assert rows == json_lines(home, "run", "private", f"predictions.{split}.jsonl")
-            found = run.predict(given_of(home / "own", split))
-            for row, expected in zip(found, rows, strict=True):
-                mean = np.mean(expected["probabilities"], axis=0)  # over the two seeds
-                np.testing.assert_allclose([row[label] for label in LABELS], mean, atol=1e-5)
-        assert run.predict([("another. Text", "of two. Sentences")])[0] != pytest.approx(
-            found[0], abs=1e-4
-        )
+def check_means(predictions, stored):
+    """Predictions are the means over the seeds of stored rows."""
+    for prediction, row in zip(predictions, stored, strict=True):
+        mean_C = np.mean(row["probabilities"], axis=0)
+        np.testing.assert_allclose([prediction[label] for label in LABELS], mean_C, atol=1e-5)
 
 
-def test_a_run_scored_on_other_arrays_stays_as_it_is(home, run):
-    with at(home):
-        of_dev, of_test = (run.scores(split)[0] for split in ("dev", "test"))
-        other = run.having(replace(run.prepared, splits={"test": run.prepared.splits["dev"]}))
-        assert other.scores("test")[0] == of_dev != of_test
-        assert run.scores("test")[0] == of_test
+# -- the run's own corpus, and another -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_the_texts_of_a_corpus_get_the_stored_predictions(at_home, run, split):
+    rows = run.scorer.predictions(run.prepared.splits[split], run.scores(split)[1])
+
+    if split != "train":  # training predictions are not stored
+        assert rows == json_lines(f"run/private/predictions.{split}.jsonl")
+    check_means(run.predict(json_lines(f"own/{split}.jsonl")), rows)
+
+
+def test_predictions_depend_on_the_texts(run):
+    first, second = run.predict([PAIR, ("another. Text", "of two. Sentences")])
+
+    assert first != pytest.approx(second, abs=1e-4)
+
+
+def test_a_run_scored_on_another_corpus_stays_as_it_is(at_home, run):
+    of_dev, of_test = (run.scores(split)[0] for split in ("dev", "test"))
+
+    moved = run.having(replace(run.prepared, splits={"test": run.prepared.splits["dev"]}))
+
+    assert moved.scores("test")[0] == of_dev != of_test
+    assert run.scores("test")[0] == of_test
     with pytest.raises(FrozenInstanceError):
-        run.prepared = other.prepared
+        run.prepared = moved.prepared
 
 
-def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(home):
-    assert read_json(home, "run", "result.json")["shared"]["test"]["train"]["pairs"] == 3
+def test_pairs_that_two_splits_share_are_a_warning(at_home, home):
     warning = "warning: test: 3 of 20 pairs are in train, too"
+
+    assert read_json("run/result.json")["shared"]["test"]["train"]["pairs"] == 3
     assert warning in (home / "run" / "log.txt").read_text()
-    flags = ("--config.data.dir=own", "--config.vectors.dim=8")
-    with at(home):
-        code, _, err = call_command(prepare, config_flag("bow", "file"), *flags)
-    assert (code, warning in err) == (0, True)
+    assert warning in succeeds(prepare, config_flag("bow", "file"), *OWN)[1]
 
 
-def test_what_a_folder_lacks_is_a_warning_and_the_kept_epoch_is_logged(home, run):
-    epochs = ", ".join(map(str, run.result.best_epoch))
-    assert (
-        f"best epoch {epochs} (lowest dev loss): dev accuracy "
-        in (home / "run" / "log.txt").read_text()
-    )
+def test_a_folder_without_a_test_file_or_a_label_is_a_warning(at_home, home):
+    (home / "few").mkdir()
     for split in ("train", "dev"):
-        texts = (home / "own" / f"{split}.jsonl").read_text().replace("neutral", "entailment")
-        (home / "few").mkdir(exist_ok=True)
-        (home / "few" / f"{split}.jsonl").write_text(texts)
-    with at(home):
-        code, _, err = call_command(prepare, config_flag("bow", "file"), "--config.data.dir=few")
-    assert (code, "warning: The folder has no test file" in err) == (0, True), err
+        texts = (home / "own" / f"{split}.jsonl").read_text()
+        (home / "few" / f"{split}.jsonl").write_text(texts.replace("neutral", "entailment"))
+
+    _, err = succeeds(prepare, config_flag("bow", "file"), "--config.data.dir=few")
+
+    assert "warning: The folder has no test file" in err
     assert "warning: train: no pair has the label neutral;" in err
 
 
-def test_a_pair_has_the_same_answer_in_any_company_and_programs_are_shared(home, run, monkeypatch):
-    """Later parts of an input reuse the programs of the first; lengths and repeated premises
-    differ."""
-    words = ("gout", "asthma", "pain", "denies", "Has", "42")
-    pairs = [
-        (
-            " ".join(words[: n % 6 + 1] * (1 + (n > 80) * 3)) if n % 3 == 0 else "asthma .",
-            words[n % 6],
-        )
-        for n in range(133)
-    ]
-    one_by_one = [run.predict([pair])[0] for pair in pairs]
-    assert len(run._program.compiled) < 8
-    monkeypatch.setattr(predict, "CHUNK", 30)
-    with at(home):
-        code, out, err = call_command(
-            predict, "--run=run", stdin="".join("\t".join(pair) + "\n" for pair in pairs)
-        )
-    assert code == 0, err
-    rows = [line.split("\t") for line in out.splitlines()[1:]]
-    many = run.predict(pairs * 9)  # more than one bucket of lengths
-    for number, expected in enumerate(one_by_one):
-        for found in (
-            map(float, rows[number][1:]),
-            many[number].values(),
-            many[133 * 8 + number].values(),
-        ):
-            np.testing.assert_allclose(
-                list(found), [expected[label] for label in LABELS], atol=2e-6
-            )
-    assert len(rows) == len(pairs)
-    assert "133 pairs" in err
+def test_the_epoch_that_is_used_is_logged(home, run):
+    epochs = ", ".join(map(str, run.result.best_epoch))
 
-
-@pytest.mark.parametrize("bad", [SECRET, "", f'["{SECRET}", "b"]'])
-def test_a_bad_line_ends_the_part_that_it_stands_in(home, monkeypatch, bad):
-    monkeypatch.setattr(predict, "CHUNK", 2)
-    good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
-    with at(home):
-        code, out, err = call_command(
-            predict, "--run=run", stdin="\n".join([*good, "e\tf", bad, "g\th", ""])
-        )
-    assert code == 2
-    _, first, second = out.splitlines()
-    assert first == second
-    assert re.findall(r"stdin:\d", err) == ["stdin:4"]
-    assert SECRET not in err
-
-
-PAIR = ("Has gout. Well", "42")
-FILES = {
-    "in.csv": 'id,Hypothesis,label,Premise\n"7, a",42,neutral,"Has gout.\nWell"\n',
-    "in.tsv": "id\tsentence2\tlabel\tsentence1\n7, a\t42\tneutral\tHas gout. Well\n",
-    "in.jsonl": '{"id": "7, a", "premise": "Has gout. Well", "hypothesis": "42", "label": "neutral"}\n',
-}
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_a_files_further_columns_are_kept_beside_its_predictions(home, run, file):
-    (home / file).write_text(FILES[file])
-    expected = run.predict([PAIR])[0]
-    with at(home):
-        for output in ("out.jsonl", "out.tsv"):
-            code, out, err = call_command(
-                predict, "--run=run", f"--input={file}", f"--output={output}"
-            )
-            assert (code, out) == (0, ""), err
-        code, out, _ = call_command(predict, "--run=run", f"--input={file}")
-        assert (code, out.splitlines()[0]) == (0, "\t".join(("label", *LABELS)))
-    (row,) = json_lines(home, "out.jsonl")
-    names, cells = (line.split("\t") for line in (home / "out.tsv").read_text().splitlines())
-    assert names == list(row) == ["id", "label", "predicted", *LABELS]
-    assert (
-        cells[:3] == list(row.values())[:3] == ["7, a", "neutral", max(expected, key=expected.get)]
-    )
-    for values in (cells, list(row.values())):
-        np.testing.assert_allclose(list(map(float, values[3:])), list(expected.values()), atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "says"),
-    [
-        (
-            "in.tsv",
-            f"id\tpremise\thypothesis\n1\t{SECRET}\n",
-            "in.tsv:2: expected 3 fields, as in the header, found 2",
-        ),
-        ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "expected 2 fields, found 3"),
-        ("in.csv", f"premise,text\n{SECRET},b\n", "in.csv:1: the header has no column hypothesis"),
-        ("in.jsonl", f"{SECRET}\tb\n", "in.jsonl:1: "),
-        (
-            "in.csv",
-            f"premise,hypothesis,id,ID\n{SECRET},b,1,2\n",
-            "in.csv:1: two columns have the same name",
-        ),
-        (
-            "in.tsv",
-            f"premise\thypothesis\tPremise\n{SECRET}\tb\tc\n",
-            "in.tsv:1: two columns have the same name",
-        ),
-        (
-            "in.jsonl",
-            f'{{"premise": "{SECRET}", "premise": "a", "hypothesis": "b"}}\n',
-            "in.jsonl:1: ",
-        ),
-        (
-            "in.jsonl",
-            f'{{"premise": "{SECRET}", "Premise": "a", "hypothesis": "b"}}\n',
-            "in.jsonl:1: ",
-        ),
-        ("in.tsv", f"premise\tsentence1\thypothesis\n{SECRET}\ta\tb\n", "in.tsv:2: "),
-        ("in.csv", "", "in.csv: "),
-        ("in.xlsx", SECRET, "--input=in.xlsx"),
-    ],
-)
-def test_a_bad_file_leaves_no_output(home, file, content, says):
-    (home / file).write_text(content)
-    with at(home):
-        code, out, err = call_command(predict, "--run=run", f"--input={file}", "--output=none.tsv")
-    assert (code, out, says in err, SECRET in err) == (2, "", True, False), err
-    assert not (home / "none.tsv").exists()
+    log = (home / "run" / "log.txt").read_text()
+    assert f"best epoch {epochs} (lowest dev loss): dev accuracy " in log
 
 
 DRUGS = {
@@ -262,100 +153,156 @@ LINKS = ("--config.knowledge.ontology=umls", "--config.knowledge.types=")
 @pytest.mark.parametrize(
     ("config", "flags"), [("esim", ("--config.data.hypothesis_only=True",)), ("esim_kd", LINKS)]
 )
-def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path, config, flags):
+def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(tmp_path, config, flags):
     """The other config names the corpus alone; the ontology is where the run found it, not in the
     other folder."""
-    write_files(tmp_path / "own")
-    write_files(tmp_path / "there")
+    write_corpus(tmp_path / "own")
+    write_corpus(tmp_path / "there")
     lay_out(tmp_path / "own" / "umls", DRUGS)
     reads = ("--config.data.max_length=3", "--config.data.keep=last")
-    small = ("--config.model.hidden_size=4", "--config.vectors.dim=8", "--config.train.epochs=1")
+    small = ("--config.model.hidden_size=4", "--config.train.epochs=1", "--workdir=run")
+    there = ("--config.data.dir=there", "--config.data.lowercase=False")
+
     with at(tmp_path):
-        own = ("--config.data.dir=own", "--workdir=run")
-        code, _, err = call_command(
-            train, config_flag(config, "file"), *reads, *small, *flags, *own
-        )
-        assert code == 0, err
-        there = (
-            config_flag("esim", "file"),
-            "--config.data.dir=there",
-            "--config.data.lowercase=False",
-        )
-        code, out, err = call_command(evaluate, "--run=run", *there, "--json")
-        assert code == 0, err
-        result = read_json(tmp_path, "run", "result.json")
-        assert json.loads(out)["confusion"] == result["test"]["confusion"]
+        succeeds(train, config_flag(config, "file"), *OWN, *reads, *small, *flags)
+        out, _ = succeeds(evaluate, "--run=run", config_flag("esim", "file"), *there, "--json")
+
+    result = read_json(tmp_path, "run", "result.json")
+    assert json.loads(out)["confusion"] == result["test"]["confusion"]
 
 
-def test_trees_of_features_predict_what_they_stored(tmp_path):
-    write_files(tmp_path / "own")
-    with at(tmp_path):
-        flags = (
-            "--config.data.dir=own",
-            "--config.vectors.dim=8",
-            "--config.model.trees=5",
-            "--config.seeds=0,1",
+# -- trees of features -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """A folder with a corpus in own/ and a run of the feature-based system in run/."""
+    home = tmp_path_factory.mktemp("trees")
+    write_corpus(home / "own")
+    flags = (*OWN, "--config.model.trees=5", "--config.seeds=0,1", "--workdir=run")
+    with at(home):
+        succeeds(train, config_flag("features", "file"), *flags)
+    return home
+
+
+def test_trees_of_features_predict_the_stored_predictions(trees):
+    with at(trees):
+        run = load_run("run")
+        check_means(
+            run.predict(json_lines("own/test.jsonl")),
+            json_lines("run/private/predictions.test.jsonl"),
         )
-        code, _, err = call_command(train, config_flag("features", "file"), *flags, "--workdir=run")
-        assert code == 0, err
-        run = load_run(tmp_path / "run")
-        found = run.predict(given_of(tmp_path / "own", "test"))
-        stored = json_lines(tmp_path, "run", "private", "predictions.test.jsonl")
-        for row, line in zip(found, stored, strict=True):
-            expected = np.mean(line["probabilities"], axis=0)
-            np.testing.assert_allclose([row[label] for label in LABELS], expected, atol=1e-5)
-        result = read_json(tmp_path, "run", "result.json")
-        assert sum(row["mean"] for row in result["importance"]["features"]) == pytest.approx(1)
+        result = read_json("run/result.json")
         assert run.scores("test")[0]["accuracy"] == result["test"]["accuracy"]
-        assert call_command(report, "run")[0] == 0
-        source = (
-            "--config.data.dir=own",
-            "--config.vectors.dim=8",
-            "--config.transfer.init_from=run",
-        )
-        code, _, err = call_command(train, config_flag("bow", "file"), *source, "--workdir=other")
-        assert (code, err.splitlines()[-1].startswith("error: run: ")) == (2, True)
-        path = tmp_path / "run" / "private" / "trees.json"
-        path.write_text(path.read_text().replace("0.1", "0.2", 1))
-        with pytest.raises(RunError, match=r"trees\.json"):
-            load_run(tmp_path / "run")
+        assert sum(row["mean"] for row in result["importance"]["features"]) == pytest.approx(1)
+        succeeds(report, "run")
+
+
+def test_trees_of_features_are_no_source_of_weights(trees):
+    flags = ("--config.transfer.init_from=run", "--workdir=transferred")
+
+    with at(trees):
+        message = refused(train, config_flag("bow", "file"), *OWN, *flags)
+
+    assert message.splitlines()[-1].startswith("error: run: ")
+
+
+def test_changed_trees_are_refused(trees):
+    path = trees / "run" / "private" / "trees.json"
+    text = path.read_text()
+    path.write_text(text.replace("0.1", "0.2", 1))
+
+    with at(trees), pytest.raises(RunError, match=r"trees\.json"):
+        load_run("run")
+
+    path.write_text(text)
+
+
+# -- company ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def alone(home):
+    """133 pairs of several lengths, some with equal premises, and the prediction of each alone."""
+    words = ("gout", "asthma", "pain", "denies", "Has", "42")
+    pairs = []
+    for n in range(133):
+        premise = " ".join(words[: n % 6 + 1] * (4 if n > 80 else 1))
+        pairs.append((premise if n % 3 == 0 else "asthma .", words[n % 6]))
+    run = load_run(home / "run")
+    return pairs, [list(run.predict([pair])[0].values()) for pair in pairs]
+
+
+def test_a_pair_has_the_same_prediction_in_any_company(run, alone):
+    pairs, expected = alone
+
+    predictions = run.predict(pairs * 9)  # more than one bucket of lengths
+
+    for first in (0, 133 * 8):
+        in_company = [list(row.values()) for row in predictions[first : first + 133]]
+        np.testing.assert_allclose(in_company, expected, atol=2e-6)
+
+
+def test_a_pair_has_the_same_prediction_from_the_command(at_home, alone):
+    pairs, expected = alone
+    stdin = "".join(f"{premise}\t{hypothesis}\n" for premise, hypothesis in pairs)
+
+    out, err = succeeds(predict, "--run=run", stdin=stdin)
+
+    rows = [list(map(float, line.split("\t")[1:])) for line in out.splitlines()[1:]]
+    np.testing.assert_allclose(rows, expected, atol=2e-6)
+    assert "133 pairs" in err
+
+
+def test_chunks_of_an_input_are_predicted_as_one_and_counted_together(run):
+    chunks = chunks_of("gout\t42\nzyx\tzyx\nasthma .\tpain\n", size=2)
+    counts = predict.Counts(Counter(), Counter())
+
+    rows = [prediction for prediction, _ in predict.predictions(run, chunks, counts)]
+
+    whole = run.predict([("gout", "42"), ("zyx", "zyx"), ("asthma .", "pain")])
+    assert rows == [pytest.approx(row, abs=1e-6) for row in whole]
+    assert counts.unknown == {"lines": 3, **whole.unknown_words}
+
+
+def test_predictions_of_any_length_share_few_programs(run, alone, caplog):
+    pairs, _ = alone
+
+    with jax.log_compiles():
+        for pair in pairs[::9]:
+            run.predict([pair])
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert 0 < len([text for text in messages if text.startswith("Compiling ")]) < 8
+
+
+# -- pairs from Python -----------------------------------------------------------------------------
 
 
 def test_dicts_lists_and_tuples_are_one_pair(run):
+    premise, hypothesis = PAIR
     forms = [
-        ("Has gout. Well", "42"),
-        ["Has gout. Well", "42"],
-        {"premise": "Has gout. Well", "hypothesis": "42", "sentence1": None},
-        {"gold_label": "neutral", "sentence1": "Has gout. Well", "sentence2": "42"},
+        PAIR,
+        list(PAIR),
+        {"premise": premise, "hypothesis": hypothesis, "sentence1": None},
+        {"gold_label": "neutral", "sentence1": premise, "sentence2": hypothesis},
     ]
-    first, *others = run.predict(forms)
-    for row in others:
+
+    first, *later = run.predict(forms)
+
+    for row in later:
         assert row == pytest.approx(first, abs=1e-6)
+
+
+def test_items_that_are_no_pairs_are_all_named(run):
     with pytest.raises(DataErrors) as caught:
-        run.predict([forms[0], SECRET[:2], SECRET])
+        run.predict([PAIR, SECRET[:2], SECRET])
+
     assert [error.file for error in caught.value.errors] == ["item 1", "item 2"]
-    with pytest.raises(UserError, match=r"^the model 'bow' of this run has no attention"):
-        run.attention(forms)
-
-
-def test_predictions_are_a_list_with_what_was_unknown_or_cut(run):
-    """They are values: a later call leaves them as they are."""
-    first = run.predict([("42 zyx", "42"), ("gout " * 60, "no fever")])
-    later = run.predict([("42", "zyx")])
-    none = run.predict([])
-    assert isinstance(first, list)
-    assert [len(first), len(later), none] == [2, 1, []]
-    assert first[0].keys() == set(LABELS)
-    assert (first.unknown_words, first.truncated) == (
-        {"premise": 1, "hypothesis": 0},
-        {"premises": 1},
-    )
-    assert (later.unknown_words, later.truncated) == ({"premise": 0, "hypothesis": 1}, {})
-    assert (none.unknown_words, none.truncated) == ({"premise": 0, "hypothesis": 0}, {})
 
 
 @pytest.mark.parametrize(
-    ("task", "item"),
+    ("task", "pair"),
     [
         ("nli", "ab"),
         ("nli", (SECRET, SECRET, SECRET)),
@@ -365,50 +312,170 @@ def test_predictions_are_a_list_with_what_was_unknown_or_cut(run):
         ("nli", (SECRET, "a\0")),
         ("cloze", {"premise": SECRET, "hypothesis": "@placeholder"}),
     ],
+    ids=repr,
 )
-def test_any_other_item_is_refused_by_its_index(task, item):
+def test_what_is_no_pair_is_refused_by_its_index(task, pair):
     good = ("a", "b @placeholder" if task == "cloze" else "b")
+
     with pytest.raises(DataError, match=r"^item 2: .* Fix: ") as caught:
-        tasks.named(task).form.pairs([good, good, item])
+        tasks.named(task).form.pairs([good, good, pair])
+
     assert SECRET not in str(caught.value)
+
+
+def test_a_model_without_attention_has_no_maps(run):
+    with pytest.raises(UserError, match=r"^the model 'bow' of this run has no attention"):
+        run.attention([PAIR])
+
+
+def test_predictions_are_a_list_with_unknown_and_cut_words(run):
+    """They are values: a later call leaves them as they are."""
+    first = run.predict([("42 zyx", "42"), ("gout " * 60, "no fever")])
+    later = run.predict([("42", "zyx")])
+
+    assert isinstance(first, list)
+    assert [row.keys() for row in first] == [set(LABELS)] * 2
+    assert first.unknown_words == {"premise": 1, "hypothesis": 0}
+    assert first.truncated == {"premises": 1}
+    assert (later.unknown_words, later.truncated) == ({"premise": 0, "hypothesis": 1}, {})
+
+
+def test_no_pairs_have_no_predictions(run):
+    predictions = run.predict([])
+
+    assert (predictions, predictions.truncated) == ([], {})
+    assert predictions.unknown_words == {"premise": 0, "hypothesis": 0}
+
+
+# -- lines and files of input ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [SECRET, "", f'["{SECRET}", "b"]'], ids=["word", "blank", "list"])
+def test_a_bad_line_is_named_and_gets_no_prediction(at_home, bad):
+    good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
+
+    message = refused(predict, "--run=run", stdin="\n".join([*good, bad, "g\th", ""]))
+
+    assert re.findall(r"stdin:\d", message) == ["stdin:3"]
+
+
+def chunks_of(text, size=None, source=None, task="nli"):
+    stream = io.BytesIO(text.encode())
+    return predict.read_chunks(stream, tasks.named(task).form, size, source)
+
+
+def test_a_bad_line_ends_the_chunk_in_which_it_stands():
+    chunks = chunks_of(f"a\tb\nc\td\ne\tf\n{SECRET}\ng\th\n", size=2)
+
+    assert [line.texts for line in next(chunks)] == [("a", "b"), ("c", "d")]
+    with pytest.raises(DataError, match=r"^stdin:4: "):
+        next(chunks)
+
+
+COLUMNS = {
+    "in.csv": 'id,Hypothesis,label,Premise\n"7, a",42,neutral,"Has gout.\nWell"\n',
+    "in.tsv": "id\tsentence2\tlabel\tsentence1\n7, a\t42\tneutral\tHas gout. Well\n",
+    "in.jsonl": lines(
+        {"id": "7, a", "premise": "Has gout. Well", "hypothesis": "42", "label": "neutral"}
+    ),
+}
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.tsv"])
+@pytest.mark.parametrize("file", COLUMNS)
+def test_further_columns_of_a_file_stand_beside_its_predictions(at_home, home, run, file, output):
+    (home / file).write_text(COLUMNS[file])
+    (expected,) = run.predict([PAIR])
+
+    out, _ = succeeds(predict, "--run=run", f"--input={file}", f"--output={output}")
+
+    assert out == ""
+    if output.endswith(".tsv"):
+        names, cells = (line.split("\t") for line in (home / output).read_text().splitlines())
+    else:
+        (row,) = json_lines(home, output)
+        names, cells = list(row), list(row.values())
+    assert names == ["id", "label", "predicted", *LABELS]
+    assert cells[:3] == ["7, a", "neutral", max(expected, key=expected.get)]
+    probability_C = [float(cell) for cell in cells[3:]]
+    np.testing.assert_allclose(probability_C, list(expected.values()), atol=2e-6)
+
+
+def test_stdout_has_the_label_and_probabilities_alone(at_home, home):
+    (home / "in.csv").write_text(COLUMNS["in.csv"])
+
+    out, _ = succeeds(predict, "--run=run", "--input=in.csv")
+
+    assert out.splitlines()[0].split("\t") == ["label", *LABELS]
+
+
+TWICE = "two columns have the same name"
+BAD_FILES = (
+    ("in.tsv", f"id\tpremise\thypothesis\n1\t{SECRET}\n", "in.tsv:2: expected 3 fields"),
+    ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "expected 2 fields, found 3"),
+    ("in.csv", f"premise,text\n{SECRET},b\n", "in.csv:1: the header has no column hypothesis"),
+    ("in.jsonl", f"{SECRET}\tb\n", "in.jsonl:1: "),
+    ("in.csv", f"premise,hypothesis,id,ID\n{SECRET},b,1,2\n", f"in.csv:1: {TWICE}"),
+    ("in.tsv", f"premise\thypothesis\tPremise\n{SECRET}\tb\tc\n", f"in.tsv:1: {TWICE}"),
+    ("in.jsonl", '{"premise": "c", "premise": "a", "hypothesis": "b"}\n', "in.jsonl:1: "),
+    ("in.jsonl", '{"premise": "c", "Premise": "a", "hypothesis": "b"}\n', "in.jsonl:1: "),
+    ("in.tsv", f"premise\tsentence1\thypothesis\n{SECRET}\ta\tb\n", "in.tsv:2: "),
+    ("in.csv", "", "in.csv: "),
+    ("in.xlsx", SECRET, "--input=in.xlsx"),
+)
+
+
+@pytest.mark.parametrize(("file", "content", "problem"), BAD_FILES)
+def test_a_bad_file_leaves_no_output(at_home, home, file, content, problem):
+    (home / file).write_text(content)
+
+    assert problem in refused(predict, "--run=run", f"--input={file}", "--output=none.tsv")
+
+    assert not (home / "none.tsv").exists()
 
 
 @pytest.mark.parametrize(
     ("header", "task"), [("Sentence1\tSentence2 ", "nli"), ("passage\tquery", "cloze")]
 )
 def test_a_header_is_no_pair(header, task, capsys):
-    lines = io.BytesIO(f"{header}\npremise\tis hypothesis @placeholder".encode())
-    expected = [[(("premise", "is hypothesis @placeholder"), {})]]
-    assert list(predict.read_chunks(lines, tasks.named(task).form)) == expected
+    ((line,),) = chunks_of(f"{header}\npremise\tis hypothesis @placeholder", task=task)
+
+    assert line.texts == ("premise", "is hypothesis @placeholder")
     assert capsys.readouterr().err.startswith("warning: ")
 
 
-def test_the_first_line_of_a_file_that_names_no_column_is_told(tmp_path, capsys):
-    (tmp_path / "new.tsv").write_text("pre\thyp\nA cat.\tA pet.\n")
-    with open(tmp_path / "new.tsv", "rb") as file:
-        assert (
-            len(*predict.read_chunks(file, tasks.named("nli").form, source=tmp_path / "new.tsv"))
-            == 2
-        )
-    assert (
-        "new.tsv: line 1 does not name the columns premise and hypothesis"
-        in capsys.readouterr().err
-    )
+def test_a_first_line_that_names_no_column_is_a_pair_with_a_warning(tmp_path, capsys):
+    (chunk,) = chunks_of("pre\thyp\nA cat.\tA pet.\n", source=tmp_path / "new.tsv")
+
+    assert len(chunk) == 2
+    warning = "new.tsv: line 1 does not name the columns premise and hypothesis"
+    assert warning in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["tsv", "txt", "csv", "jsonl", ""])
-def test_quoted_cells_between_tabs_are_a_warning_with_their_number(tmp_path, capsys, kind):
-    cells = [(f'"{SECRET} ""no""."', '"a" or "b"'), ('""', '"""'), ("a", '"""b"" c"')]
-    row = {"csv": '"{}","{}"\n', "jsonl": '["{}", "{}"]\n'}.get(kind, "{}\t{}\n")
-    escaped = {"csv": '""', "jsonl": '\\"'}.get(kind, '"')
-    path = tmp_path / f"in.{kind}"
-    path.write_text(
-        "".join(row.format(*(cell.replace('"', escaped) for cell in pair)) for pair in cells)
-    )
-    with open(path, "rb") as file:
-        chunks = list(predict.read_chunks(file, tasks.named("nli").form, 2, path if kind else None))
-    assert [pair for chunk in chunks for pair, _ in chunk] == cells
+QUOTED = [(f'"{SECRET} ""no""."', '"a" or "b"'), ('""', '"""'), ("a", '"""b"" c"')]
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "quote", "warned"),
+    [
+        ("in.tsv", "{}\t{}\n", '"', True),
+        ("in.txt", "{}\t{}\n", '"', True),
+        ("stdin", "{}\t{}\n", '"', True),
+        ("in.csv", '"{}","{}"\n', '""', False),
+        ("in.jsonl", '["{}", "{}"]\n', '\\"', False),
+    ],
+)
+def test_quoted_cells_between_tabs_are_a_warning_with_their_number(
+    tmp_path, capsys, kind, row, quote, warned
+):
+    text = ""
+    for pair in QUOTED:
+        text += row.format(*(cell.replace('"', quote) for cell in pair))
+    (tmp_path / kind).write_text(text)
+
+    chunks = list(chunks_of(text, 2, None if kind == "stdin" else tmp_path / kind))
+
+    assert [line.texts for chunk in chunks for line in chunk] == QUOTED
     err = capsys.readouterr().err
-    assert ("2 cells with quotes" in err) is (kind not in ("csv", "jsonl"))
-    assert (f"{path.name if kind else 'stdin'}:1: " in err) is (kind not in ("csv", "jsonl"))
+    assert (f"{kind}:1: " in err, "2 cells with quotes" in err) == (warned, warned)
     assert SECRET not in err
