@@ -198,8 +198,8 @@ TINY = ("--seeds=0", "--config.train.epochs=1", "--config.train.max_buckets=1", 
 
 def articles(folder):
     write_articles(folder / "clicr")
-    words = " ".join(PHRASES).split()
-    rows = [f"{word}{f' {n % 5}' * 8}\n" for n, word in enumerate(words)]
+    words = [*" ".join(PHRASES).split(), "case", "had", "shows", "and"]
+    rows = [f"{word}{f' {n % 5}' * 7} {n % 3}\n" for n, word in enumerate(words)]
     (folder / "v.vec").write_text("".join(rows))
 
 
