@@ -48,7 +48,7 @@ class Encoder(nn.Module):
       vocab_size: number of pieces.
       positions: rows of the table of position embeddings.
       first_position: the row of the first piece; those before it are not used.
-      token_types: rows of the table of text embeddings, of which pieces of the first text have row 0;
+      token_types: rows of the table of text embeddings; pieces of the first text have row 0;
         0 for no table.
       second_type: the row of the second text.
       embedding_size: numbers of an embedding, projected to hidden_size; 0: hidden_size.
