@@ -29,8 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mednli_jax.benchmarking import cases
-from mednli_jax.models.families import FAMILIES
+from mednli_jax.benchmarking import workload
 
 CLASSES = 3
 LEAST_CHUNK, CHUNKS = 32, 8
@@ -426,13 +425,21 @@ class Encoder(nn.Module):
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
-        self.has_types = FAMILIES[family].constants.get("second_type", 1) > 0
+        self.has_types = family != "roberta"
+        more = {"embedding_size": hidden} if family == "electra" else {}
         config = AutoConfig.for_model(
-            **cases.library_config(family, hidden),
+            family,
+            vocab_size=workload.PIECES,
+            hidden_size=hidden,
+            num_hidden_layers=workload.BERT_LAYERS,
+            num_attention_heads=hidden // workload.BERT_HEAD_SIZE,
+            intermediate_size=workload.BERT_INNER * hidden,
+            max_position_embeddings=512,
             hidden_dropout_prob=DROPOUT["bert"],
             attention_probs_dropout_prob=DROPOUT["bert"],
             num_labels=CLASSES,
             attn_implementation=attention,
+            **more,
         )
         self.bert = AutoModelForSequenceClassification.from_config(config)
 

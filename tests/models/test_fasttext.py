@@ -10,35 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import random_pairs
-from support.commands import call_command, config_flag, read_json, use_one_device
-from support.pair_files import LABELS, VERBS
+from support.commands import at, call_command, config_flag, read_json
+from support.pair_files import LABELS, VERBS, write_rows
 
 from mednli_jax import evaluate, train
+from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
-from mednli_jax.models import sparse_rows as rows
-from mednli_jax.models import table
+from mednli_jax.models import sparse_rows, table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.run import load_run
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import train_step
 
 DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, random_pairs.WORDS, (12, 8), 0.5
-MODEL = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
-TASK, FROZEN = NLITask(), frozen(random_pairs.vectors())
 ARRAYS = random_pairs.arrays()
-
-
-DATA = {name: jnp.asarray(array) for name, array in ARRAYS.items()}
-SGD = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd"))
-
-
-def drawn():
-    """A learner whose linear layer is not 0, because with 0 the rows would have no gradient yet."""
-    batch = TASK.to_batch(DATA, jnp.zeros((1, 1), jnp.int32), Layout.full(1, WIDTH))
-    learner = state.init_learner(MODEL, SGD, (0,), batch, FROZEN)
-    output = np.random.default_rng(1).normal(size=(1, DIM, 3))
-    return learner.replace(params={**learner.params, "output": jnp.asarray(output, jnp.float32)})
-
 
 # ---- an independent reference ----
 
@@ -52,145 +37,187 @@ def mixed(number):
 
 
 def features(row):
-    """The rows of the table that a text reads, computed one by one with Python's integers."""
-    sides = (
-        ARRAYS[side][row, : ARRAYS[f"{side}_length"][row]].tolist()
-        for side in ("premise", "hypothesis")
-    )
-    text = [*itertools.chain(*sides), 0]
-    pairs = itertools.pairwise(text)
-    return text + [WORDS + (mixed(a) * 116049371 + mixed(b)) % 2**32 % BUCKETS for a, b in pairs]
+    """The rows of the table that a text reads, computed by Python's integers: its words, its end
+    and the pairs of words that follow each other."""
+    text = []
+    for side in SIDES:
+        text += ARRAYS[side][row, : ARRAYS[f"{side}_length"][row]].tolist()
+    text.append(0)
+    hashes = [mixed(a) * 116049371 + mixed(b) for a, b in itertools.pairwise(text)]
+    return text + [WORDS + number % 2**32 % BUCKETS for number in hashes]
 
 
 def numpy_step(params, batch, rate):
-    """The rows, the linear layer and the mean loss of a step of SGD, computed example by example in
-    float64."""
-    old, output = (
-        np.asarray(leaf, np.float64) for leaf in (params["embedding"]["rows"], params["output"])
-    )
+    """The table, the linear layer and the mean loss of a step of SGD, computed example by example
+    in float64."""
+    old = params["embedding"]["rows"].astype(np.float64)
+    output = params["output"].astype(np.float64)
     new, new_output, total = old.copy(), output.copy(), 0.0
     for row in batch:
-        read = features(row)
-        hidden = sum(old[i] for i in read) / len(read)
+        read, label = features(row), ARRAYS["label"][row]
+        hidden = old[read].mean(axis=0)
         p = np.exp(hidden @ output) / np.exp(hidden @ output).sum()
-        total -= np.log(p[ARRAYS["label"][row]])
-        error = p - np.eye(3)[ARRAYS["label"][row]]
+        total -= np.log(p[label])
+        error = p - np.eye(3)[label]
         new_output -= rate / len(batch) * np.outer(hidden, error)
-        for i in read:
-            new[i] -= rate / len(batch) * (output @ error) / len(read)
+        np.subtract.at(new, read, rate / len(batch) * (output @ error) / len(read))
     return new, new_output, total / len(batch)
 
 
 # ---- steps ----
 
 
-def test_a_step_is_sgd_worked_example_by_example():
-    learner, index = drawn(), np.array([3, -1, 9, -1], np.int32)[None, :, None]
-    after, sums = jax.jit(train_step(MODEL, TASK, SGD, Layout.full(4, WIDTH)))(
-        learner, FROZEN, DATA, index
-    )
-    before, params = (
-        jax.tree.map(lambda leaf: np.array(leaf[0]), of.params) for of in (learner, after)
-    )
-    table_MD, output, loss = numpy_step(before, (3, 9), RATE)
-    np.testing.assert_allclose(params["embedding"]["rows"], table_MD, atol=1e-6)
+def test_a_step_is_sgd_worked_out_example_by_example():
+    model = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
+    sgd = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd"))
+    task, words, layout = NLITask(), frozen(random_pairs.vectors()), Layout.full(4, WIDTH)
+    data = jax.tree.map(jnp.asarray, ARRAYS)
+    batch = task.to_batch(data, jnp.zeros((4, 1), jnp.int32), layout)
+    learner = state.init_learner(model, sgd, (0,), batch, words)
+    # Where the linear layer is 0, as it is drawn, the table has no gradient.
+    output = np.random.default_rng(1).normal(size=(1, DIM, 3)).astype(np.float32)
+    learner = learner.replace(params={**learner.params, "output": jnp.asarray(output)})
+    before = jax.tree.map(lambda leaf: np.array(leaf[0]), learner.params)
+    index = np.array([3, -1, 9, -1], np.int32)[None, :, None]
+
+    after, sums = jax.jit(train_step(model, task, sgd, layout))(learner, words, data, index)
+
+    params = jax.tree.map(lambda leaf: np.array(leaf[0]), after.params)
+    rows, output, loss = numpy_step(before, (3, 9), RATE)
+    np.testing.assert_allclose(params["embedding"]["rows"], rows, atol=1e-6)
     np.testing.assert_allclose(params["output"], output, atol=1e-6)
     assert float(sums["loss"][0] / sums["count"][0]) == pytest.approx(loss, rel=1e-5)
-    read = np.unique(features(3) + features(9))
+    read = features(3) + features(9)
     moved = np.flatnonzero((params["embedding"]["rows"] != before["embedding"]["rows"]).any(axis=1))
     assert set(moved) == set(read)
-    assert len(read) < len(features(3) + features(9))  # at least one row was read twice
+    assert len(set(read)) < len(read)  # a row was read twice
 
 
-def test_updates_of_equal_rows_are_summed_first_where_a_device_adds_in_no_order():
+@pytest.mark.parametrize("add", [sparse_rows.add, sparse_rows.add_summed])
+def test_updates_of_equal_rows_are_summed(add):
+    """A device that adds in no order sums them first. Each seed has its own rows."""
     rng = np.random.default_rng(0)
-    start, index = rng.normal(size=(9, 4)).astype(np.float32), rng.integers(0, 9, 50)
+    start, update = rng.normal(size=(2, 9, 4)), rng.normal(size=(2, 50, 4))
+    start, update = start.astype(np.float32), update.astype(np.float32)
+    index = rng.integers(0, 9, (2, 50))
     index[index == 3] = 8
-    update, expected = rng.normal(size=(50, 4)).astype(np.float32), start.copy()
-    np.add.at(expected, index, update)
-    for how in (rows.add, rows.add_summed):
-        np.testing.assert_allclose(jax.jit(how)(start, index, update), expected, atol=1e-5)
-        pairs = (start, -start), (index, index[::-1]), (update, -update)
-        both = jax.jit(jax.vmap(how))(*map(np.stack, pairs))
-        np.testing.assert_allclose(both[0], expected, atol=1e-5)
-        mirrored = -start
-        np.add.at(mirrored, index[::-1], -update)
-        np.testing.assert_allclose(both[1], mirrored, atol=1e-5)
+    expected = start.copy()
+    for seed in (0, 1):
+        np.add.at(expected[seed], index[seed], update[seed])
+
+    alone = jax.jit(add)(start[0], index[0], update[0])
+    of_seeds = jax.jit(jax.vmap(add))(start, index, update)
+
+    np.testing.assert_allclose(alone, expected[0], atol=1e-5)
+    np.testing.assert_allclose(of_seeds, expected, atol=1e-5)
 
 
 # ---- the commands ----
 
 
-def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
-    """Only hypotheses tell the label; premises are ignored in training and for new pairs."""
-    monkeypatch.chdir(tmp_path)
-    use_one_device(monkeypatch)
+@pytest.fixture(scope="module")
+def _trained(tmp_path_factory):
+    """The folder of a run whose pairs have the label of their hypothesis's verb."""
+    home = tmp_path_factory.mktemp("fasttext")
     for split, size in (("train", 96), ("dev", 12), ("test", 12)):
-        rows = [
-            (LABELS[i % 3], f"premise {i} .", f"patient {VERBS[LABELS[i % 3]]} gout {i % 5} .")
-            for i in range(size)
-        ]
-        lines = [
-            json.dumps(dict(zip(("gold_label", "sentence1", "sentence2"), row, strict=True)))
-            for row in rows
-        ]
-        Path(f"{split}.jsonl").write_text("\n".join(lines) + "\n")
-    config = (
-        config_flag("hypothesis_only", "file"),
-        "--config.data.dir=.",
-        "--config.model.buckets=256",
-    )
-    code, _, err = call_command(train, *config, "--config.train.epochs=30", "--workdir=run")
+        rows = []
+        for number in range(size):
+            label = LABELS[number % 3]
+            hypothesis = f"patient {VERBS[label]} gout {number % 5} ."
+            texts = {"sentence1": f"premise {number} .", "sentence2": hypothesis}
+            rows.append({"gold_label": label, **texts})
+        write_rows(home / f"{split}.jsonl", rows)
+    flags = ("--config.data.dir=.", "--config.model.buckets=256", "--config.train.epochs=30")
+    with at(home):
+        config = config_flag("hypothesis_only", "file")
+        code, _, err = call_command(train, config, *flags, "--workdir=run")
+        assert code == 0, err
+    return home
+
+
+@pytest.fixture
+def run(_trained):
+    with at(_trained):
+        yield load_run(Path("run"))
+
+
+def evaluated(*flags):
+    code, out, err = call_command(evaluate, "--run=run", "--json", *flags)
     assert code == 0, err
-    result = read_json("run/result.json")
-    assert (result["status"], result["model"], result["best_epoch"]) == (
-        "complete",
-        "fasttext",
-        [30],
-    )
+    return json.loads(out)
+
+
+def test_a_run_learns_labels_from_hypotheses_alone(run):
+    result = read_json("run", "result.json")
+
+    assert (result["status"], result["model"]) == ("complete", "fasttext")
+    assert result["best_epoch"] == [30]
     assert result["test"]["accuracy"]["mean"] == 1.0
-    run = load_run(Path("run"))
-    found = run.predict(
-        [("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")]
-    )
-    assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
-    assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(
-        found[0], abs=1e-5
-    )
-    # An entity that contains the verb is an unknown word; the rest of the text is the same in all
-    # classes.
-    splits = run.prepared.splits.values()
-    uids = run.prepared.splits["test"].uids
-    rows = [
-        f"{uid}\thypothesis\t0\t{4 if number % 3 == 1 else 3}\tENTITY"
-        for split in splits
-        for number, uid in enumerate(split.uids)
-    ]
-    Path("spans.tsv").write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
-    Path("easy.txt").write_text("\n".join(uids[:6]) + "\n")
-    merged = run.task.merged(run, Path("spans.tsv"))
-    first, test = merged.prepared.splits["test"].first, merged.prepared.splits["test"]
-    assert test.length[1].tolist() == [3] * 12  # patient_has_gout, 1 and the full stop
-    number = {word: place for place, word in enumerate(run.vocabulary.words)}
-    assert merged.prepared.arrays["hypothesis"][first, :3].tolist() == [1, number["0"], number["."]]
-    flags = ("--run=run", "--merged", "--spans=spans.tsv", "--partition=easy.txt", "--json")
-    code, out, err = call_command(evaluate, *flags)
-    assert code == 0, err
-    scores = json.loads(out)
-    assert (scores["merged_by"], scores["examples"], scores["partitions"]["easy"]["examples"]) == (
-        "spans.tsv",
-        12,
-        6,
-    )
+
+
+def test_premises_are_ignored_in_predictions(run):
+    lacks, has = "patient lacks gout 1 .", "patient has gout 2 ."
+
+    rows = run.predict([("a premise", lacks), ("a second one", has), ("unlike the first", lacks)])
+
+    predicted = [max(row, key=row.get) for row in rows]
+    assert predicted == ["contradiction", "entailment", "contradiction"]
+    assert rows[2] == pytest.approx(rows[0], abs=1e-5)
+
+
+@pytest.fixture
+def spans(run):
+    """A file of spans from the verb to gout, which then are an unknown word."""
+    lines = ["uid\tside\tstart\tend\tconcept"]
+    for split in run.prepared.splits.values():
+        for number, uid in enumerate(split.uids):
+            end = 4 if number % 3 == 1 else 3  # may have gout
+            lines.append(f"{uid}\thypothesis\t0\t{end}\tENTITY")
+    Path("spans.tsv").write_text("\n".join(lines) + "\n")
+    return Path("spans.tsv")
+
+
+def test_merged_entities_become_single_words(run, spans):
+    merged = run.task.merged(run, spans).prepared
+
+    test = merged.splits["test"]
+    assert test.length[1].tolist() == [3] * 12  # patient_has_gout, 0 and the full stop
+    words = run.vocabulary.words
+    expected = [1, words.index("0"), words.index(".")]
+    assert merged.arrays["hypothesis"][test.first, :3].tolist() == expected
+
+
+def test_a_run_is_evaluated_with_entities_merged_by_spans(run, spans):
+    """The rest of the text is the same in all classes."""
+    easy = run.prepared.splits["test"].uids[:6]
+    Path("easy.txt").write_text("\n".join(easy) + "\n")
+
+    scores = evaluated("--merged", f"--spans={spans}", "--partition=easy.txt")
+
+    assert (scores["merged_by"], scores["examples"]) == ("spans.tsv", 12)
+    assert scores["partitions"]["easy"]["examples"] == 6
     assert scores["accuracy"]["mean"] < 0.7
-    assert "merged_by" not in json.loads(call_command(evaluate, "--run=run", "--json")[1])
-    # Without a file of spans the ontology's concepts are merged. Gout is one, and a single word.
-    code, out, err = call_command(evaluate, "--run=run", "--merged", "--json")
-    assert (code, json.loads(out)["accuracy"]["mean"]) == (0, 1.0), err
-    Path("spans.tsv").write_text(
-        "uid\tside\tstart\tend\tconcept\nother\thypothesis\t0\t1\tENTITY\n"
-    )
-    for wrong in (flags, ("--run=run", "--spans=spans.tsv"), ("--run=run", "--merged", config[0])):
-        code, out, err = call_command(evaluate, *wrong)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "gout" not in err
+    assert "merged_by" not in evaluated()
+
+
+def test_without_spans_the_concepts_of_the_ontology_are_merged(run):
+    """Gout is one, and a single word."""
+    assert evaluated("--merged")["accuracy"]["mean"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(("--merged", "--spans=other.tsv"), id="spans of an unknown pair"),
+        pytest.param(("--spans=spans.tsv",), id="spans without merging"),
+        pytest.param(("--merged", config_flag("hypothesis_only", "file")), id="another corpus"),
+    ],
+)
+def test_merging_that_cannot_work_is_refused_without_corpus_text(spans, flags):
+    header = "uid\tside\tstart\tend\tconcept\n"
+    Path("other.tsv").write_text(f"{header}other\thypothesis\t0\t1\tENTITY\n")
+
+    code, out, err = call_command(evaluate, "--run=run", *flags)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "gout" not in err

@@ -1,5 +1,4 @@
-"""ESIM with typed relations: equal to a dense PyTorch KIM, equal to ESIM at zero weights, and
-vectors by hand."""
+"""ESIM with typed relations: equal to a dense PyTorch KIM, and vectors by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,8 @@ from mednli_jax.training.task import frozen
 _, GOLDEN = golden("golden_kim")
 HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
 NAMES = kinds_of(["treats"])
-# The links of the golden file, which stores them densely.
+# The links of each row of the golden file, which stores them densely: premise token, hypothesis
+# token, edges, kinds.
 LINKS = (
     [
         (0, 1, 0, ("same",)),
@@ -36,45 +36,41 @@ LINKS = (
 )
 
 
-def bits(kinds):
+def bits(*kinds):
     return sum(1 << NAMES.index(kind) for kind in kinds)
 
 
-def golden_data():
+def golden_batch(index):
     data = {"label": np.arange(ROWS, dtype=np.int32) % 3}
     for side, width in zip(SIDES, WIDTH, strict=True):
         tokens = [GOLDEN[f"{row}/{side}"] for row in range(ROWS)]
-        data[side] = np.stack([np.pad(t, (0, width - len(t))) for t in tokens]).astype(np.int32)
-        data[f"{side}_length"] = np.array([len(t) for t in tokens], np.int32)
-    fields = np.zeros((4, ROWS, 4), np.int16)
-    fields[2] = -1
+        padded = [np.pad(text, (0, width - len(text))) for text in tokens]
+        data[side] = np.stack(padded).astype(np.int32)
+        data[f"{side}_length"] = np.array(list(map(len, tokens)), np.int32)
+    for name in ("link_premise", "link_hypothesis", "link_distance"):
+        data[name] = np.full((ROWS, 4), -1 if name == "link_distance" else 0, np.int16)
+    data["link_relation"] = np.zeros((ROWS, 4), np.uint8)
     for row, links in enumerate(LINKS):
-        for k, (i, j, edges, kinds) in enumerate(links):
-            fields[:, row, k] = i, j, edges, bits(kinds)
-    names = ("link_premise", "link_hypothesis", "link_distance")
-    return (
-        data
-        | dict(zip(names, fields[:3], strict=True))
-        | {"link_relation": fields[3].astype(np.uint8)}
-    )
+        for slot, (premise, hypothesis, edges, kinds) in enumerate(links):
+            data["link_premise"][row, slot] = premise
+            data["link_hypothesis"][row, slot] = hypothesis
+            data["link_distance"][row, slot] = edges
+            data["link_relation"][row, slot] = bits(*kinds)
+    layout = Layout.full(len(index), WIDTH)
+    return NLITask().to_batch(jax.tree.map(jnp.asarray, data), index[:, None], layout)
 
 
-def tree_of(kind, bias="both"):
+def golden_params(kind, bias="both"):
     """Our parameters from PyTorch's layout, "weight" or "gradient"."""
-    w = {
-        key.removeprefix(f"{kind}/"): value
-        for key, value in GOLDEN.items()
-        if key.startswith(f"{kind}/")
-    }
-    w |= {
-        key.replace(".weight_", ".rnn.weight_").replace(".bias_", ".rnn.bias_"): value
-        for key, value in w.items()
-    }
+    w = {}
+    for key, value in GOLDEN.items():
+        if key.startswith(f"{kind}/"):
+            name = key.removeprefix(f"{kind}/")
+            w[name] = value
+            w[name.replace(".weight_", ".rnn.weight_").replace(".bias_", ".rnn.bias_")] = value
     of_g, of_layer = w["g.weight"].T, w["layer.weight"].T
-    side, width = (
-        np.arange(6 * HIDDEN),
-        2 * HIDDEN,
-    )  # each side has a weighted sum, an average and a maximum
+    # Each side has a weighted sum, an average and a maximum.
+    side, width = np.arange(6 * HIDDEN), 2 * HIDDEN
     plain = np.concatenate([side[width:], 6 * HIDDEN + side[width:]])
     pooled = np.concatenate([side[:width], 6 * HIDDEN + side[:width]])
     return {
@@ -90,44 +86,42 @@ def tree_of(kind, bias="both"):
     }
 
 
-def test_kim_equals_the_reference():
-    """Logits agree to 1e-10, and so does every gradient. Padding rows stand among the real ones."""
+def test_logits_and_gradients_of_kim_equal_the_reference():
+    """Padding rows stand among the real ones."""
+    fields = {
+        "hidden_size": HIDDEN,
+        "dropout": 0.0,
+        "knowledge": "typed",
+        "knowledge_scale": SCALE,
+        "train_vectors": True,
+    }
     with jax.enable_x64(True):
-        task = NLITask()
-        fields = {
-            "hidden_size": HIDDEN,
-            "dropout": 0.0,
-            "knowledge": "typed",
-            "knowledge_scale": SCALE,
-        }
-        model = table.entry("esim").build({**fields, "train_vectors": True}, relations=len(NAMES))
-        tree = jax.tree.map(lambda x: jnp.asarray(x, "float64"), tree_of("weight"))
+        model = table.entry("esim").build(fields, relations=len(NAMES))
+        params = jax.tree.map(lambda x: jnp.asarray(x, "float64"), golden_params("weight"))
         index = np.array([0, -1, 1, 2, 3, -1], np.int32)
-        batch = task.to_batch(
-            jax.tree.map(jnp.asarray, golden_data()), index[:, None], Layout.full(6, WIDTH)
-        )
-        words = frozen(tree["embedding"]["vectors"])
+        batch = golden_batch(index)
+        words = frozen(params["embedding"]["vectors"])
 
         def loss_of(params):
             logits = model.apply({"params": params, "frozen": words}, batch, train=False)
-            return jnp.sum(batch.mask * task.loss(logits, batch)), logits
+            return jnp.sum(batch.mask * NLITask().loss(logits, batch)), logits
 
-        (_, logits), gradient = jax.jit(jax.value_and_grad(loss_of, has_aux=True))(tree)
-        expected = np.stack([GOLDEN[f"{row}/logits"] for row in range(ROWS)])
-        np.testing.assert_allclose(logits[index >= 0], expected, rtol=0, atol=1e-10)
-        for bias in ("ih", "hh"):
-            theirs = tree_of("gradient", bias)
-            jax.tree.map(
-                lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-9), gradient, theirs
-            )
+        gradient, logits = jax.jit(jax.grad(loss_of, has_aux=True))(params)
+
+    expected = np.stack([GOLDEN[f"{row}/logits"] for row in range(ROWS)])
+    np.testing.assert_allclose(logits[index >= 0], expected, rtol=0, atol=1e-10)
+
+    def assert_near(a, b):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
+
+    for bias in ("ih", "hh"):
+        jax.tree.map(assert_near, gradient, golden_params("gradient", bias))
 
 
 @pytest.mark.parametrize("same_words", [True, False])
-def test_relation_vectors_by_hand(same_words):
-    """Values by kind and distance in both directions; equal words only where asked for.
-
-    An empty slot and a link beyond the batch's width add nothing.
-    """
+def test_relation_vectors_have_values_by_kind_and_distance_in_both_directions(same_words):
+    """Equal words only where asked for. An empty slot and a link beyond the batch's width add
+    nothing."""
     batch = PairBatch(
         premise=jnp.zeros((1, 3), jnp.int32),
         premise_length=jnp.array([3]),
@@ -138,19 +132,24 @@ def test_relation_vectors_by_hand(same_words):
         link_hypothesis=jnp.array([[1, 0, 0, 0, 0]], jnp.int16),
         link_distance=jnp.array([[2, 1, 0, 0, -1]], jnp.int16),
         link_relation=jnp.array(
-            [[bits(["hypernym"]), bits(["antonym", "treats"]), 1, 1, 0]], jnp.uint8
+            [[bits("hypernym"), bits("antonym", "treats"), 1, 1, 0]], jnp.uint8
         ),
     )
-    relations = layers.Relations(batch, len(NAMES), same_words=same_words)
-    onward, back = np.zeros((3, 2, len(NAMES))), np.zeros((3, 2, len(NAMES)))
-    onward[0, 1, NAMES.index("hypernym")] = back[0, 1, NAMES.index("hyponym")] = 0.75
-    onward[1, 0, NAMES.index("same")] = back[1, 0, NAMES.index("same")] = same_words
-    for kind, other in (("antonym", "antonym"), ("treats", "inverse_treats")):
-        onward[2, 0, NAMES.index(kind)] = back[2, 0, NAMES.index(other)] = 1.0
-    np.testing.assert_allclose(relations.energies(2.0)[0], 2.0 * (onward != 0).any(axis=-1))
+    onward, back = np.zeros((2, 3, 2, len(NAMES)))
+    for cell, value, kind, inverse in (
+        ((0, 1), 0.75, "hypernym", "hyponym"),
+        ((1, 0), same_words, "same", "same"),
+        ((2, 0), 1.0, "antonym", "antonym"),
+        ((2, 0), 1.0, "treats", "inverse_treats"),
+    ):
+        onward[(*cell, NAMES.index(kind))] = value
+        back[(*cell, NAMES.index(inverse))] = value
     alpha, beta = (np.random.default_rng(0).random(shape) for shape in ((1, 3, 2), (1, 2, 3)))
-    premise, hypothesis = relations.attended(
-        layers.Attention(jnp.asarray(alpha), jnp.asarray(beta))
-    )
+
+    relations = layers.Relations(batch, len(NAMES), same_words=same_words)
+    attention = layers.Attention(jnp.asarray(alpha), jnp.asarray(beta))
+    premise, hypothesis = relations.attended(attention)
+
+    np.testing.assert_allclose(relations.energies(2.0)[0], 2.0 * (onward != 0).any(axis=-1))
     np.testing.assert_allclose(premise[0], np.einsum("ij,ijr->ir", alpha[0], onward), rtol=1e-6)
     np.testing.assert_allclose(hypothesis[0], np.einsum("ji,ijr->jr", beta[0], back), rtol=1e-6)

@@ -1,47 +1,14 @@
-"""The models of sentence pairs: knowledge acts as documented, published forms, layers by hand."""
-
-import functools
+"""The models of sentence pairs: knowledge acts as documented, layers by hand."""
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import models
 
-from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.table import Traits, traits
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    with jax.enable_x64(True):
-        yield
-
-
-def batch_of(rows, width=None):
-    corpus, rows = models.pairs(), jnp.asarray(rows)[:, None]
-    return corpus.task.to_batch(
-        jax.tree.map(jnp.asarray, corpus.data), rows, Layout.full(len(rows), width or (12, 8))
-    )
-
-
-def logits_of(model, variables, batch):
-    return np.asarray(_logits(model, jax.tree.map(jnp.asarray, variables), batch))
-
-
-# compiles once for each model and shape, because compilation takes most of the time
-@functools.partial(jax.jit, static_argnums=0)
-def _logits(model, variables, batch):
-    return model.apply(variables, batch, train=False)
-
-
-def model_of(name, **fields):
-    """(model, its variables)."""
-    model = models.build(name, **fields)
-    return model, models.variables_of(model, name)
 
 
 class Silent(nn.Module):
@@ -59,13 +26,13 @@ def test_a_model_declares_the_traits_that_differ():
     assert traits(Declared(platform="gpu")) == Traits(trains_rows=True, platform="gpu")
 
 
-# ---- published forms and knowledge ----
+# ---- knowledge ----
 
 
-def test_knowledge_energies_by_hand():
-    """A = 1 - d / longest; 0 without a path and 1 for the same concept. An empty slot changes
-    nothing."""
-    batch = PairBatch(
+def linked_batch(distances):
+    """A pair of four and three words with links between words 1-0, 3-2, 2-1 and 0-0; a distance of
+    -1 is an empty slot."""
+    return PairBatch(
         premise=jnp.zeros((1, 4), jnp.int32),
         premise_length=jnp.array([4]),
         hypothesis=jnp.zeros((1, 3), jnp.int32),
@@ -73,61 +40,94 @@ def test_knowledge_energies_by_hand():
         mask=jnp.ones(1),
         link_premise=jnp.array([[1, 3, 2, 0]], jnp.int16),
         link_hypothesis=jnp.array([[0, 2, 1, 0]], jnp.int16),
-        link_distance=jnp.array([[0, 1, 4, -1]], jnp.int16),
+        link_distance=jnp.array([distances], jnp.int16),
     )
-    learned = {"params": {"path_weight": jnp.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
-    for how, variables, values in (
-        (("paper", 4), {}, (1.0, 0.75, 0.0)),
-        (("paper", 4, 2.0), {}, (2.0, 1.5, 0.0)),
-        (("exp", 4, 2.0), {}, (2.0, 2 * np.exp(-1), 2 * np.exp(-4))),
-        (("learned", 4), learned, (0.5, -2.0, 3.0)),
-    ):
-        expected = np.zeros((4, 3))
-        expected[[1, 3, 2], [0, 2, 1]] = values
-        np.testing.assert_allclose(
-            layers.KnowledgeEnergies(*how).apply(variables, batch)[0], expected, atol=1e-7
-        )
-    # If all links join identical concepts, the longest path is 0, and nothing must divide by it.
-    same = layers.KnowledgeEnergies("paper", 0).apply(
-        {}, batch.replace(link_distance=jnp.array([[0, -1, -1, -1]]))
-    )
-    assert np.argwhere(same).tolist() == [[0, 1, 0]]
-    assert float(same.sum()) == 1.0
+
+
+PATH_WEIGHT = {"params": {"path_weight": np.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables", "values"),
+    [
+        pytest.param(("paper", 4), {}, (1.0, 0.75, 0.0), id="paper: 1 - d / longest"),
+        pytest.param(("paper", 4, 2.0), {}, (2.0, 1.5, 0.0), id="paper, scaled"),
+        pytest.param(("exp", 4, 2.0), {}, 2 * np.exp([0, -1, -4]), id="exponential"),
+        pytest.param(("learned", 4), PATH_WEIGHT, (0.5, -2.0, 3.0), id="learned"),
+    ],
+)
+def test_knowledge_energies_follow_the_distances_of_links(settings, variables, values):
+    expected = np.zeros((4, 3))
+    expected[[1, 3, 2], [0, 2, 1]] = values
+
+    energies = layers.KnowledgeEnergies(*settings).apply(variables, linked_batch([0, 1, 4, -1]))
+
+    np.testing.assert_allclose(energies[0], expected, atol=1e-6)
+
+
+def test_knowledge_energies_of_identical_concepts_alone_do_not_divide_by_the_longest_path_of_0():
+    energies = layers.KnowledgeEnergies("paper", 0).apply({}, linked_batch([0, -1, -1, -1]))
+
+    assert np.argwhere(energies).tolist() == [[0, 1, 0]]
+    assert float(energies.sum()) == 1.0
 
 
 # ---- layers ----
 
 
-TOKENS = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
-
-
 def test_more_words_than_there_is_room_for_are_no_number():
     """They become NaN instead of another word's vector, so a wrong layout cannot look like a
     result."""
-    words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
-    out = np.asarray(layers.project(words, jnp.ones((4, 2)), None))
-    assert np.isnan(out[TOKENS == 7]).all()
-    np.testing.assert_array_equal(out[TOKENS != 7], 4.0)
+    tokens = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
+
+    words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(tokens), 3)
+    projected = np.asarray(layers.project(words, jnp.ones((4, 2)), None))
+
+    assert np.isnan(projected[tokens == 7]).all()
+    np.testing.assert_array_equal(projected[tokens != 7], 4.0)
 
 
-def test_dropout_of_a_row_depends_on_neither_length_nor_place_but_on_layer_and_side():
+def dropped(x, keys, train=True):
+    """The outputs of two layers of dropout."""
+
     class Layers(nn.Module):
         @nn.compact
-        def __call__(self, x, keys, train=True):
-            return [
-                layers.RowDropout(0.5, name=name)(x, keys, train=train)
-                for name in ("first", "second")
-            ]
+        def __call__(self, x):
+            names = ("first", "second")
+            return [layers.RowDropout(0.5, name=name)(x, keys, train=train) for name in names]
 
-    keys, x = jax.vmap(jax.random.key)(jnp.arange(4)), jnp.ones((4, 6, 8))
-    first, second = Layers().apply({}, x, keys)
+    return Layers().apply({}, x)
+
+
+@pytest.fixture(scope="module")
+def keys():
+    return jax.vmap(jax.random.key)(jnp.arange(4))
+
+
+def test_dropout_rescales_the_rest_and_is_of_training_alone(keys):
+    x = jnp.ones((4, 6, 8))
+
+    first, _ = dropped(x, keys)
+
     assert set(np.unique(first)) == {0.0, 2.0}
     assert 0.35 < float((first == 0).mean()) < 0.65
+    np.testing.assert_array_equal(dropped(x, keys, train=False)[0], x)
+
+
+def test_dropout_of_a_row_depends_on_the_layer_and_on_neither_length_nor_place(keys):
+    x = jnp.ones((4, 6, 8))
+
+    first, second = dropped(x, keys)
+
     assert 0.3 < float((first != second).mean()) < 0.7
-    np.testing.assert_array_equal(Layers().apply({}, x[:, :3], keys)[0], first[:, :3])
-    np.testing.assert_array_equal(Layers().apply({}, x[::-1], keys[::-1])[0], first[::-1])
-    np.testing.assert_array_equal(Layers().apply({}, x, keys, train=False)[0], x)
+    np.testing.assert_array_equal(dropped(x[:, :3], keys)[0], first[:, :3])
+    np.testing.assert_array_equal(dropped(x[::-1], keys[::-1])[0], first[::-1])
+
+
+def test_dropout_of_a_pair_differs_between_its_sides(keys):
     zeros = jnp.zeros(4)
     batch = PairBatch(jnp.zeros((4, 6)), zeros, jnp.zeros((4, 5)), zeros, zeros, row_key=keys)
-    found = np.asarray(jax.random.key_data(layers.sentence_keys(batch, 8)))
-    assert len(np.unique(found, axis=0)) == 8
+
+    of_sentences = np.asarray(jax.random.key_data(layers.sentence_keys(batch, 8)))
+
+    assert len(np.unique(of_sentences, axis=0)) == 8

@@ -4,6 +4,8 @@ and backward.
 docs/log.md names the commit with the script that made the golden files.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,167 +24,173 @@ FACTS, GOLDEN = golden("golden")
 CASES = FACTS["cases"]
 FIELDS = ("label", "premise", "hypothesis", "premise_length", "hypothesis_length")
 FIELDS += ("link_premise", "link_hypothesis", "link_distance")
-WIDTH = (7, 5)
+ROWS, WIDTH = 8, (7, 5)  # of a batch
+STATISTICS = {"running_mean": "mean", "running_var": "variance"}
 
 
-@pytest.fixture
-def dtype(request):
-    """The name of a precision, float64 without a parameter; for float64 it switches x64 on."""
-    name = getattr(request, "param", "float64")
-    with jax.enable_x64(name == "float64"):
-        yield name
+class Reference(NamedTuple):
+    """The golden arrays of a case under a folder of the file."""
+
+    case: dict
+    folder: str
+    dtype: str
+
+    def array(self, name):
+        return GOLDEN[f"{self.folder}/{name}"]
+
+    def weights(self, name):
+        return unflatten(self.array(name), self.case["weights"])
+
+    def assert_statistics(self, batch_stats):
+        if self.case["statistics"]:
+            expected = statistics_of(self.case, self.array("statistics"))
+            assert_trees_close(batch_stats, expected, self.dtype)
 
 
 def statistics_of(case, flat):
     """The batch_stats collection from running means and variances."""
     tree = {}
     for key, values in unflatten(flat, case["statistics"]).items():
-        name, which = key.split(".")
-        tree.setdefault(name, {})[{"running_mean": "mean", "running_var": "variance"}[which]] = (
-            values
-        )
+        layer, name = key.split(".")
+        tree.setdefault(layer, {})[STATISTICS[name]] = values
     return tree
 
 
 def fresh_statistics(case):
+    """Means of 0 and variances of 1."""
     flat = [np.full(shape, float("var" in name)) for name, shape in case["statistics"]]
     return statistics_of(case, np.concatenate(flat, axis=None)) if flat else {}
 
 
 def build(case, **more):
     fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"], **more}
-    return table.entry(case["model"]).build(
-        fields, longest_path=FACTS["longest_path"], padded_length=8
-    )
+    facts = {"longest_path": FACTS["longest_path"], "padded_length": 8}
+    return table.entry(case["model"]).build(fields, **facts)
 
 
-def adam():
-    return optim.build_optimizer(
-        optim.Options(learning_rate=FACTS["learning_rate"], weight_decay=FACTS["weight_decay"])
-    )
-
-
-def rows_with_padding(rows):
-    """Eight rows, so that all passes share a program: those of a pass with padding among them, and
-    their places."""
+def with_padding(rows):
+    """The rows with padding among them; all passes share a program of eight rows."""
     index = np.array([rows[0], -1, *rows[1:]], np.int32)
-    index = np.pad(index, (0, 8 - len(index)), constant_values=-1)
-    return index, np.flatnonzero(index >= 0)
+    return np.pad(index, (0, ROWS - len(index)), constant_values=-1)
 
 
 def inputs():
     return {key: jnp.asarray(GOLDEN[f"input/{key}"]) for key in FIELDS}
 
 
-def fitted(*batches):
-    """A layout that holds each of these batches of eight rows: a staircase and distinct words, as
-    in training."""
+def fitted(batches):
+    """A layout that holds each of these batches: a staircase and distinct words, as in training."""
     rows = np.stack(batches)
-    length = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in SIDES]
-    alive = np.concatenate(length, axis=1)[:, :, None] > np.arange(max(WIDTH))
+    lengths = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in SIDES]
+    alive = np.concatenate(lengths, axis=1)[:, :, None] > np.arange(max(WIDTH))
     stairs = staircase(alive.sum(axis=1).max(axis=0))
     assert len(stairs) > 1
-    return Layout(8, 1, WIDTH, stairs, stairs, len(GOLDEN["input/vectors"]))
+    return Layout(ROWS, 1, WIDTH, stairs, stairs, len(GOLDEN["input/vectors"]))
 
 
 # With those of TRAINED, each cell, pooling, matching, kind of knowledge and masking once; others
 # run with `-m slow`.
-QUICK = ("bow-bias-paper", "infersent-none-masked", "infersent-gru-bias-paper")
-QUICK += ("infersent-mean-bias", "bilstm", "esim-replace-paper")
-RUNS = [
-    pytest.param("float64", name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES
-]
-RUNS += [("float32", "esim-bias-masked")]
+QUICK = (
+    "bow-bias-paper",
+    "infersent-none-masked",
+    "infersent-gru-bias-paper",
+    "infersent-mean-bias",
+    "bilstm",
+    "esim-replace-paper",
+)
 
 
-@pytest.mark.parametrize(("dtype", "name"), RUNS, indirect=["dtype"])
-def test_model_equals_the_reference(name, dtype):
-    """Logits, the summed loss, its gradients by every weight and by word vectors, and running
-    statistics agree."""
-    case, task, vectors = (
-        CASES[name],
-        NLITask(),
-        frozen(jnp.asarray(GOLDEN["input/vectors"], dtype)),
-    )
-    model, batch_stats = build(case, train_vectors=True), cast(fresh_statistics(case), dtype)
+def cases(names, quick):
+    return [pytest.param(n, marks=() if n in quick else pytest.mark.slow, id=n) for n in names]
+
+
+@pytest.mark.parametrize("name", cases(CASES, QUICK))
+def test_logits_loss_gradients_and_statistics_equal_the_reference_in_float64(name):
+    """Also the gradients by word vectors."""
+    with jax.enable_x64(True):
+        check_passes(name, "float64")
+
+
+def test_logits_loss_gradients_and_statistics_equal_the_reference_in_float32():
+    check_passes("esim-bias-masked", "float32")
+
+
+def check_passes(name, dtype):
+    case, task = CASES[name], NLITask()
+    words = frozen(jnp.asarray(GOLDEN["input/vectors"], dtype))
+    model = build(case, train_vectors=True)
     params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
+    batch_stats = cast(fresh_statistics(case), dtype)
 
     def loss_of(params, index, batch_stats, train):
-        batch = task.to_batch(inputs(), index, Layout.full(8, WIDTH))
-        variables = {"params": params, "batch_stats": batch_stats, "frozen": vectors}
+        batch = task.to_batch(inputs(), index[:, None], Layout.full(ROWS, WIDTH))
+        variables = {"params": params, "batch_stats": batch_stats, "frozen": words}
         logits, changed = model.apply(variables, batch, train=train, mutable=["batch_stats"])
-        return jnp.sum(batch.mask * task.loss(logits, batch)), (
-            logits,
-            changed.get("batch_stats", {}),
-        )
+        loss = jnp.sum(batch.mask * task.loss(logits, batch))
+        return loss, (logits, changed.get("batch_stats", {}))
 
     backward = jax.jit(jax.value_and_grad(loss_of, has_aux=True), static_argnames="train")
-    for i, one in enumerate(case["passes"]):
-        index, real = rows_with_padding(one["rows"])
+    for number, step in enumerate(case["passes"]):
+        reference = Reference(case, f"{name}/{dtype}/{number}", dtype)
+        index = with_padding(step["rows"])
         (loss, (logits, batch_stats)), gradient = backward(
-            params, index[:, None], batch_stats, train=one["train"]
+            params, index, batch_stats, train=step["train"]
         )
-        golden = {what: GOLDEN[f"{name}/{dtype}/{i}/{what}"] for what in ("logits", "loss")}
-        assert_close(logits[real], golden["logits"], dtype)
+        assert_close(logits[index >= 0], reference.array("logits"), dtype)
         assert np.isfinite(logits).all()  # even for the padding rows
-        assert_close(loss, golden["loss"], dtype)
-        for bias in ("ih", "hh") if one.get("gradient", True) else ():
-            expected = unflatten(GOLDEN[f"{name}/{dtype}/{i}/gradient"], case["weights"])
-            assert_trees_close(gradient, tree_of(expected, bias), dtype)
-        if batch_stats:
-            assert_trees_close(
-                batch_stats, statistics_of(case, GOLDEN[f"{name}/{dtype}/{i}/statistics"]), dtype
-            )
+        assert_close(loss, reference.array("loss"), dtype)
+        for bias in ("ih", "hh") if step.get("gradient", True) else ():
+            expected = tree_of(reference.weights("gradient"), bias)
+            assert_trees_close(gradient, expected, dtype)
+        reference.assert_statistics(batch_stats)
 
 
 TRAINED = ("bow-replace-masked", "esim-bias-masked")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n in TRAINED else pytest.mark.slow) for n in FACTS["trained"]],
-)
-def test_training_steps_equal_the_reference(name):
-    """Three steps of `training.step` with Adam and L2, each over other rows: losses, weights and
-    running statistics.
+@pytest.mark.parametrize("name", cases(FACTS["trained"], TRAINED))
+def test_three_steps_of_adam_equal_the_reference(name):
+    """Losses, weights and running statistics agree. The layout is a staircase, and every distinct
+    word is projected once.
 
-    The layout is a staircase, and every distinct word is projected once. Only float64 serves: Adam
-    divides by the size of the gradient, and where that vanishes, noise of float32 would become a
-    whole step.
+    Only float64 serves: Adam divides by the size of the gradient, and where that vanishes, noise of
+    float32 would become a whole step.
     """
-    case, optimizer = CASES[name], adam()
+    case, reference = CASES[name], Reference(CASES[name], f"training/{name}", "float64")
+    options = optim.Options(
+        learning_rate=FACTS["learning_rate"], weight_decay=FACTS["weight_decay"]
+    )
+    optimizer = optim.build_optimizer(options)
 
-    def params_of(flat):
+    def params_of(weights):
         # The reference holds PyTorch's second bias at 0, because Adam moves the sum of two biases
         # twice as fast as one.
-        tree = tree_of(unflatten(flat, case["weights"]), bias="ih")
-        return {key: value for key, value in tree.items() if key != "embedding"}
+        tree = tree_of(weights, bias="ih")
+        tree.pop("embedding", None)
+        return tree
 
-    def one_seed(tree):
+    def of_a_seed(tree):
         return jax.tree.map(lambda x: x[None], cast(tree, "float64"))
 
     with jax.enable_x64(True):
-        params = one_seed(params_of(GOLDEN[f"{name}/weights"]))
+        params = of_a_seed(params_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])))
         learner = Learner(
             seed=jnp.zeros(1, jnp.uint32),
             step=jnp.zeros(1, jnp.int32),
             params=params,
-            batch_stats=one_seed(fresh_statistics(case)),
+            batch_stats=of_a_seed(fresh_statistics(case)),
             opt_state=jax.vmap(optimizer.init)(params),
         )
-        vectors, losses = frozen(jnp.asarray(GOLDEN["input/vectors"], "float64")), []
-        batches = [rows_with_padding(rows)[0] for rows in FACTS["training_rows"]]
-        layout = fitted(*batches)
+        words = frozen(jnp.asarray(GOLDEN["input/vectors"], "float64"))
+        batches, losses = list(map(with_padding, FACTS["training_rows"])), []
+        layout = fitted(batches)
         assert layout.words > 0
         step = jax.jit(train_step(build(case), NLITask(), optimizer, layout))
         for index in batches:
-            learner, sums = step(learner, vectors, inputs(), jnp.asarray(index)[None, :, None])
+            learner, sums = step(learner, words, inputs(), jnp.asarray(index)[None, :, None])
             losses.append(sums["loss"][0] / sums["count"][0])
         after = jax.tree.map(lambda x: x[0], learner.variables)
-    place = f"training/{name}"
-    assert_close(np.array(losses), GOLDEN[f"{place}/losses"], "float64")
-    assert_trees_close(after["params"], params_of(GOLDEN[f"{place}/after"]), "float64")
-    if case["statistics"]:
-        assert_trees_close(
-            after["batch_stats"], statistics_of(case, GOLDEN[f"{place}/statistics"]), "float64"
-        )
+
+    assert_close(np.array(losses), reference.array("losses"), "float64")
+    assert_trees_close(after["params"], params_of(reference.weights("after")), "float64")
+    reference.assert_statistics(after["batch_stats"])

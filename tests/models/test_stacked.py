@@ -10,58 +10,61 @@ from mednli_jax.models import layers
 from mednli_jax.models.packing import Packing
 
 SIZE, DIM = 5, 7
-# segments with several iterations of the loop and a remainder
-LENGTHS = {"ragged": [15, 5, 15, 0, 6, 0], "empty": [0, 0]}
+# Its segments have several iterations of the loop and a remainder.
+RAGGED = [15, 5, 15, 0, 6, 0]
 
 
-def profile(lengths):
-    return np.array([(np.array(lengths) > t).sum() for t in range(max(*lengths, 1))])
+def fitted(lengths, least_rows=1):
+    steps = np.arange(max(*lengths, 1))
+    return staircase((np.array(lengths)[:, None] > steps).sum(axis=0), least_rows)
 
 
-def segments_of(lengths, which):
-    """A staircase as batches have it: fitted, none, or with at least three sentences."""
-    return None if which == "full" else staircase(profile(lengths), 3 if which == "floor" else 1)
-
-
-def outcome(platform, cell, lengths, segments, seeds=1):
-    """States, and gradients of a weighted sum of them by parameters and inputs; seeds add a leading
-    axis."""
+def states_and_gradients(platform, cell, lengths, segments, seeds):
+    """[S, ...]: the states, and the gradients of a weighted sum of them by parameters and
+    inputs."""
     model = layers.BiRNN(SIZE, cell, platform=platform)
-    length = jnp.asarray(lengths, jnp.int32)
-    packing = Packing(length, segments, steps=max(lengths))
+    packing = Packing(jnp.asarray(lengths, jnp.int32), segments, steps=max(lengths))
 
-    def one(seed):
+    def of_seed(seed):
         key_x, key_weight, key_params = jax.random.split(jax.random.key(seed), 3)
         x = jax.random.normal(key_x, (packing.size, DIM))
         weight = jax.random.normal(key_weight, (packing.size, 2 * SIZE))
         params = model.init(key_params, x, packing)
-        states = model.apply(params, x, packing)
-        return states, jax.grad(lambda p, x: jnp.sum(weight * model.apply(p, x, packing)), (0, 1))(
-            params, x
-        )
 
-    return jax.jit(one)(0) if seeds == 1 else jax.jit(jax.vmap(one))(jnp.arange(seeds))
+        def weighted_sum(params, x):
+            states = model.apply(params, x, packing)
+            return jnp.sum(weight * states), states
 
+        gradients, states = jax.grad(weighted_sum, (0, 1), has_aux=True)(params, x)
+        return states, gradients
 
-CASES = [("ragged", "full", 1), ("ragged", "floor", 1), ("empty", "segments", 1)]
-CASES = [
-    ("ragged", "segments", 2),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES),
-]
+    seeds = jnp.arange(seeds)
+    return jax.jit(jax.vmap(of_seed) if len(seeds) > 1 else lambda seeds: of_seed(seeds[0]))(seeds)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize(("name", "which", "seeds"), CASES)
-def test_stacked_loops_equal_the_others(name, which, seeds, cell):
-    lengths = LENGTHS[name]
-    segments = segments_of(lengths, which)
-    expected, found = (
-        outcome(platform, cell, lengths, segments, seeds) for platform in ("cpu", "gpu")
-    )
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-6), expected, found
+@pytest.mark.parametrize(
+    ("lengths", "segments", "seeds"),
+    [
+        pytest.param(RAGGED, fitted(RAGGED), 2, id="fitted, two seeds"),
+        pytest.param(RAGGED, None, 1, id="full", marks=pytest.mark.slow),
+        pytest.param(RAGGED, fitted(RAGGED, 3), 1, id="three rows", marks=pytest.mark.slow),
+        pytest.param([0, 0], fitted([0, 0]), 1, id="empty", marks=pytest.mark.slow),
+    ],
+)
+def test_stacked_loops_equal_those_of_other_devices(cell, lengths, segments, seeds):
+    expected, stacked = (
+        states_and_gradients(platform, cell, lengths, segments, seeds)
+        for platform in ("cpu", "gpu")
     )
 
+    def assert_near(a, b):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-6)
 
-def test_a_floor_widens_a_staircase_to_what_there_is():
-    assert staircase(np.array([8, 5, 2, 1])) != staircase(np.array([8, 5, 2, 1]), 256) == ((4, 8),)
+    jax.tree.map(assert_near, expected, stacked)
+
+
+def test_a_least_number_of_rows_widens_a_staircase_to_all_sentences():
+    profile = np.array([8, 5, 2, 1])
+
+    assert staircase(profile) != staircase(profile, 256) == ((4, 8),)

@@ -5,123 +5,139 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
+from support.commands import ROOT
 
 from mednli_jax.errors import RunError
-from mednli_jax.training import state
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
 
-ROOT = Path(__file__).parents[2]
-SEEDS, FEATURES, CLASSES = (0, 4, 9), 3, 2
+
+def arrays():
+    rng = np.random.default_rng(1)
+    weights = {"kernel": rng.normal(size=(3, 4)), "bias": rng.normal(size=3).astype(np.float32)}
+    return {"learner": {"seed": np.array([0, 4, 9], np.uint32), **weights}, "best": weights}
 
 
-def training():
-    """A learner and its best epoch, with random arrays."""
-    rng, shape = np.random.default_rng(1), (len(SEEDS), FEATURES)
-    params = {
-        "logits": {"kernel": jnp.zeros((*shape, CLASSES)), "bias": jnp.zeros((len(SEEDS), CLASSES))}
-    }
-    stats = {"norm": {"mean": jnp.zeros(shape), "variance": jnp.zeros(shape)}}
-    optimizer = optax.chain(optax.add_decayed_weights(1e-6), optax.adam(1e-2))
-    moments, numbers = jax.vmap(optimizer.init)(params), jnp.zeros(len(SEEDS), jnp.int32)
-    learner = state.Learner(jnp.asarray(SEEDS, jnp.uint32), numbers, params, stats, moments)
-    made = {"learner": learner, "best": state.init_best(learner)}
-    return jax.tree.map(lambda x: jnp.asarray(100 * rng.random(x.shape), x.dtype), made)
-
-
-def epoch_of(checkpoints):
-    """The epoch of the checkpoint that a new process would load."""
-    return Checkpoints(checkpoints.folder).load()[1]["epoch"]
+def loaded_epoch(checkpoints):
+    """The epoch of the checkpoint that a new process loads."""
+    return Checkpoints(checkpoints.folder).load().meta["epoch"]
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    """Two saved checkpoints, of epochs 1 and 2."""
-    folder = tmp_path_factory.mktemp("original")
-    checkpoints = Checkpoints(folder / "checkpoints")
+def saved(tmp_path_factory):
+    """The folder of two checkpoints, of epochs 1 and 2."""
+    checkpoints = Checkpoints(tmp_path_factory.mktemp("saved") / "checkpoints")
     for epoch in (1, 2):
-        checkpoints.save(training(), {"epoch": epoch})
-    return folder / "checkpoints"
+        checkpoints.save(arrays(), {"epoch": epoch})
+    return checkpoints.folder
 
 
 @pytest.fixture
-def copied(original, tmp_path):
-    shutil.copytree(original, tmp_path / "checkpoints")
-    return Checkpoints(tmp_path / "checkpoints")
+def checkpoints(saved, tmp_path):
+    return Checkpoints(shutil.copytree(saved, tmp_path / "checkpoints"))
 
 
 def files_of(checkpoints, number):
-    """The manifest and all files in the folder of the checkpoint, hidden ones, too."""
-    files = [path for path in (checkpoints.folder / str(number)).rglob("*") if path.is_file()]
-    return [checkpoints.folder / f"{number}.manifest.json", *sorted(files)]
+    """All files of a checkpoint that are not empty; the manifest is the first."""
+    below = sorted((checkpoints.folder / str(number)).rglob("*"))
+    filled = [path for path in below if path.is_file() and path.stat().st_size]
+    return [checkpoints.folder / f"{number}.manifest.json", *filled]
 
 
-def flipped(data):
+def flip_a_bit(data):
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-@pytest.mark.parametrize("damage", [flipped, lambda data: data[: len(data) // 2], lambda data: b""])
-def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage, capsys):
-    files = [path for path in files_of(copied, 2) if path.stat().st_size]
+def cut_in_half(data):
+    return data[: len(data) // 2]
+
+
+def empty(data):
+    return b""
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, cut_in_half, empty])
+def test_damage_of_any_file_is_noticed_and_the_checkpoint_before_it_is_used(
+    checkpoints, damage, capsys
+):
+    files = files_of(checkpoints, 2)
     assert len(files) > 4
+
     for path in files:
         data = path.read_bytes()
         path.write_bytes(damage(data))
-        assert epoch_of(copied) == 1, path.name
-        assert f"{copied.folder / '2'}: the checkpoint is damaged" in capsys.readouterr().err
+        assert loaded_epoch(checkpoints) == 1, path.name
+        assert f"{checkpoints.folder / '2'}: the checkpoint is damaged" in capsys.readouterr().err
         path.write_bytes(data)
-    assert epoch_of(copied) == 2  # the file is undamaged again
+
+    assert loaded_epoch(checkpoints) == 2
     assert capsys.readouterr().err == ""
 
 
-def test_a_missing_an_added_and_an_edited_file_are_noticed(copied):
-    """The edited file is valid JSON with every array intact, but another epoch."""
-    path, manifest = files_of(copied, 2)[-1], copied.folder / "2.manifest.json"
-    data, text = path.read_bytes(), manifest.read_text()
-    path.unlink()
-    assert epoch_of(copied) == 1
-    path.write_bytes(data)
-    manifest.write_text(json.dumps({**json.loads(text), "meta": {"epoch": 7}}))
-    assert epoch_of(copied) == 1
-    manifest.write_text(text)
-    assert epoch_of(copied) == 2
-    (path.parent / "more").write_bytes(b"x")
-    assert epoch_of(copied) == 1
+def remove_a_file(manifest, files):
+    files[-1].unlink()
 
 
-def test_all_damaged_is_an_error_not_a_fresh_start(copied, capsys):
+def add_a_file(manifest, files):
+    (files[-1].parent / "more").write_bytes(b"x")
+
+
+def edit_the_epoch(manifest, files):
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "meta": {"epoch": 7}}))
+
+
+def remove_the_manifest(manifest, files):
+    """The process was killed before the last write of the save."""
+    manifest.unlink()
+
+
+def remove_the_arrays(manifest, files):
+    shutil.rmtree(manifest.with_name("2"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [remove_a_file, add_a_file, edit_the_epoch, remove_the_manifest, remove_the_arrays],
+)
+def test_an_incomplete_or_changed_checkpoint_is_not_used(checkpoints, change):
+    manifest, *files = files_of(checkpoints, 2)
+
+    change(manifest, files)
+
+    assert loaded_epoch(checkpoints) == 1
+
+
+def test_a_save_replaces_what_an_interrupted_one_left(checkpoints):
+    (checkpoints.folder / "2.manifest.json").unlink()
+    (checkpoints.folder / "3.orbax-checkpoint-tmp").mkdir()
+
+    checkpoints.save(arrays(), {"epoch": 5})
+
+    assert loaded_epoch(checkpoints) == 5
+    names = sorted(path.name for path in checkpoints.folder.iterdir())
+    assert names == ["1", "1.manifest.json", "2", "2.manifest.json"]
+
+
+def test_if_all_checkpoints_are_damaged_there_is_an_error_and_no_fresh_start(checkpoints, capsys):
     for number in (1, 2):
-        path = files_of(copied, number)[-1]
-        path.write_bytes(flipped(path.read_bytes()))
+        path = files_of(checkpoints, number)[-1]
+        path.write_bytes(flip_a_bit(path.read_bytes()))
+
     with pytest.raises(RunError, match=r".*every checkpoint is damaged.*--force"):
-        copied.load()
+        checkpoints.load()
+
     assert capsys.readouterr().err.count("the checkpoint is damaged") == 2
 
 
-def test_a_checkpoint_without_manifest_does_not_count(copied):
-    """The process was killed before the last write of the save."""
-    (copied.folder / "2.manifest.json").unlink()
-    assert copied.numbers() == [1]
-    assert epoch_of(copied) == 1
-    (copied.folder / "3.orbax-checkpoint-tmp").mkdir()
-    copied.save(training(), {"epoch": 5})
-    assert epoch_of(copied) == 5
-    assert copied.numbers() == [1, 2]
-    assert sorted(path.name for path in copied.folder.iterdir()) == [
-        "1",
-        "1.manifest.json",
-        "2",
-        "2.manifest.json",
-    ]
-    shutil.rmtree(copied.folder / "2")  # a manifest without its checkpoint does not count either
-    assert epoch_of(copied) == 1
+def test_arrays_of_another_model_are_refused(checkpoints):
+    tree = checkpoints.load().tree
+    del tree["best"]["bias"]
+
+    with pytest.raises(RunError, match=r"other arrays than the model.* Fix: "):
+        restore_into(arrays(), tree)
 
 
 SAVE_WITHOUT_ROOM = """
@@ -144,22 +160,16 @@ save(resource.RLIM_INFINITY)
 """
 
 
-def test_a_save_the_system_refuses_is_reported_once_and_leaves_nothing(copied):
+def test_a_save_on_a_full_disk_is_reported_once_and_leaves_nothing(checkpoints):
     """A file may hold at most 8 kB, so Orbax and its threads fail as on a full disk."""
-    arguments = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(copied.folder)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    assert done.stdout.startswith(f"{copied.folder}: ")
-    assert "(File too large)" in done.stdout
-    assert done.stdout.count("\n") == 1
+    command = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(checkpoints.folder)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+
+    assert process.stdout.startswith(f"{checkpoints.folder}: ")
+    assert "(File too large)" in process.stdout
+    assert process.stdout.count("\n") == 1
     # Other errors are still reported: the only traceback is that of a real fault.
-    assert done.stderr.count("Traceback") == 1
-    assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
-    assert copied.numbers() == [2, 3]
-    assert epoch_of(copied) == 3
-
-
-def test_arrays_of_another_model_are_refused(copied):
-    tree, _ = copied.load()
-    del tree["best"]["batch_stats"]
-    with pytest.raises(RunError, match=r"other arrays than the model.* Fix: "):
-        restore_into(training(), tree)
+    assert process.stderr.count("Traceback") == 1
+    assert process.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
+    assert checkpoints.numbers() == [2, 3]
+    assert loaded_epoch(checkpoints) == 3

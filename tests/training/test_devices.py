@@ -1,5 +1,5 @@
-"""Memory is kept between steps, unless the user has set glibc's options; formats of arrays change
-no result."""
+"""Memory is kept between steps, unless the user has set glibc's options; the compiler's formats of
+arrays change no result."""
 
 import os
 import platform
@@ -15,53 +15,80 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.training import devices, optim
 from mednli_jax.training.program import Program
 
-GLIBC = sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
+HAS_GLIBC = sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
 
 
-@pytest.mark.skipif(not GLIBC, reason="of glibc's allocator")
-def test_memory_is_kept_unless_the_user_has_settings(monkeypatch):
-    told = []
-    monkeypatch.setattr(
-        devices.ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=lambda *of: told.append(of) or 1)
+@pytest.fixture
+def mallopt(monkeypatch):
+    """The parameters that were set of glibc's allocator."""
+    parameters = {}
+
+    def set_parameter(parameter, value):
+        parameters[parameter] = value
+        return 1
+
+    library = SimpleNamespace(mallopt=set_parameter)
+    monkeypatch.setattr(devices.ctypes, "CDLL", lambda name: library)
+    devices.keep_memory.cache_clear()
+    yield parameters
+    devices.keep_memory.cache_clear()
+
+
+@pytest.mark.skipif(not HAS_GLIBC, reason="of glibc's allocator")
+def test_memory_is_kept_unless_the_user_has_settings(mallopt, monkeypatch):
+    assert not devices.keep_memory()  # conftest.py has settings
+    assert not mallopt
+
+    for name in list(os.environ):
+        if name.startswith(("MALLOC_", "GLIBC_TUNABLES")):
+            monkeypatch.delenv(name)
+    devices.keep_memory.cache_clear()
+
+    assert devices.keep_memory()
+    no_maps, no_trim = (-4, 0), (-1, -1)  # M_MMAP_MAX, M_TRIM_THRESHOLD
+    assert {no_maps, no_trim} <= set(mallopt.items())
+
+
+def trained(chooses_formats):
+    """(losses of two steps, logits, parameters) of two seeds on two devices."""
+    corpus, pair = models.corpus_of("bow"), devices.Devices(jax.local_devices()[:2])
+    pair.chooses_formats = chooses_formats
+    layout = Layout.full(4, corpus.width, joint=corpus.joint)
+    index = np.arange(16).reshape(2, 8, 1)
+    program = Program(
+        models.build("bow", dropout=0.3, axis_name=pair.axis_name),
+        corpus.task,
+        pair,
+        pair.replicate(models.words_of("bow")),
+        pair.replicate(corpus.data),
+        optim.build_optimizer(optim.Options(learning_rate=0.1)),
     )
-    assert not devices.keep_memory.__wrapped__()  # conftest.py has settings
-    assert told == []
-    for name in [name for name in os.environ if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:
-        monkeypatch.delenv(name)
-    assert devices.keep_memory.__wrapped__()
-    assert told == list(devices._MALLOPT)
+    learner, losses = pair.replicate(program.draw(layout, (0, 1))), []
+    for _ in range(2):
+        learner, sums = program.train(layout, learner, index)
+        losses.append(np.asarray(sums["loss"]))
+    pair.check_replicas(learner.params)
+    logits = pair.join(program.predict(layout, learner.variables, index[0]))
+    return losses, logits, learner.params
 
 
-def test_chosen_formats_change_no_result():
+def test_formats_that_the_compiler_chooses_change_no_result():
     """Several TPUs run jit of shard_map in place of pmap; here two devices of the CPU do both."""
-    seeds, corpus, words = (0, 1), models.corpus_of("bow"), models.words_of("bow")
-    layout, index = Layout.full(4, corpus.width, joint=corpus.joint), np.arange(16).reshape(2, 8, 1)
-    found = []
-    for chooses in (False, True):
-        some = devices.Devices(jax.local_devices()[:2])
-        some.chooses_formats = chooses
-        model = models.build("bow", dropout=0.3, axis_name=some.axis_name)
-        frozen, data = some.replicate(words), some.replicate(corpus.data)
-        program = Program(
-            model,
-            corpus.task,
-            some,
-            frozen,
-            data,
-            optim.build_optimizer(optim.Options(learning_rate=0.1)),
-        )
-        learner, losses = some.replicate(program.draw(layout, seeds)), []
-        for _ in range(2):
-            learner, sums = program.train(layout, learner, index)
-            losses.append(np.asarray(sums["loss"]))
-        some.check_replicas(learner.params)
-        found.append(
-            (
-                losses,
-                some.join(program.predict(layout, learner.variables, index[0])),
-                learner.params,
-            )
-        )
-    assert abs(found[0][0][0] - found[0][0][1]).min() > 1e-3
-    assert found[0][1].shape[:2] == (2, 8)
-    jax.tree.map(np.testing.assert_array_equal, *found)
+    by_default, by_choice = trained(False), trained(True)
+
+    jax.tree.map(np.testing.assert_array_equal, by_default, by_choice)
+    losses, logits, _ = by_default
+    assert abs(losses[0] - losses[1]).min() > 1e-3
+    assert logits.shape[:2] == (2, 8)
+
+
+def test_drifted_replicas_are_noticed():
+    pair = devices.Devices(jax.local_devices()[:2])
+    equal = pair.replicate({"w": np.arange(4.0)})
+    pair.check_replicas(equal)
+
+    shards = [jax.device_put(np.arange(4.0) + i, device) for i, device in enumerate(pair.all)]
+    drifted = jax.make_array_from_single_device_arrays((4,), equal["w"].sharding, shards)
+
+    with pytest.raises(RuntimeError, match="copies"):
+        pair.check_replicas({"w": drifted})

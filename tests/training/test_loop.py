@@ -1,13 +1,15 @@
 """The training loop: each seed stops by itself, with its best weights. test_resume.py stops and
 resumes runs.
 
-The tests run in float64, because batch norm over a few rows and Adam magnify rounding errors.
+The tests run in float64, because batch norm over a few rows and Adam magnify rounding errors. An
+epoch has nine steps.
 """
 
 import dataclasses
 import functools
 import itertools
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 from support import models, random_pairs
 
-from mednli_jax.data.arrays import Rows
+from mednli_jax.data.arrays import SIDES, Rows
 from mednli_jax.data.batching import Batches, BatchPlan, groups_of
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
@@ -25,422 +27,433 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, Settings, Trainer
 from mednli_jax.training.program import Program
 
-BATCH = 8
-WIDTH = (12, 8)
-ROWS = {"train": 72, "dev": BATCH + 1}
+BATCH, STEPS = 8, 9
+FIRST_DEV, ROWS = BATCH * STEPS, BATCH * STEPS + BATCH + 1
 SEEDS = (0, 5, 7)
 SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0)
-
-
-def arrays():
-    """Made-up rows. Those of the dev split share four premises, one of which has a single
-    hypothesis."""
-    made = random_pairs.arrays(rows=sum(ROWS.values()))
-    dev = made["premise"][ROWS["train"] :], made["premise_length"][ROWS["train"] :]
-    for array in dev:
-        array[:] = array[[0, 0, 2, 0, 2, 5, 2, 7, 5]]
-    return made
-
-
-ARRAYS = arrays()
-
-
-def splits():
-    """The training rows first, then the dev rows."""
-    result, first = {}, 0
-    for name, size in ROWS.items():
-        own = slice(first, first + size)
-        length = tuple(ARRAYS[f"{side}_length"][own] for side in ("premise", "hypothesis"))
-        uids = tuple(f"{name}{row}" for row in range(size))
-        result[name] = Rows(name, first, ARRAYS["label"][own], length, uids, ((),) * size)
-        first += size
-    return result
+PARTS = {"evaluate_every": 4}  # an epoch has parts of 4, 4 and 1 steps
+near = functools.partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-12)
 
 
 @functools.cache
-def batches_of():
-    """The fitted batches of both splits; premises of the dev split are encoded once."""
-    result = {}
-    for name, rows in splits().items():
-        own = slice(rows.first, rows.first + len(rows))
-        tokens = tuple(ARRAYS[side][own] for side in ("premise", "hypothesis"))
-        plan, groups = BatchPlan(BATCH, WIDTH, first=rows.first), groups_of(tokens[0], 3)
-        if name == "train":
-            plan, groups = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs), None
-        result[name] = Batches(*rows.length, plan, groups=groups, tokens=tokens)
-    return result
+def arrays():
+    """Random pairs. Those of the dev split share four premises, one of which has a single
+    hypothesis."""
+    data = random_pairs.arrays(rows=ROWS)
+    premise_of_dev = [0, 0, 2, 0, 2, 5, 2, 7, 5]
+    for name in ("premise", "premise_length"):
+        dev = data[name][FIRST_DEV:]
+        dev[:] = dev[premise_of_dev]
+    return data
 
 
-def trainer_of(program, settings=SETTINGS, seeds=SEEDS, **how):
-    trainer = Trainer(program, settings, splits(), batches_of(), seeds, **how)
-    if isinstance(program.scorer, Scripted):
-        program.scorer.trainer[:] = [trainer]
-    return trainer
+@functools.cache
+def split(name):
+    """The training rows come first, then the dev rows."""
+    first, end = (0, FIRST_DEV) if name == "train" else (FIRST_DEV, ROWS)
+    lengths = tuple(arrays()[f"{side}_length"][first:end] for side in SIDES)
+    uids = tuple(f"{name}{row}" for row in range(end - first))
+    return Rows(name, first, arrays()["label"][first:end], lengths, uids, ((),) * len(uids))
 
 
-def build(**how):
-    devices = Devices(jax.local_devices()[:1])
-    program = Program(
-        model=table.entry("bow").build(
-            {"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name
-        ),
-        scorer=NLITask(),
-        devices=devices,
-        frozen=devices.replicate(models.as_type(frozen(random_pairs.vectors()), np.float64)),
-        data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
-    )
-    how = {"learning_rate": 2e-3, "weight_decay": 1e-6, "epochs": SETTINGS.epochs, **how}
-    program.optimizer = optim.build_optimizer(optim.Options(**how), batches_of()["train"].steps)
-    return program
+@functools.cache
+def batches(name):
+    """The fitted batches of a split; premises of the dev split are encoded once."""
+    rows = split(name)
+    end = rows.first + len(rows)
+    tokens = tuple(arrays()[side][rows.first : end] for side in SIDES)
+    plan, groups = BatchPlan(BATCH, (12, 8), first=rows.first), groups_of(tokens[0], 3)
+    if name == "train":
+        plan, groups = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs), None
+    return Batches(*rows.length, plan, groups=groups, tokens=tokens)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
-    """Also draws initial parameters once for each program, not for each trainer, to save
-    compilation."""
-    drawn, draw = {}, state.init_learner
-
-    def init_learner(model, optimizer, seeds, *rest):
-        if (model, optimizer, seeds) not in drawn:
-            drawn[model, optimizer, seeds] = models.as_type(
-                draw(model, optimizer, seeds, *rest), np.float64
-            )
-        return jax.tree.map(
-            jnp.copy, drawn[model, optimizer, seeds]
-        )  # training overwrites its learner
-
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "init_learner", init_learner)
-        patch.setattr(
-            loop, "CHUNK_SECONDS", 0.0
-        )  # chunks stay short on any machine, so that it can stop anywhere
+        # Chunks stay short on any machine, so that training can stop anywhere.
+        patch.setattr(loop, "CHUNK_SECONDS", 0.0)
         yield
 
 
 @pytest.fixture(scope="module")
 def bow():
-    return build()
+    """The program of a model with dropout, batch norm and Adam."""
+    devices = Devices(jax.local_devices()[:1])
+    fields = {"hidden_size": 8, "dropout": 0.5}
+    options = optim.Options(learning_rate=2e-3, weight_decay=1e-6, epochs=SETTINGS.epochs)
+    return Program(
+        model=table.entry("bow").build(fields, axis_name=devices.axis_name),
+        scorer=NLITask(),
+        devices=devices,
+        frozen=devices.replicate(models.as_type(frozen(random_pairs.vectors()), np.float64)),
+        data=devices.replicate(jax.tree.map(jnp.asarray, arrays())),
+        optimizer=optim.build_optimizer(options, batches("train").steps),
+    )
 
 
-def train(program, settings=SETTINGS, **how):
-    """(best, rows of metrics, trainer)."""
+class Run(NamedTuple):
+    best: state.Best
+    rows: list  # of metrics
+    trainer: Trainer
+
+    def fields(self, name):
+        return [row[name] for row in self.rows]
+
+
+def trainer_of(program, seeds=SEEDS, *, settings=None, **hooks):
+    """A trainer in float64. settings: fields that differ from SETTINGS."""
+    settings = dataclasses.replace(SETTINGS, **(settings or {}))
+    splits = {name: split(name) for name in ("train", "dev")}
+    plans = {name: batches(name) for name in ("train", "dev")}
+    trainer = Trainer(program, settings, splits, plans, seeds, **hooks)
+    learner = models.as_type(trainer.learner, np.float64)
+    trainer.learner = learner
+    trainer.begin(learner.params, learner.batch_stats)
+    if trainer.average is not None:
+        trainer.average = state.init_average(learner)
+    return trainer
+
+
+def train(program, seeds=SEEDS, **hooks):
     rows = []
-    trainer = trainer_of(program, settings, on_epoch=rows.append, **how)
-    return trainer.run(), rows, trainer
+    trainer = trainer_of(program, seeds, on_epoch=rows.append, **hooks)
+    return Run(trainer.run(), rows, trainer)
 
 
-def same(a, b):
-    for old, new in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(old, new)
-    return True
+def scripted(program, seeds, script, **settings):
+    """A run whose dev losses come from a script, seed -> the loss of each evaluation; the training
+    is real."""
+    evaluations = itertools.count()
+
+    def score(rows, logits, seeds):
+        number = next(evaluations)
+        losses = [script[seed][number] for seed in seeds.tolist()]
+        return {"loss": {"per_seed": losses}, "accuracy": {"per_seed": [0.5] * len(losses)}}
+
+    return train(program, seeds, settings={"epochs": 8, "patience": 2, **settings}, score=score)
+
+
+def recorded(program, **settings):
+    """(run, the weights after each of its steps)."""
+    program, weights = dataclasses.replace(program), []
+    step = program.train
+
+    def step_and_record(*arguments):
+        learner, sums = step(*arguments)
+        weights.append(jax.tree.map(np.array, learner.variables))
+        return learner, sums
+
+    program.train = step_and_record
+    return train(program, settings=settings), weights
 
 
 def of_seed(tree, place):
     return jax.tree.map(lambda leaf: np.asarray(leaf)[place], tree)
 
 
-def stop_at_once():
-    """A should_stop that returns True at its first call."""
-    calls = itertools.count(1)
-    return lambda: next(calls) == 1
+def assert_equal(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
-PROTOCOLS = {  # name -> fields of the loop's settings
-    "constant": {},
-    "parts": {"evaluate_every": 5},
-    "average": {"average_from": 2, "average_every": 4},
-}
+# ---- checkpoints ----
 
 
-def leaves(a, b):
-    return zip(jax.tree.leaves(a.params), jax.tree.leaves(b.params), strict=True)
-
-
-@pytest.mark.parametrize(("every", "saved"), [(2, [2, 3]), (9, [3])])
-def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_kept(bow, every, saved):
+@pytest.mark.parametrize(
+    ("every", "saved"),
+    [pytest.param(2, [2, 3], id="every second"), pytest.param(9, [3], id="never due")],
+)
+def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_saved(bow, every, saved):
     epochs = []
-    keep = SimpleNamespace(save=lambda state, meta, **_: epochs.append(meta["epoch"] - 1))
-    train(bow, dataclasses.replace(SETTINGS, checkpoint_epochs=every), checkpoints=keep)
+    recorder = SimpleNamespace(save=lambda state, meta, **_: epochs.append(meta["epoch"] - 1))
+
+    train(bow, settings={"checkpoint_epochs": every}, checkpoints=recorder)
+
     assert epochs == saved
 
 
 # ---- the best epoch of each seed ----
 
 
-@dataclasses.dataclass(frozen=True)
-class Scripted(NLITask):
-    """Dev losses come from a script, by seed and epoch; the training is real."""
-
-    script: dict = dataclasses.field(default_factory=dict)
-    trainer: list = dataclasses.field(default_factory=list)  # the trainer that runs
-
-    def losses(self, rows, logits):
-        trainer = self.trainer[0]
-        seeds = [trainer.seeds[place] for place in trainer._learner_slots()]
-        assert len(seeds) == len(logits)
-        return np.array([self.script[seed][trainer.progress.epoch - 1] for seed in seeds])
-
-
 SCRIPT = {
-    0: [
-        1.0,
-        2.0,
-        3.0,
-        0.1,
-        0.1,
-        0.1,
-        0.1,
-        0.1,
-    ],  # patience 2 ends it after epoch 3, whatever would follow
+    0: [1.0, 2.0, 3.0, *[0.1] * 5],  # patience 2 ends it after epoch 3, whatever would follow
     5: [1.0, 0.9, 0.8, 0.7, 0.8, 0.9, 0.1, 0.1],  # ends after epoch 6
     7: [3.0, 2.0, 1.0, 2.0, 0.5, 0.6, 0.4, 0.9],  # one epoch without a better loss does not end it
 }
 
 
-def scripted(program, seeds, script=SCRIPT, **fields):
-    """(best, rows, trainer) of a run with scripted dev losses."""
-    settings = dataclasses.replace(SETTINGS, **{"epochs": 8, "patience": 2, **fields})
-    return train(with_script(program, script), settings, seeds=seeds)
+def test_each_seed_ends_by_its_patience(bow):
+    run = scripted(bow, SEEDS, SCRIPT)
+
+    assert run.best.epoch.tolist() == [1, 4, 7]
+    np.testing.assert_allclose(run.best.value, [1.0, 0.7, 0.4], rtol=1e-6)
+    stale = [row["stale"][row["seeds"].index(7)] for row in run.rows]
+    assert stale == [0, 0, 0, 1, 0, 1, 0, 1]
+    # Finished seeds are dropped once they are half of all.
+    assert run.fields("seeds") == [[*SEEDS]] * 6 + [[7]] * 2
 
 
-def with_script(program, script):
-    """Compiled programs do not depend on dev losses, so they are shared with the other tests."""
-    return dataclasses.replace(program, scorer=Scripted(script=script))
+def test_the_best_weights_of_a_seed_are_those_of_its_best_epoch(bow):
+    best = scripted(bow, SEEDS, SCRIPT).best
+
+    learner = scripted(bow, SEEDS, SCRIPT, epochs=4).trainer.learner
+
+    assert_equal(of_seed(learner.variables, 1), of_seed(best.variables, 1))
 
 
-def test_each_seed_ends_by_its_patience_with_the_weights_of_its_best_epoch(bow):
-    best, rows, _ = scripted(bow, SEEDS)
-    assert best.epoch.tolist() == [1, 4, 7]
-    np.testing.assert_allclose(best.value, [1.0, 0.7, 0.4], rtol=1e-6)
-    assert [dict(zip(row["seeds"], row["stale"], strict=True))[7] for row in rows] == [
-        0,
-        0,
-        0,
-        1,
-        0,
-        1,
-        0,
-        1,
-    ]
-    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 6 + [
-        (7,)
-    ] * 2  # the program keeps more than half
-    _, _, trainer = scripted(
-        bow, SEEDS, epochs=4
-    )  # this learner has the weights of seed 5's best epoch
-    assert same(of_seed(trainer.learner.variables, 1), of_seed(best.variables, 1))
-    _, rows, _ = scripted(bow, SEEDS, {seed: [1.0, 2.0, 3.0] for seed in SEEDS}, patience=1)
-    assert [row["epoch"] for row in rows] == [1, 2]  # no seed is left
+def test_training_ends_when_all_seeds_have_ended(bow):
+    run = scripted(bow, SEEDS, {seed: [1.0, 2.0, 3.0] for seed in SEEDS}, patience=1)
+
+    assert run.fields("epoch") == [1, 2]
 
 
-def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow):
+def test_a_dev_loss_that_is_not_finite_never_becomes_the_best(bow):
     """Holds even if accuracy decides: the argmax of NaN is a class, and a constant class can be
     right by chance."""
     nan = float("nan")
     script = {0: [nan, nan, nan], 5: [1.0, nan, 0.5], 7: [np.inf, 2.0, nan]}
-    best, rows, _ = scripted(bow, SEEDS, script, patience=5, epochs=3, select="accuracy")
-    assert best.epoch[1] in (1, 3)
-    assert best.epoch.tolist()[::2] == [0, 2]
-    assert rows[0]["dev_loss"][0] is None
-    assert best.stale.tolist()[0] == 3
 
+    run = scripted(bow, SEEDS, script, patience=5, epochs=3, select="accuracy")
 
-def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
-    """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as
-    JSON has no NaN."""
-    unharmed, _, _ = train(bow)
-    checkpoints = Checkpoints(tmp_path)
-    trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=stop_at_once())
-    spoil = jax.tree.map(lambda x: x.at[1].set(jnp.nan), trainer.learner.params)
-    trainer.learner = trainer.learner.replace(params=spoil)
-    with pytest.raises(Interrupted):
-        trainer.run()
-    assert trainer.progress.done > 0
-    rows = []
-    resumed = trainer_of(bow, checkpoints=checkpoints, on_epoch=rows.append)
-    assert resumed.resume()
-    best = resumed.run()
-    assert best.epoch.tolist()[1] == 0
-    for place in (0, 2):
-        assert same(of_seed(best.variables, place), of_seed(unharmed.variables, place))
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(best.params))
-    assert [row["dev_loss"][1] for row in rows] == [None] * 3
-    assert [row["train_loss"][1] for row in rows] == [None] * 3
-    assert np.isfinite([row["train_loss"][::2] for row in rows]).all()
+    assert run.best.epoch.tolist() == [0, 1, 2]
+    assert run.best.stale.tolist()[0] == 3
+    assert run.fields("dev_loss")[0] == [None, 1.0, None]
 
 
 @pytest.mark.parametrize(
     ("select", "epochs"), [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])]
 )
-def test_the_best_epoch_is_the_one_that_the_setting_asks_for(bow, select, epochs):
-    """The lowest loss, the highest accuracy (of equal ones the first) or the last epoch, for each
-    seed."""
+def test_the_best_epoch_is_chosen_by_loss_by_accuracy_or_as_the_last(bow, select, epochs):
+    """Of equal accuracies the first counts."""
     losses = iter([[0.9, 0.1, 0.5], [0.8, 0.4, 0.2], [0.7, 0.3, 0.3]])
     accuracies = iter([[0.1, 0.5, 0.3], [0.2, 0.5, 0.1], [0.2, 0.6, 0.2]])
 
     def score(rows, logits, seeds):
         return {"loss": {"per_seed": next(losses)}, "accuracy": {"per_seed": next(accuracies)}}
 
-    best, _, _ = train(bow, dataclasses.replace(SETTINGS, select=select), score=score)
-    assert best.epoch.tolist() == epochs
+    assert train(bow, settings={"select": select}, score=score).best.epoch.tolist() == epochs
+
+
+def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
+    """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as
+    JSON has no NaN."""
+    unharmed = train(bow)
+    checkpoints, calls = Checkpoints(tmp_path), itertools.count(1)
+    trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=lambda: next(calls) == 1)
+    spoilt = jax.tree.map(lambda x: x.at[1].set(jnp.nan), trainer.learner.params)
+    trainer.learner = trainer.learner.replace(params=spoilt)
+    with pytest.raises(Interrupted):
+        trainer.run()
+    assert trainer.progress.done > 0
+
+    rows = []
+    resumed = trainer_of(bow, checkpoints=checkpoints, on_epoch=rows.append)
+    assert resumed.resume()
+    best = resumed.run()
+
+    assert best.epoch.tolist()[1] == 0
+    for place in (0, 2):
+        assert_equal(of_seed(best.variables, place), of_seed(unharmed.best.variables, place))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(best.params))
+    for row in rows:
+        assert (row["dev_loss"][1], row["train_loss"][1]) == (None, None)
+        assert np.isfinite(row["train_loss"][::2]).all()
 
 
 # ---- evaluations within an epoch ----
 
-OFTEN = {"evaluate_every": 4}  # an epoch has nine steps: parts of 4, 4 and 1
+
+@pytest.fixture(scope="module")
+def by_parts(bow):
+    """(run, weights after its steps) of two epochs that are evaluated every four steps."""
+    return recorded(bow, epochs=2, **PARTS)
 
 
-def often(program, values, **fields):
-    """A run of one seed with these dev losses, one for each evaluation."""
-    return scripted(program, (7,), {7: values}, **OFTEN, **fields)
+@pytest.fixture(scope="module")
+def by_epochs(bow):
+    return recorded(bow, epochs=2)
 
 
-def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
-    """The steps equal those of a run without it; a row's training figures cover the steps since the
-    last row."""
-    settings = dataclasses.replace(SETTINGS, epochs=2, **OFTEN)
-    best, rows, trainer, seen = recorded(bow, settings)
-    _, whole_rows, whole, plain = recorded(bow, dataclasses.replace(SETTINGS, epochs=2))
-    assert len(seen) == len(plain) == 18
-    assert same(seen, plain)
-    assert [(row["epoch"], row["pass"], row["step"]) for row in rows] == [
-        (1, 1, 4), (2, 1, 8), (3, 1, 9), (4, 2, 13), (5, 2, 17), (6, 2, 18),
-    ]  # fmt: skip
-    for row in rows:
-        logits = trainer.predict("dev", seen[row["step"] - 1])
-        np.testing.assert_array_equal(
-            bow.scorer.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"]
-        )
-    for place, epoch in enumerate(best.epoch.tolist()):
-        assert same(
-            of_seed(best.params, place), of_seed(seen[rows[epoch - 1]["step"] - 1]["params"], place)
-        )
-    plan = trainer.batches["train"].epoch(1, SEEDS)
-    count = [
-        sum((index[0] >= 0).sum() for _, index in part) for part in (plan[:4], plan[4:8], plan[8:])
-    ]
-    for name in ("train_loss", "train_accuracy"):
-        parts = np.array([row[name] for row in rows[:3]])
-        np.testing.assert_allclose(
-            np.average(parts, axis=0, weights=count), whole_rows[0][name], rtol=1e-6
-        )
-    assert trainer.progress.trained_examples == whole.progress.trained_examples
+def test_dev_is_scored_every_so_many_steps_and_at_the_end_of_an_epoch(bow, by_parts):
+    run, weights = by_parts
+
+    places = [(row["epoch"], row["pass"], row["step"]) for row in run.rows]
+    assert places == [(1, 1, 4), (2, 1, 8), (3, 1, 9), (4, 2, 13), (5, 2, 17), (6, 2, 18)]
+    for row in run.rows:
+        logits = run.trainer.predict("dev", weights[row["step"] - 1])
+        scores = bow.scorer.score(split("dev"), logits)
+        np.testing.assert_array_equal(scores["loss"]["per_seed"], row["dev_loss"])
+
+
+def test_the_weights_of_any_evaluation_can_be_the_best(by_parts):
+    run, weights = by_parts
+
+    for place, epoch in enumerate(run.best.epoch.tolist()):
+        at_best = weights[run.rows[epoch - 1]["step"] - 1]
+        assert_equal(of_seed(run.best.params, place), of_seed(at_best["params"], place))
+
+
+def test_evaluations_within_an_epoch_do_not_change_training(by_parts, by_epochs):
+    (run, weights), (whole, whole_weights) = by_parts, by_epochs
+
+    assert len(weights) == len(whole_weights) == 2 * STEPS
+    assert_equal(weights, whole_weights)
+    assert run.trainer.progress.trained_examples == whole.trainer.progress.trained_examples
+
+
+@pytest.mark.parametrize("name", ["train_loss", "train_accuracy"])
+def test_training_figures_cover_the_steps_since_the_last_evaluation(by_parts, by_epochs, name):
+    (run, _), (whole, _) = by_parts, by_epochs
+    plan = batches("train").epoch(1, SEEDS)
+    examples = [int((index[0] >= 0).sum()) for _, index in plan]
+    of_parts = [sum(examples[:4]), sum(examples[4:8]), examples[8]]
+
+    mean = np.average(run.fields(name)[:3], axis=0, weights=of_parts)
+
+    np.testing.assert_allclose(mean, whole.fields(name)[0], rtol=1e-6)
 
 
 def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
-    settings = dataclasses.replace(SETTINGS, schedule="halving", halve_from=2, **OFTEN)
-    _, rows, trainer = train(bow, settings)
-    assert [row["rate_factor"][0] for row in rows] == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
-    assert trainer.pass_of(trainer.progress.epoch - 1) == 3
+    run = train(bow, settings={"schedule": "halving", "halve_from": 2, **PARTS})
 
-
-def test_patience_counts_epochs_without_a_better_evaluation(bow):
-    """Patience 1 ends after the last evaluation of the first epoch without a better one, as
-    published for GA."""
-    _, rows, _ = often(bow, [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0, 0.1], patience=1)
-    assert [row["step"] for row in rows] == [4, 8, 9, 13, 17, 18, 22, 26, 27]
-    _, rows, _ = often(bow, [3.0, 4.0, 4.0, *[4.0] * 5, 1.0, *[4.0] * 99], patience=3)
-    assert rows[-1]["pass"] == 6  # the best evaluation is the last of epoch 3
-
-
-def test_a_least_number_of_epochs_comes_before_patience(bow):
-    """As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs
-    brought nothing better."""
-    worse = [4.0] * 99
-    for values, end in (
-        ([3.0, *worse], 5),
-        ([3.0, 4.0, *worse[:10], 1.0, *worse], 8),  # the loss is better in epoch 5
-        (
-            [3.0, 4.0, *worse[:3], 1.0, *worse],
-            5,
-        ),  # the loss is better in epoch 2, and not in 3, 4, 5
-        ([3.0, 4.0, *worse[:6], 1.0, *worse], 6),
-    ):
-        _, rows, _ = often(bow, values, patience=3, least_epochs=5)
-        assert (rows[-1]["pass"], rows[-1]["step"]) == (end, 9 * end)
-
-
-# ---- protocols ----
-
-
-def recorded(program, settings, **how):
-    """(best, rows, trainer, the weights after every step) of a run."""
-    program, seen = dataclasses.replace(program), []
-    step = program.train
-
-    def and_keep(*arguments):
-        learner, sums = step(*arguments)
-        seen.append(jax.tree.map(np.array, learner.variables))
-        return learner, sums
-
-    program.train = and_keep
-    return *train(program, settings, **how), seen
-
-
-@pytest.mark.parametrize(("every", "first"), [(4, 2), (0, 3)])
-def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first):
-    """An epoch has nine steps. Before the first sample the weights are scored, after it the
-    average."""
-    settings = dataclasses.replace(SETTINGS, average_from=first, average_every=every)
-    best, rows, trainer, seen = recorded(bow, settings)
-    steps = len(trainer.batches["train"].epoch(1, SEEDS))
-    ends = range((first - 1) * steps + (every or steps) - 1, 3 * steps, every or steps)
-    assert [row["averaged"] for row in rows] == [
-        sum(step < steps * row["epoch"] for step in ends) for row in rows
-    ]
-    assert trainer.average.count.tolist() == [len(ends)] * 3
-
-    def by_hand(epoch):
-        """The weights that are scored after an epoch."""
-        sampled = [seen[step] for step in ends if step < steps * epoch] or [seen[steps * epoch - 1]]
-        return jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *sampled)
-
-    near = functools.partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-12)
-    jax.tree.map(near, trainer.average.variables, by_hand(3))
-    for place, epoch in enumerate(best.epoch.tolist()):
-        jax.tree.map(near, of_seed(best.variables, place), of_seed(by_hand(epoch), place))
-    _, plain, raw = train(bow)
-    assert same(trainer.learner, raw.learner)  # training continued with the weights themselves
-    for row, other in zip(rows, plain, strict=True):
-        itself = (
-            row["averaged"] == 1 and every == 0
-        )  # the average of one sample, taken at the end of the epoch
-        assert (row["dev_loss"] == other["dev_loss"]) == (row["averaged"] == 0 or itself)
-    scores = bow.scorer.score(splits()["dev"], trainer.predict("dev", trainer.average.variables))
-    np.testing.assert_array_equal(scores["loss"]["per_seed"], rows[-1]["dev_loss"])
-
-
-PARTS = {  # dev losses of the four parts of two epochs
-    0: [1.0] + [2.0] * 20 + [0.1] * 9,  # patience 2 ends it with epoch 3
-    5: [2.0, 2.0, 1.0, *[2.0] * 20],  # ends with epoch 4
-    7: [3.0 - 0.1 * n for n in range(20)],
-}
+    first_seed = [factors[0] for factors in run.fields("rate_factor")]
+    assert first_seed == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
+    assert run.trainer.pass_of(run.trainer.progress.epoch - 1) == 3
 
 
 @pytest.mark.parametrize(
-    "name", ["constant", "parts", pytest.param("average", marks=pytest.mark.slow)]
+    ("losses", "settings", "epochs"),
+    [
+        # As published for GA: the first epoch without a better evaluation ends training.
+        pytest.param(
+            [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0], {"patience": 1}, 3, id="patience 1"
+        ),
+        pytest.param([3.0, *[4.0] * 7, 1.0], {"patience": 3}, 6, id="best at the end of epoch 3"),
+        # As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs
+        # brought nothing better.
+        pytest.param([3.0], {"patience": 3, "least_epochs": 5}, 5, id="least epochs"),
+        pytest.param(
+            [3.0, *[4.0] * 11, 1.0],
+            {"patience": 3, "least_epochs": 5},
+            8,
+            id="least epochs, better in the last",
+        ),
+        pytest.param(
+            [3.0, *[4.0] * 4, 1.0],
+            {"patience": 3, "least_epochs": 5},
+            5,
+            id="least epochs, better in epoch 2",
+        ),
+        pytest.param(
+            [3.0, *[4.0] * 7, 1.0],
+            {"patience": 3, "least_epochs": 5},
+            6,
+            id="least epochs, better in epoch 3",
+        ),
+    ],
 )
-def test_a_seed_ends_as_it_would_alone(bow, name):
+def test_patience_and_least_epochs_count_epochs_not_evaluations(bow, losses, settings, epochs):
+    """All further evaluations are worse."""
+    script = {7: [*losses, *[4.0] * 99]}
+
+    rows = scripted(bow, (7,), script, **PARTS, **settings).rows
+
+    assert (rows[-1]["pass"], rows[-1]["step"]) == (epochs, STEPS * epochs)
+
+
+# ---- averages ----
+
+
+@pytest.mark.parametrize(
+    ("every", "first_epoch"),
+    [pytest.param(4, 2, id="every 4 steps"), pytest.param(0, 3, id="at the end of epochs")],
+)
+def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first_epoch):
+    """Before the first sample the weights are scored, after it the average."""
+    run, weights = recorded(bow, average_from=first_epoch, average_every=every)
+    plain = train(bow)
+
+    between = every or STEPS
+    samples = range((first_epoch - 1) * STEPS + between - 1, 3 * STEPS, between)
+
+    def scored(epoch):
+        """The weights that are scored after an epoch."""
+        sampled = [weights[step] for step in samples if step < STEPS * epoch]
+        trees = sampled or [weights[STEPS * epoch - 1]]
+        return jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *trees)
+
+    counts = [sum(step < STEPS * epoch for step in samples) for epoch in (1, 2, 3)]
+    assert run.fields("averaged") == counts
+    average = run.trainer.average
+    assert average.count.tolist() == [len(samples)] * 3
+    jax.tree.map(near, average.variables, scored(3))
+    for place, epoch in enumerate(run.best.epoch.tolist()):
+        jax.tree.map(near, of_seed(run.best.variables, place), of_seed(scored(epoch), place))
+    assert_equal(run.trainer.learner, plain.trainer.learner)  # training goes on without the average
+    scores = bow.scorer.score(split("dev"), run.trainer.predict("dev", average.variables))
+    np.testing.assert_array_equal(scores["loss"]["per_seed"], run.rows[-1]["dev_loss"])
+    for row, plain_row in zip(run.rows, plain.rows, strict=True):
+        # The average of one sample, taken at the end of the epoch, is that sample.
+        is_plain = row["averaged"] == 0 or (row["averaged"] == 1 and every == 0)
+        assert (row["dev_loss"] == plain_row["dev_loss"]) == is_plain
+
+
+# ---- company ----
+
+
+class Protocol(NamedTuple):
+    settings: dict
+    script: dict
+    evaluations: tuple  # of each seed alone
+
+
+SCRIPT_OF_PARTS = {
+    0: [1.0, *[2.0] * 20, *[0.1] * 9],  # patience 2 ends it with epoch 3
+    5: [2.0, 2.0, 1.0, *[2.0] * 20],  # ends with epoch 4
+    7: [3.0 - 0.1 * n for n in range(20)],
+}
+CONSTANT = Protocol({}, SCRIPT, (3, 6, 7))
+AVERAGE = Protocol({"average_from": 2, "average_every": 4}, SCRIPT, (3, 6, 7))
+OF_PARTS = Protocol({"evaluate_every": 5}, SCRIPT_OF_PARTS, (6, 8, 14))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "places"),
+    [
+        pytest.param(CONSTANT, (0, 1, 2), id="constant"),
+        pytest.param(OF_PARTS, (1, 2), id="evaluations within epochs"),
+        pytest.param(AVERAGE, (1, 2), id="average", marks=pytest.mark.slow),
+    ],
+)
+def test_a_seed_ends_as_it_would_alone(bow, protocol, places):
     """Neither other seeds nor their end changes what a seed learns, its rate, its average or its
     end."""
-    how = PROTOCOLS[name] | {"epochs": 7}
-    script = PARTS if name == "parts" else SCRIPT
-    best, rows, trainer = scripted(bow, SEEDS, script, **how)
-    assert tuple(rows[-1]["seeds"]) == (7,)  # the others were dropped once they were half of all
-    for place in (0, 1, 2) if name == "constant" else (1, 2):
-        alone, alone_rows, alone_trainer = scripted(bow, (SEEDS[place],), script, **how)
-        assert len(alone_rows) == ((6, 8, 14) if name == "parts" else (3, 6, 7))[place]
-        assert (int(alone.epoch[0]), float(alone.value[0])) == (
-            int(best.epoch[place]),
-            float(best.value[place]),
-        )
-        for a, b in leaves(alone, best):
-            np.testing.assert_allclose(
-                a[0], b[place], atol=1e-4, rtol=0
-            )  # rounding errors after 60 steps
-        assert max(abs(a[0] - b[(place + 1) % 3]).max() for a, b in leaves(alone, best)) > 0.1
-    for field in ("rate_factor", "averaged"):  # seed 7 trains to the end of both runs
-        assert alone_rows[-1].get(field) == rows[-1].get(field)
-    for weights in ("learner", "average")[: 1 + (name == "average")]:
-        for a, b in leaves(getattr(alone_trainer, weights), getattr(trainer, weights)):
-            np.testing.assert_allclose(a, b, atol=1e-4, rtol=0)
+    settings = {**protocol.settings, "epochs": 7}
+    company = scripted(bow, SEEDS, protocol.script, **settings)
+    assert company.rows[-1]["seeds"] == [7]  # the others were dropped once they were half of all
+
+    for place in places:
+        alone = scripted(bow, SEEDS[place : place + 1], protocol.script, **settings)
+
+        assert len(alone.rows) == protocol.evaluations[place]
+        assert int(alone.best.epoch[0]) == int(company.best.epoch[place])
+        assert float(alone.best.value[0]) == float(company.best.value[place])
+        assert_near(of_seed(alone.best.params, 0), of_seed(company.best.params, place))
+        of_next_seed = of_seed(company.best.params, (place + 1) % len(SEEDS))
+        assert most_different(of_seed(alone.best.params, 0), of_next_seed) > 0.1
+
+    last_of_alone, last = alone.rows[-1], company.rows[-1]  # seed 7 trains to the end of both
+    for field in ("rate_factor", "averaged"):
+        assert last_of_alone.get(field) == last.get(field)
+    assert_near(alone.trainer.learner.params, company.trainer.learner.params)
+    if company.trainer.average is not None:
+        assert_near(alone.trainer.average.params, company.trainer.average.params)
+
+
+def assert_near(a, b):
+    """Up to rounding errors after 60 steps."""
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-4, rtol=0), a, b)
+
+
+def most_different(a, b):
+    return max(jax.tree.leaves(jax.tree.map(lambda x, y: abs(x - y).max(), a, b)))

@@ -17,7 +17,9 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import train_step
 
 BATCH, REAL, STEPS = 16, 14, 6
-OPTIMIZERS = {  # the others take Adam with L2
+SEEDS = (0, 1, 5)
+ADAM = {"learning_rate": 1e-2, "weight_decay": 1e-6}
+OPTIMIZERS = {
     "fasttext": {
         "learning_rate": 8.0,
         "optimizer": "sgd",
@@ -26,62 +28,54 @@ OPTIMIZERS = {  # the others take Adam with L2
     },
     "sa_reader": {"learning_rate": 0.5, "optimizer": "sgd", "clip": 1.0},
 }
-MODELS = ("bow", "infersent-replace", "esim-bias", "bert", "fasttext", "ga_reader", "sa_reader")
-QUICK = ("bow", "sa_reader")
 FIELDS = {"bert": {"layers": 1, "dropout": 0.3}, "fasttext": {}}  # the others have dropout alone
+SLOW = ("infersent-replace", "esim-bias", "bert", "fasttext", "ga_reader")
 
 
-@functools.cache
-def plan(seeds, shuffled=False):
+def plan(seeds, shuffled):
     """Rows [steps, S, 16, 1]: 14 of 24 and two of padding. Where shuffled, some devices hold much
     padding."""
     index = np.full((STEPS, len(seeds), BATCH, 1), -1, np.int32)
     for step in range(STEPS):
+        slots = np.random.default_rng(step).permutation(BATCH) if shuffled else np.arange(BATCH)
         for place, seed in enumerate(seeds):
-            rows = np.random.default_rng([seed, step]).permutation(models.ROWS)[:REAL]
-            at = (
-                np.random.default_rng(step).permutation(BATCH)[:REAL]
-                if shuffled
-                else np.arange(REAL)
-            )
-            index[step, place, at, 0] = rows
+            rows = np.random.default_rng([seed, step]).permutation(models.ROWS)
+            index[step, place, slots[:REAL], 0] = rows[:REAL]
     return index
 
 
-def trained(name, seeds, *, count=1, tight=False, learning_rate=1e-2):
-    """(losses [steps, S], parameters) of steps in float64 with dropout, on `count` devices."""
-    corpus, devices = models.corpus_of(name), Devices(jax.local_devices()[:count])
-    assert devices.count == count
+def trained(name, seeds, *, device_count=1, tight=False):
+    """(losses [steps, S], parameters) of steps in float64 with dropout.
+
+    tight: rows in another order, on a staircase of their own, with more padding.
+    """
+    corpus, devices = models.corpus_of(name), Devices(jax.local_devices()[:device_count])
+    assert devices.count == device_count
     fields = FIELDS.get(name, {"dropout": 0.3})
-    optimizer = optim.build_optimizer(
-        optim.Options(
-            **OPTIMIZERS.get(name, {"learning_rate": learning_rate, "weight_decay": 1e-6})
-        )
-    )
-    model = models.build(name, **fields, axis_name=devices.axis_name)
-    index, layout = (
-        plan(seeds, tight),
-        Layout.full(BATCH // count, corpus.width, joint=corpus.joint),
-    )
+    optimizer = optim.build_optimizer(optim.Options(**OPTIMIZERS.get(name, ADAM)))
+    index = plan(seeds, shuffled=tight)
+    layout = Layout.full(BATCH // device_count, corpus.width, joint=corpus.joint)
     if tight:
-        layout = models.layout_for(corpus, index, devices=count, more=2)
+        layout = models.layout_for(corpus, index, devices=device_count, more=2)
     data, words = jax.tree.map(jnp.asarray, (corpus.data, models.words_of(name)))
-    one = corpus.task.to_batch(
-        data, jnp.zeros((1, 1), jnp.int32), Layout.full(1, corpus.width, joint=corpus.joint)
-    )
-    learner = state.init_learner(models.build(name, **fields), optimizer, seeds, one, words)
-    params, stats = models.as_type((learner.params, learner.batch_stats), np.float64)
-    opt_state = jax.vmap(optimizer.init)(params)
-    learner = devices.replicate(
-        learner.replace(params=params, batch_stats=stats, opt_state=opt_state)
-    )
-    words, data = devices.replicate(models.as_type(words, np.float64)), devices.replicate(data)
-    body = devices.map(
-        train_step(model, corpus.task, optimizer, layout, devices.axis_name), reduced=True
-    )
+    words = models.as_type(words, np.float64)
+
+    def draw():
+        single = Layout.full(1, corpus.width, joint=corpus.joint)
+        batch = corpus.task.to_batch(data, jnp.zeros((1, 1), jnp.int32), single)
+        model = models.build(name, **fields)
+        learner = models.as_type(
+            state.init_learner(model, optimizer, seeds, batch, models.words_of(name)), np.float64
+        )
+        return learner.replace(opt_state=jax.vmap(optimizer.init)(learner.params))
+
+    model = models.build(name, **fields, axis_name=devices.axis_name)
+    body = train_step(model, corpus.task, optimizer, layout, devices.axis_name)
+    step = devices.map(body, reduced=True)
+    learner, words, data = map(devices.replicate, (draw(), words, data))
     losses = []
     for rows in index:
-        learner, sums = body(learner, words, data, devices.split(rows))
+        learner, sums = step(learner, words, data, devices.split(rows))
         assert np.asarray(sums["count"]).tolist() == [REAL] * len(seeds)
         losses.append(np.asarray(sums["loss"]) / REAL)
     devices.check_replicas(learner.params)
@@ -89,32 +83,43 @@ def trained(name, seeds, *, count=1, tight=False, learning_rate=1e-2):
     return np.array(losses), jax.tree.map(np.asarray, learner.params)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in MODELS]
-)
-def test_devices_seeds_order_and_layout_do_not_change_training(name):
-    """Three seeds on one device, computed to the end, are compared with eight devices, and with a
-    seed alone for two.
+three_seeds = functools.cache(functools.partial(trained, seeds=SEEDS))  # on one device
 
-    The eight devices get the rows in another order, on a staircase of their own and with more
-    padding.
-    """
-    seeds = (0, 1, 5)
+
+@pytest.fixture(autouse=True)
+def _float64():
     with jax.enable_x64(True):
-        losses, params = trained(name, seeds)
-        on_eight, others = trained(name, seeds, count=8, tight=True)
-        alone = trained(name, seeds[2:]) if name in ("bow", "fasttext") else None
+        yield
+
+
+@pytest.mark.parametrize(
+    "name", ["bow", "sa_reader", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)]
+)
+def test_devices_order_layout_and_padding_do_not_change_training(name):
+    losses, params = three_seeds(name)
+
+    on_eight, params_on_eight = trained(name, SEEDS, device_count=8, tight=True)
+
     assert losses.dtype == np.float64
     np.testing.assert_allclose(on_eight, losses, rtol=0, atol=1e-8)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-6), others, params)
-    if alone:
-        np.testing.assert_allclose(alone[0][:, 0], losses[:, 2], rtol=0, atol=1e-8)
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a[0], b[2], rtol=0, atol=1e-6), alone[1], params
-        )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-6), params_on_eight, params
+    )
     # Equal losses prove nothing if the steps do nothing or the seeds do not differ.
     assert (abs(losses[-1] - losses[0]) > 2e-4).all()
     assert abs(losses[-1, 0] - losses[-1, 1]) > 1e-6
+
+
+@pytest.mark.parametrize("name", ["bow", pytest.param("fasttext", marks=pytest.mark.slow)])
+def test_seeds_of_a_program_train_as_each_does_alone(name):
+    losses, params = three_seeds(name)
+
+    alone, params_alone = trained(name, SEEDS[2:])
+
+    np.testing.assert_allclose(alone[:, 0], losses[:, 2], rtol=0, atol=1e-8)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a[0], b[2], rtol=0, atol=1e-6), params_alone, params
+    )
 
 
 class Dropped(nn.Module):
@@ -127,28 +132,15 @@ class Dropped(nn.Module):
 
 
 def test_each_step_drops_other_parts_of_the_same_rows():
-    corpus, model, optimizer = (
-        models.pairs(),
-        Dropped(),
-        optim.build_optimizer(optim.Options(learning_rate=0.0)),
-    )
-    layout, words = Layout.full(BATCH, corpus.width), models.words_of("bow")
-    data, index = jax.tree.map(jnp.asarray, corpus.data), np.arange(BATCH)[:, None]
-    learner = state.init_learner(
-        model, optimizer, (0,), corpus.task.to_batch(data, index, layout), words
-    )
-    body, losses = jax.jit(train_step(model, corpus.task, optimizer, layout)), []
-    for _ in range(2):
-        learner, sums = body(learner, words, data, index[None])
-        losses.append(float(sums["loss"][0]))
-    assert abs(losses[0] - losses[1]) > 1e-3
+    corpus, model, words = models.pairs(), Dropped(), models.words_of("bow")
+    optimizer = optim.build_optimizer(optim.Options(learning_rate=0.0))
+    layout, index = Layout.full(BATCH, corpus.width), np.arange(BATCH)[:, None]
+    data = jax.tree.map(jnp.asarray, corpus.data)
+    batch = corpus.task.to_batch(data, index, layout)
+    learner = state.init_learner(model, optimizer, (0,), batch, words)
+    step = jax.jit(train_step(model, corpus.task, optimizer, layout))
 
+    learner, first = step(learner, words, data, index[None])
+    _, second = step(learner, words, data, index[None])
 
-def test_drifted_replicas_are_noticed():
-    devices = Devices(jax.local_devices()[:2])
-    same = devices.replicate({"w": jnp.arange(4.0)})
-    devices.check_replicas(same)
-    shards = [jax.device_put(jnp.arange(4.0) + i, d) for i, d in enumerate(devices.all)]
-    drifted = jax.make_array_from_single_device_arrays((4,), same["w"].sharding, shards)
-    with pytest.raises(RuntimeError, match="copies"):
-        devices.check_replicas({"w": drifted})
+    assert abs(float(first["loss"][0] - second["loss"][0])) > 1e-3

@@ -3,104 +3,94 @@ commands."""
 
 import contextlib
 import json
+import shutil
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import random_pairs
+from support import models
 from support.commands import call_command, config_flag, read_json, use_one_device
 from support.pair_files import LABELS, own_pair, write_own_pairs, write_rows
 
 from mednli_jax import evaluate, predict, train
-from mednli_jax.data.batching import Layout
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.models import table
-from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
-from mednli_jax.training import optim, state, transfer
+from mednli_jax.training import transfer
 
 # ---- the merge ----
 
 
-def tree(seeds, *, bias=2, start=0.0):
-    """Weights of a small model: an encoder, a head and a norm's running mean. Leaves are [S,
-    ...]."""
-    base = start + np.arange(seeds, dtype=np.float32)[:, None]
-    params = {
-        "encoder": {
-            "kernel": base[:, None] * np.ones((4, 2), np.float32),
-            "bias": base + np.zeros(bias, np.float32),
-        },
-        "logits": {"kernel": base[:, None] + np.zeros((2, 3), np.float32)},
-    }
-    return {"params": params, "batch_stats": {"norm": {"mean": base + np.zeros(2, np.float32)}}}
+def weights(*values):
+    """The weights of a layer, [S, ...], filled with a value for each seed."""
+    filled = np.array(values, np.float32)[:, None] * np.ones((len(values), 4), np.float32)
+    return {"params": {"layer": {"bias": filled}}, "batch_stats": {"norm": {"mean": filled}}}
 
 
-def test_seeds_go_by_number_and_a_single_one_serves_all():
-    for seeds, own, first in (((4, 1, 7), (7, 4), [12.0, 10.0]), ((9,), (0, 1, 2), [10.0] * 3)):
-        source, rows = tree(len(seeds), start=10.0), transfer.seed_rows(seeds, own)
-        merged, taken, kept = transfer.merge(tree(len(own)), source, rows=rows)
-        for name, leaf in transfer.flat(merged).items():
-            assert [np.unique(row).tolist() for row in leaf] == [[value] for value in first], name
-        assert (kept, taken) == ([], sorted(transfer.flat(source)))
+@pytest.mark.parametrize(
+    ("source_seeds", "seeds", "values"),
+    [
+        pytest.param((4, 1, 7), (7, 4), [12.0, 10.0], id="by number"),
+        pytest.param((9,), (0, 1, 2), [10.0] * 3, id="a single one serves all"),
+    ],
+)
+def test_each_seed_takes_the_weights_of_its_number(source_seeds, seeds, values):
+    source = weights(*range(10, 10 + len(source_seeds)))
+
+    rows = transfer.seed_rows(source_seeds, seeds)
+    merged, taken, drawn = transfer.merge(weights(*seeds), source, rows=rows)
+
+    jax.tree.map(np.testing.assert_array_equal, merged, weights(*values))
+    assert (taken, drawn) == (["batch_stats/norm/mean", "params/layer/bias"], [])
+
+
+def test_a_seed_that_the_source_lacks_is_refused():
     with pytest.raises(RunError, match=r"the source run has no seed 2, 5\. Fix: .*among 4, 1"):
         transfer.seed_rows((4, 1), (2, 4, 5))
 
 
-# ---- the models ----
+@pytest.mark.parametrize(
+    ("model", "layers"),
+    [  # Romanov & Shivade's code shares all other layers
+        ("bow", {"layer_1", "norm_1", "layer_2", "norm_2", "logits"}),
+        ("infersent", {"layer_1", "logits"}),
+        ("esim", {"layer", "logits"}),
+    ],
+)
+def test_private_layers_are_drawn_anew_and_no_others(model, layers):
+    variables = models.variables_of(models.build(model), model)
+    own = {name: variables[name] for name in variables if name != "frozen"}
+    zeros, ones = (jax.tree.map(lambda x, n=n: np.full((1, *x.shape), n), own) for n in (0, 1))
 
-OWN = {  # the layers of a domain; Romanov & Shivade's code shares all others
-    "bow": ("layer_1", "norm_1", "layer_2", "norm_2", "logits"),
-    "infersent": ("layer_1", "logits"),
-    "esim": ("layer", "logits"),
-}
+    skip = transfer.drawn_anew(model)
+    merged, taken, drawn = transfer.merge(zeros, ones, rows=np.zeros(1, int), skip=skip)
 
-
-def learner_of(name, seeds, optimizer=None, **fields):
-    """A small model and its learner."""
-    model = table.entry(name).build(
-        {"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=random_pairs.LONGEST
-    )
-    batch = NLITask().to_batch(
-        jax.tree.map(jnp.asarray, random_pairs.arrays()),
-        jnp.zeros((2, 1), jnp.int32),
-        Layout.full(2, (12, 8)),
-    )
-    optimizer = optimizer or optim.build_optimizer(
-        optim.Options(learning_rate=1e-2, weight_decay=1e-2)
-    )
-    return model, state.init_learner(model, optimizer, seeds, batch, frozen(random_pairs.vectors()))
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_private_layers_are_drawn_anew_and_no_others(name):
-    shapes = jax.eval_shape(lambda: learner_of(name, (3,))[1]).variables
-    zeros, ones = (
-        jax.tree.map(lambda leaf, x=x: np.full(leaf.shape, x, leaf.dtype), shapes) for x in (0, 1)
-    )
-    merged, taken, kept = transfer.merge(
-        zeros, ones, rows=np.zeros(1, int), skip=transfer.drawn_anew(name)
-    )
-    layers = {weight.split("/")[1] for weight in kept}
-    assert layers == {*OWN[name]}
-    assert layers.isdisjoint(weight.split("/")[1] for weight in taken)
-    assert all((leaf == (weight in taken)).all() for weight, leaf in transfer.flat(merged).items())
+    assert {name.split("/")[1] for name in drawn} == layers
+    assert layers.isdisjoint(name.split("/")[1] for name in taken)
+    for name, leaf in transfer.flat(merged).items():
+        assert (leaf == (name in taken)).all(), name
 
 
 # ---- the commands ----
 
 SIZES = {"train": 36, "dev": 12, "test": 9}
 HERE, THERE = ("asthma", "gout", "stroke"), ("sepsis", "asthma", "anemia", "croup")
-SMALL = ("--config.vectors.dim=6", "--config.model.hidden_size=4", "--config.model.dropout=0.0",
-         "--config.train.batch_size=12", "--config.train.epochs=1", "--config.train.max_buckets=1")  # fmt: skip
+SMALL = (
+    "--config.data.dir=here",
+    "--config.vectors.path=v.txt",
+    "--config.vectors.dim=6",
+    "--config.model.hidden_size=4",
+    "--config.model.dropout=0.0",
+    "--config.train.batch_size=12",
+    "--config.train.epochs=1",
+    "--config.train.max_buckets=1",
+)
 
 
 class Home:
-    """A user's two corpora in here/ and there/, vectors of their words in v.txt, and a run on here/
-    in source/."""
+    """A user's two corpora in here/ and there/, vectors of their words in v.txt, others in w.txt,
+    and a run on here/ in source/."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -108,288 +98,257 @@ class Home:
         words |= write_own_pairs(folder / "there", THERE, SIZES.items())
         rng = np.random.default_rng(0)
         for name in ("v.txt", "w.txt"):
-            rows = [
-                f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}"
-                for word in sorted(words)
-            ]
-            (folder / name).write_text("\n".join(rows) + "\n")
+            with open(folder / name, "w") as file:
+                for word in sorted(words):
+                    print(word, *rng.normal(size=6).round(4), file=file)
 
     def call(self, command, *flags):
-        with contextlib.chdir(self.folder):
-            return call_command(command, *flags, stdin="gout\tgout\n")
+        """The output of a command that succeeds."""
+        code, out, err = call_command(command, *flags, stdin="gout\tgout\n")
+        assert code == 0, err
+        return out
 
-    def train(
-        self, workdir, *flags, corpus="here", vectors="v.txt", model="infersent", seeds="0,1"
-    ):
-        given = (
-            f"--config.data.dir={corpus}",
-            f"--config.vectors.path={vectors}",
-            f"--config.seeds={seeds}",
-        )
-        return self.call(
-            train, config_flag(model, "file"), *given, *SMALL, f"--workdir={workdir}", *flags
-        )
+    def flags(self, workdir, *flags, model="infersent", seeds="0,1"):
+        """Flags of `train`; of flags that are given twice the last counts."""
+        own = (f"--config.seeds={seeds}", f"--workdir={workdir}")
+        return (config_flag(model, "file"), *SMALL, *own, *flags)
 
-    def json(self, *parts):
-        return read_json(self.folder, *parts)
+    def train(self, workdir, *flags, model="infersent"):
+        self.call(train, *self.flags(workdir, *flags, model=model))
 
-    def run(self, name):
-        return load_run(self.folder / name)
+    def evaluate(self, *flags):
+        return json.loads(self.call(evaluate, *flags, "--json"))
+
+    def result(self, run):
+        return read_json(run, "result.json")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def _home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("transfer")
-    with pytest.MonkeyPatch.context() as patch:
+    home = Home(folder)
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
         patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
         use_one_device(patch)
-        home = Home(folder)
-        code, _, err = home.train(
-            "source", "--config.train.epochs=2", "--config.train.learning_rate=0.05"
-        )
-        assert code == 0, err
+        home.train("source", "--config.train.epochs=2", "--config.train.learning_rate=0.05")
         yield home
 
 
-@pytest.fixture(autouse=True)
-def _cache(home, monkeypatch):
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home.folder / "cache"))
+@pytest.fixture
+def home(_home, monkeypatch):
+    """The working directory."""
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(_home.folder / "cache"))
+    monkeypatch.chdir(_home.folder)
+    return _home
 
 
 INIT = "--config.transfer.init_from=source"
-STILL = ("--config.train.learning_rate=0", "--config.train.weight_decay=0")
+UNTRAINED = ("--config.train.learning_rate=0", "--config.train.weight_decay=0")
 
 
-def test_untrained_transfer_to_the_same_corpus_has_the_sources_scores(home):
-    code, _, err = home.train("same", INIT, *STILL)
-    assert code == 0, err
-    source, result = home.json("source", "result.json"), home.json("same", "result.json")
+def test_untrained_transfer_to_the_same_corpus_has_the_scores_of_the_source(home):
+    home.train("same", INIT, *UNTRAINED)
+    home.train("alone", *UNTRAINED)
+
+    source, result, alone = map(home.result, ("source", "same", "alone"))
     for split in ("dev", "test"):
-        assert result[split]["accuracy"] == source[split]["accuracy"]
         assert result[split]["confusion"] == source[split]["confusion"]
-        assert result[split]["loss"]["per_seed"] == pytest.approx(
-            source[split]["loss"]["per_seed"], rel=1e-6
-        )
-    own, other = (transfer.flat(home.run(name).variables) for name in ("source", "same"))
-    jax.tree.map(np.testing.assert_array_equal, own, other)
-    facts = {
+        losses = result[split]["loss"]["per_seed"]
+        assert losses == pytest.approx(source[split]["loss"]["per_seed"], rel=1e-6)
+    # Equal scores prove nothing if those without transfer are equal, too.
+    difference = np.subtract(source["dev"]["loss"]["per_seed"], alone["dev"]["loss"]["per_seed"])
+    assert np.abs(difference).min() > 1e-3
+    own, transferred = (load_run(home.folder / name).variables for name in ("source", "same"))
+    jax.tree.map(np.testing.assert_array_equal, own, transferred)
+    assert result["transfer"] == {
         "source": "source",
         "corpus": "file",
         "seeds": [0, 1],
         "best_epoch": source["best_epoch"],
+        "weights_taken": len(transfer.flat(own)),
+        "weights_drawn": [],
     }
-    assert result["transfer"] == {**facts, "weights_taken": len(own), "weights_drawn": []}
-    assert f"{len(own)} weights from source" in err
-    assert home.train("alone", *STILL)[0] == 0  # equal scores without transfer would prove nothing
-    scores = [
-        home.json(name, "result.json")["dev"]["loss"]["per_seed"] for name in ("source", "alone")
-    ]
-    assert np.abs(np.subtract(*scores)).min() > 1e-3
 
 
 def test_a_private_layer_starts_from_random_values(home):
     """Multi-target transfer: the target has its own last layers (Romanov & Shivade 2018, section
     4.1)."""
-    code, _, err = home.train("private", INIT, "--config.transfer.private=True")
-    assert code == 0, err
-    drawn = [
-        f"params/{layer}/{part}" for layer in ("layer_1", "logits") for part in ("bias", "kernel")
+    home.train("private", INIT, "--config.transfer.private=True")
+
+    assert home.result("private")["transfer"]["weights_drawn"] == [
+        "params/layer_1/bias",
+        "params/layer_1/kernel",
+        "params/logits/bias",
+        "params/logits/kernel",
     ]
-    assert home.json("private", "result.json")["transfer"]["weights_drawn"] == drawn
 
 
-def elsewhere(*flags):
-    return ("--run=source", config_flag("infersent", "file"), "--config.data.dir=there", *flags)
+CONCEPTS = (
+    "--config.vectors.retrofit=concepts",
+    "--config.knowledge.ontology=own.tsv",
+    '--config.knowledge.types=("",)',
+)
 
 
-def test_direct_transfer_scores_as_prediction_does(home):
-    """Scores agree for pairs whose words the run knows; other words have vectors here and none in
-    prediction."""
-    code, out, err = home.call(evaluate, *elsewhere("--split=test", "--json"))
-    assert code == 0, err
-    scores = json.loads(out)
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [
+        pytest.param("infersent", (), id="vectors of words"),
+        pytest.param("bow", CONCEPTS, id="vectors of concepts"),
+        pytest.param("bow", ("--config.vectors.retrofit=lexicon.txt",), id="retrofitted"),
+    ],
+)
+def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, model, flags):
+    """Words that the run does not know have vectors here and none in prediction. No training pairs
+    are needed."""
+    names = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tsepsis\tC01.200\t\nD4\tanemia\tC01.300\t\n"
+    (home.folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + names)
+    lexicon = "asthma gout stroke sepsis anemia\npatient has may lacks sepsis\n"
+    (home.folder / "lexicon.txt").write_text(lexicon)
+    shutil.rmtree("test-alone", ignore_errors=True)
+    write_own_pairs(home.folder / "test-alone", THERE, [("test", SIZES["test"])])
+    home.train("run", *flags, "--force", model=model)
+
+    elsewhere = ("--run=run", config_flag(model, "file"), "--config.data.dir=test-alone")
+    scores = home.evaluate(*elsewhere)
+
     assert (scores["trained_on"], scores["examples"]) == ("file", SIZES["test"])
-    run = home.run("source")
-    config = run.config.copy_and_resolve_references()
-    config.data.dir = str(home.folder / "there")
-    config.vectors.path = run.config.vectors.path = str(home.folder / "v.txt")
-    there = run.on(config.data)
-    _, logits = there.scores("test")
-    p_NC = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    run = load_run(home.folder / "run")
+    data = run.config.copy_and_resolve_references().data
+    data.dir = "test-alone"
+    corpus = run.on(data, "test")
+    _, logits = corpus.scores("test")
+    p_NC = jax.nn.softmax(logits).mean(axis=0)
     pairs = [own_pair("test", number, THERE) for number in range(SIZES["test"])]
-    accuracy = (logits.argmax(axis=-1) == [LABELS.index(label) for label, *_ in pairs]).mean(axis=1)
+    gold = [LABELS.index(label) for label, *_ in pairs]
+    accuracy = (logits.argmax(axis=-1) == gold).mean(axis=1)
     assert scores["accuracy"]["per_seed"] == pytest.approx(accuracy.tolist())
-    seen = [number for number, (_, premise, _) in enumerate(pairs) if premise.startswith("asthma")]
-    assert 0 < len(seen) < len(pairs)
-    for number, (_, premise, hypothesis) in enumerate(pairs):
-        predicted = run.predict([(premise, hypothesis)])
+    assert corpus.prepared.manifest["unknown_tokens"] == {"premise": 0, "hypothesis": 0}
+    known_pairs = 0
+    for p_C, (_, *pair) in zip(p_NC, pairs, strict=True):
+        predicted = run.predict([pair])
         (row,) = predicted
-        same = np.allclose([row[label] for label in LABELS], p_NC.mean(axis=0)[number], atol=2e-6)
-        assert same == (number in seen)
-        assert (predicted.unknown_words["hypothesis"] == 0) == (number in seen)
-    assert there.prepared.manifest["unknown_tokens"] == {"premise": 0, "hypothesis": 0}
+        is_known = not sum(predicted.unknown_words.values())
+        known_pairs += is_known
+        assert np.allclose([row[label] for label in LABELS], p_C, atol=2e-6) == is_known
+    assert 0 < known_pairs < len(pairs)
 
 
-def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
+def test_a_word_without_a_vector_is_the_unknown_word_of_the_run(home):
     """A row of its own would be a mean of this corpus's vectors, but the weights know that of the
     source."""
     write_own_pairs(home.folder / "odd", (*THERE, "blorf"), SIZES.items())
-    run = home.run("source")
+    run = load_run(home.folder / "source")
     data = run.config.copy_and_resolve_references().data
-    data.dir, run.config.vectors.path = str(home.folder / "odd"), str(home.folder / "v.txt")
-    there = run.on(data)
-    assert there.prepared.manifest["unknown_tokens"]["hypothesis"] > 0
-    np.testing.assert_array_equal(there.prepared.vectors[1], run.vectors[1])
-    assert (there.prepared.vectors[2:] != run.vectors[1]).any(axis=1).all()
+    data.dir = "odd"
+
+    prepared = run.on(data).prepared
+
+    assert prepared.manifest["unknown_tokens"]["hypothesis"] > 0
+    np.testing.assert_array_equal(prepared.vectors[1], run.vectors[1])
+    assert (prepared.vectors[2:] != run.vectors[1]).any(axis=1).all()
 
 
-CONCEPTS = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tsepsis\tC01.200\t\nD4\tanemia\tC01.300\t\n"
-KEPT = {  # what a run makes of its training pairs, and reads other pairs by -> its flags
-    "vectors of concepts": (
-        "bow",
-        (
-            "--config.vectors.retrofit=concepts",
-            "--config.knowledge.ontology=own.tsv",
-            '--config.knowledge.types=("",)',
-        ),
-    ),
-    "vectors of words, retrofitted": ("bow", ("--config.vectors.retrofit=lexicon.txt",)),
-}
-
-
-@pytest.mark.parametrize("kept", KEPT)
-def test_a_run_reads_another_corpus_by_what_it_made_of_its_own(home, kept, monkeypatch):
-    """Its scores agree with `predict` on the same pairs, where it knows their words. No training
-    pairs are needed."""
-    model, flags = KEPT[kept]
-    monkeypatch.chdir(home.folder)
-    (home.folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
-    (home.folder / "lexicon.txt").write_text(
-        "asthma gout stroke sepsis anemia\npatient has may lacks sepsis\n"
-    )
-    name = kept.replace(" ", "-")
-    code, _, err = home.train(name, *flags, model=model)
-    assert code == 0, err
-    alone = home.folder / f"{name}-test"
-    write_own_pairs(alone, THERE, [("test", SIZES["test"])])
-    code, out, err = home.call(
-        evaluate,
-        f"--run={name}",
-        config_flag(model, "file"),
-        f"--config.data.dir={alone}",
-        "--json",
-    )
-    assert code == 0, err
-    assert json.loads(out)["examples"] == SIZES["test"]
-    run = home.run(name)
-    config = run.config.copy_and_resolve_references()
-    config.data.dir = str(alone)
-    _, logits = run.on(config.data, "test").scores("test")
-    p_NC = (np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)).mean(axis=0)
-    known = 0
-    for number in range(SIZES["test"]):
-        _, *pair = own_pair("test", number, THERE)
-        predicted = run.predict([pair])
-        if not sum(predicted.unknown_words.values()):
-            (row,), known = predicted, known + 1
-            np.testing.assert_allclose([row[label] for label in LABELS], p_NC[number], atol=2e-6)
-    assert known
-
-
-def test_sequential_transfer_keeps_the_sources_vectors(home):
-    """Those of the unknown word and of words that both corpora have; the weights were trained on
-    them."""
+def test_sequential_transfer_keeps_the_vector_of_unknown_words_and_those_of_shared_words(home):
+    """The weights were trained on them."""
     write_own_pairs(home.folder / "unlike", (*THERE, "blorf"), SIZES.items())
-    code, _, err = home.train("target", INIT, *STILL, corpus="unlike")
-    assert code == 0, err
-    source, target = home.run("source"), home.run("target")
+    home.train("target", INIT, *UNTRAINED, "--config.data.dir=unlike")
+
+    source, target = (load_run(home.folder / name) for name in ("source", "target"))
     np.testing.assert_array_equal(target.vectors[1], source.vectors[1])
-    (pair,) = target.predict([("blorf in test 0 .", "patient has blorf")])
-    (same,) = source.predict([("blorf in test 0 .", "patient has blorf")])
-    assert pair == pytest.approx(same, abs=2e-6)
-    code, out, err = home.call(evaluate, "--run=target", "--split=test", "--json")
-    assert code == 0, err
-    result = home.json("target", "result.json")
-    assert json.loads(out)["loss"]["per_seed"] == pytest.approx(
-        result["test"]["loss"]["per_seed"], rel=1e-6
-    )
+    pair = ("blorf in test 0 .", "patient has blorf")
+    assert target.predict([pair])[0] == pytest.approx(source.predict([pair])[0], abs=2e-6)
+    losses = home.evaluate("--run=target", "--split=test")["loss"]["per_seed"]
+    assert losses == pytest.approx(home.result("target")["test"]["loss"]["per_seed"], rel=1e-6)
 
 
-def test_a_direct_run_is_complete_and_report_reads_it(home):
-    code, out, err = home.call(evaluate, *elsewhere("--workdir=direct"))
-    assert code == 0, err
+def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
+    elsewhere = ("--run=source", config_flag("infersent", "file"), "--config.data.dir=there")
+    out = home.call(evaluate, *elsewhere, "--workdir=direct")
+
     assert out.startswith("infersent on file, test, seeds 0, 1")
-    result, source = home.json("direct", "result.json"), home.json("source", "result.json")
+    result, source = home.result("direct"), home.result("source")
     assert result["status"] == "complete"
     assert result["transfer"] == {"source": "source", "corpus": "file", "mode": "direct"}
     assert (result["seeds"], result["best_epoch"]) == (source["seeds"], source["best_epoch"])
     assert (result["dev"]["examples"], result["test"]["examples"]) == (SIZES["dev"], SIZES["test"])
-    assert home.json("direct", "config.json")["data"]["dir"] == "there"
-    code, _, err = home.call(report, "direct")
-    assert code == 0, err
+    assert read_json("direct", "config.json")["data"]["dir"] == "there"
+    home.call(report, "direct")
     assert (home.folder / "direct" / "report.html").read_text().startswith("<!DOCTYPE html>")
     for command in (evaluate, predict):
-        code, out, err = home.call(command, "--run=direct")
+        code, out, err = call_command(command, "--run=direct")
         assert (code, out) == (2, "")
         assert err.startswith("error: direct: a run of direct transfer keeps no weights")
 
 
-def test_direct_transfer_between_corpora_of_other_classes(home):
+TWO_LABELS = "--config.data.labels=entailment:entailment,contradiction:contradiction"
+
+
+@pytest.fixture
+def without_neutral(home):
+    """here/ without its neutral pairs, in fewer/, and a run of two classes on it, in two/."""
+    for split, size in SIZES.items():
+        rows = []
+        for number in range(size):
+            label, premise, hypothesis = own_pair(split, number, HERE)
+            if label != "neutral":
+                rows.append({"label": label, "premise": premise, "hypothesis": hypothesis})
+        write_rows(home.folder / "fewer" / f"{split}.jsonl", rows)
+    home.train("two", TWO_LABELS, "--config.data.dir=fewer")
+
+
+def test_direct_transfer_between_corpora_of_other_classes(home, without_neutral):
     """Each run is scored over the classes of the corpus; without a logit for one of them there is
     no loss."""
-    labels = "--config.data.labels=entailment:entailment,contradiction:contradiction"
-    for split, size in SIZES.items():
-        pairs = [own_pair(split, number, HERE) for number in range(size)]
-        rows = [
-            dict(zip(("label", "premise", "hypothesis"), pair, strict=True))
-            for pair in pairs
-            if pair[0] != "neutral"
-        ]
-        (home.folder / "fewer").mkdir(exist_ok=True)
-        write_rows(home.folder / "fewer" / f"{split}.jsonl", rows)
-    code, _, err = home.train("two", labels, corpus="fewer")
-    assert code == 0, err
-    config, found = config_flag("infersent", "file"), {}
-    for run, corpus, flags in (
-        ("two", "here", ()),
-        ("source", "fewer", (labels,)),
-        ("source", "fewer", ()),
-    ):
-        name = f"{run}-on-{corpus}{len(flags)}"
-        given = (f"--run={run}", config, f"--config.data.dir={corpus}", *flags, f"--workdir={name}")
-        code, out, err = home.call(evaluate, *given)
-        assert code == 0, err
-        found[name] = home.json(name, "result.json")["test"]
-        assert (" - " in out.splitlines()[4]) == ("loss" not in found[name])
-        gold = [of["f1"] for of in found[name]["per_class"].values() if of["support"]]
-        assert len(gold) == {"here": 3, "fewer": 2}[corpus]
-        assert home.call(report, name)[0] == 0
-    assert "loss" not in found["two-on-here0"]
-    assert found["source-on-fewer1"] == found["source-on-fewer0"]
-    assert 0 < found["source-on-fewer1"]["loss"]["mean"] < 100
+
+    def scores_on(corpus, run, *flags):
+        """The scores of the test split, and the number of classes with pairs."""
+        config = (config_flag("infersent", "file"), f"--config.data.dir={corpus}", *flags)
+        workdir = f"{run}-on-{corpus}-{len(flags)}"
+        out = home.call(evaluate, f"--run={run}", *config, f"--workdir={workdir}")
+        scores = home.result(workdir)["test"]
+        assert (" - " in out.splitlines()[4]) == ("loss" not in scores)
+        home.call(report, workdir)
+        return scores, sum(row["support"] > 0 for row in scores["per_class"].values())
+
+    two_on_three, classes = scores_on("here", "two")
+    assert "loss" not in two_on_three
+    assert classes == 3
+
+    three_on_two, classes = scores_on("fewer", "source", TWO_LABELS)
+    assert 0 < three_on_two["loss"]["mean"] < 100
+    assert classes == 2
+    assert scores_on("fewer", "source") == (three_on_two, classes)
 
 
-REFUSED = {
-    "other vectors": (
-        (INIT,),
-        {"vectors": "w.txt"},
-        "source: has other word vectors than this config",
-    ),
-    "unknown words otherwise": (
-        (INIT, "--config.vectors.unknown=random"),
-        {"corpus": "there"},
-        "source: looks up words in another way (--config.vectors.unknown)",
-    ),
-    "a seed that is not there": ((INIT,), {"seeds": "0,4"}, "the source run has no seed 4"),
-    "no such run": (("--config.transfer.init_from=sourc",), {}, "sourc: not a run directory"),
-}
+@pytest.mark.parametrize(
+    ("flags", "seeds", "message"),
+    [
+        pytest.param(
+            (INIT, "--config.vectors.path=w.txt"),
+            "0,1",
+            "source: has other word vectors than this config",
+            id="other vectors",
+        ),
+        pytest.param(
+            (INIT, "--config.data.dir=there", "--config.vectors.unknown=random"),
+            "0,1",
+            "source: looks up words in another way (--config.vectors.unknown)",
+            id="unknown words otherwise",
+        ),
+        pytest.param((INIT,), "0,4", "the source run has no seed 4", id="a missing seed"),
+        pytest.param(
+            ("--config.transfer.init_from=sourc",),
+            "0,1",
+            "sourc: not a run directory",
+            id="no such run",
+        ),
+    ],
+)
+def test_a_source_that_does_not_fit_is_refused_and_leaves_no_run(home, flags, seeds, message):
+    code, out, err = call_command(train, *home.flags("refused", *flags, seeds=seeds))
 
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_source_that_does_not_fit_is_one_line_and_leaves_no_run(home, case):
-    flags, how, named = REFUSED[case]
-    code, out, err = home.train("refused", *flags, **how)
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith(f"error: {named}")
+    assert err.splitlines()[-1].startswith(f"error: {message}")
     assert " Fix: " in err
     assert not (home.folder / "refused").exists()
