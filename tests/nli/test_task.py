@@ -1,19 +1,120 @@
-"""Scores of pairs, from the logits of several seeds."""
+"""Losses and scores of pairs, from the logits of several seeds, also where a model or a corpus
+lacks one of the three classes."""
 
+from types import SimpleNamespace
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
+from mednli_jax import defaults
 from mednli_jax.data.arrays import Rows
+from mednli_jax.nli import boosting
 from mednli_jax.nli.task import NLITask
+from mednli_jax.run import experiment_of
+
+
+def rows_of(label, slices=None):
+    """The rows of a split with these labels. slices: the tags of each row."""
+    uids = tuple(map(str, range(len(label))))
+    return Rows("dev", 0, np.array(label), ((), ()), uids, slices or ((),) * len(label))
+
+
+TWO_CLASSES = NLITask(classes=(0, 2))  # entailment and contradiction
+ROWS = rows_of([0, 2, 2])
+LOGITS = np.array([[[1.0, 0.0], [0.0, 2.0], [0.5, 0.0]]], np.float32)  # the last is wrong
+LOSSES = np.log1p(np.exp([-1.0, -2.0, 0.5]))
+
+
+def test_two_logits_are_scored_over_two_classes():
+    scores = TWO_CLASSES.score(ROWS, LOGITS)
+    assert scores["accuracy"]["mean"] == pytest.approx(2 / 3)
+    assert scores["confusion"] == [[1, 0, 0], [0, 0, 0], [1, 0, 1]]
+    assert scores["macro_f1"]["mean"] == pytest.approx(2 / 3)  # 2/3 for each of the two classes
+    assert scores["loss"]["mean"] == pytest.approx(LOSSES.mean(), abs=1e-6)
+
+
+def test_two_logits_are_trained_on_two_classes():
+    batch = SimpleNamespace(label=jnp.asarray(ROWS.label))
+    logits = jnp.asarray(LOGITS[0])
+    np.testing.assert_allclose(TWO_CLASSES.loss(logits, batch), LOSSES, atol=1e-6)
+    assert TWO_CLASSES.correct(logits, batch).tolist() == [1, 1, 0]
+
+
+def test_predictions_of_two_logits_have_three_classes():
+    predicted = [row["predicted"] for row in TWO_CLASSES.predictions(ROWS, LOGITS)]
+    assert predicted == [["entailment"], ["contradiction"], ["entailment"]]
+    probabilities = TWO_CLASSES.described(ROWS, LOGITS)[0]
+    entailment = 1 / (1 + np.exp(-1))
+    assert probabilities == pytest.approx(
+        {"entailment": entailment, "neutral": 0, "contradiction": 1 - entailment}
+    )
+
+
+def test_the_labels_of_a_config_decide_the_classes():
+    config = defaults.nli("bow", "file")
+    config.data.labels = "yes:entailment,no:contradiction,?:-"
+    task = experiment_of(config).scorer
+    assert task.classes == (0, 2)
+    assert task.model_facts({"knowledge": {"longest_path": 1}})["num_classes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("label", "classes", "has_loss"),
+    [
+        pytest.param([0, 1, 2, 1, 2, 0], (0, 2), False, id="two classes on three"),
+        pytest.param([0, 2, 2, 0, 2, 0], (0, 1, 2), True, id="three classes on two"),
+        pytest.param([0, 2, 2, 0, 2, 2], (0, 2), True, id="a slice without a class"),
+        pytest.param([2, 2, 2, 2, 2, 2], (0, 2), True, id="pairs of one class"),
+    ],
+)
+def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes, has_loss):
+    """A slice has the first two rows."""
+    logits = np.random.default_rng(3).normal(size=(2, 6, len(classes)))
+    predicted_SN = np.array(classes)[logits.argmax(axis=-1)]
+    slices = (("x",), ("x",), (), (), (), ())
+
+    scores = NLITask(classes=classes).score(rows_of(label, slices), logits)
+
+    for scored, size in ((scores, 6), (scores["slices"]["x"], 2)):
+        gold = label[:size]
+        f1_S = [
+            f1_score(gold, predicted[:size], labels=np.unique(gold), average="macro")
+            for predicted in predicted_SN
+        ]
+        assert scored["macro_f1"]["per_seed"] == pytest.approx(f1_S)
+    assert ("loss" in scores) == has_loss
+    assert np.isfinite(scores["calibration"]["ece"]["mean"])
+
+
+@pytest.mark.parametrize("answers", [[0, 0, 0], [0, 2, 0], [0, 2, 1]])
+def test_labels_alone_have_no_loss_and_no_calibration(answers):
+    logits = np.where(np.array(answers)[:, None] == np.arange(3), 0.0, -np.inf)[None]
+    assert not {"loss", "calibration"} & NLITask().score(ROWS, logits).keys()
+
+
+def test_a_model_that_diverged_has_a_loss_for_the_loop():
+    scores = NLITask().score(ROWS, np.full((1, 3, 3), np.nan))
+    assert np.isnan(scores["loss"]["mean"])
+
+
+@pytest.mark.parametrize(("label", "has_loss"), [([0, 2, 2], True), ([0, 1, 2], False)])
+def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
+    table, trained_on = np.eye(6)[:, :3], np.array([0, 2, 0, 2, 0, 2])
+    boosted = boosting.fit_predict(table, trained_on, slice(None), (0,), trees=2)
+    logits = boosting.logits_of(boosted.probabilities)[:, :3]
+    scores = NLITask().score(rows_of(label), logits)
+    assert ("loss" in scores, "calibration" in scores) == (has_loss, True)
 
 
 def test_the_bins_of_a_reliability_diagram_are_of_each_seeds_own_predictions():
     """The first seed is right on both pairs at 80 %, the second on one at 60 %."""
-    rows = Rows("dev", 0, np.array([0, 1]), ((), ()), ("a", "b"), ((), ()))
     p_SNC = [[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]], [[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]]]
-    calibration = NLITask().score(rows, np.log(p_SNC))["calibration"]
-    bins = [row for row in calibration["bins"] if row["count"]]
-    assert [row["count"] for row in bins] == [2, 2]
-    assert [row["confidence"] for row in bins] == pytest.approx([0.6, 0.8])
-    assert [row["accuracy"] for row in bins] == [0.5, 1.0]
+
+    calibration = NLITask().score(rows_of([0, 1]), np.log(p_SNC))["calibration"]
+
+    sure_60, sure_80 = (row for row in calibration["bins"] if row["count"])
+    assert sure_60 == pytest.approx(sure_60 | {"count": 2, "confidence": 0.6, "accuracy": 0.5})
+    assert sure_80 == pytest.approx(sure_80 | {"count": 2, "confidence": 0.8, "accuracy": 1.0})
     assert calibration["ece"]["per_seed"] == pytest.approx([0.2, 0.1])
