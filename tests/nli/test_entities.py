@@ -1,11 +1,10 @@
-"""Entities as single tokens, from a tagger's file or the ontology; raw text as tokens; files that
-do not fit."""
+"""Entities as single tokens, from a tagger's file or the ontology, and raw text as tokens."""
 
 import json
 from dataclasses import replace
 
 import pytest
-from support.commands import call_command
+from support.commands import succeeds
 from support.pair_files import write_own
 
 from mednli_jax import analyze, defaults
@@ -17,99 +16,110 @@ from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.plug import corpus_of
 
 HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
+SIZES = {"train": 6, "dev": 3}
 
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
-    """Six training pairs and three dev pairs, with a file of spans in the layout of any tagger."""
+    """Nine pairs with the same hypothesis, spans.tsv in the layout of any tagger, and an ontology
+    with the same entity."""
     monkeypatch.chdir(tmp_path)
-    sizes = {"train": 6, "dev": 3}
-    write_own(
-        tmp_path,
-        **{s: [(f"Gout, {n}.", HYPOTHESIS, LABELS[n % 3]) for n in range(sizes[s])] for s in sizes},
-    )
-    rows = "".join(
-        f"{split}{n}\thypothesis\t6\t18\tENTITY\n" for split in sizes for n in range(sizes[split])
-    )
-    (tmp_path / "spans.tsv").write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
-    config = defaults.nli("esim", "file", knowledge="none")
-    config.data.dir = str(tmp_path)
+    spans = "uid\tside\tstart_char\tend_char\tconcept\n"
+    for split, size in SIZES.items():
+        pairs = [(f"Gout, {n}.", HYPOTHESIS, LABELS[n % 3]) for n in range(size)]
+        write_own(tmp_path, **{split: pairs})
+        spans += "".join(f"{split}{n}\thypothesis\t6\t18\tENTITY\n" for n in range(size))
+    (tmp_path / "spans.tsv").write_text(spans)
+    ontology = "id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n"
+    (tmp_path / "own.tsv").write_text(ontology)
+    return corpus_with("none")
+
+
+def corpus_with(knowledge):
+    config = defaults.nli("esim", "file", knowledge=knowledge)
+    config.data.dir, config.knowledge.ontology = ".", "own.tsv"
     return corpus_of(config)
 
 
 @pytest.mark.parametrize(
-    ("spans", "knowledge"), [("spans.tsv", "none"), (None, "replace"), (None, "none")]
+    ("spans", "knowledge", "entity"),
+    [("spans.tsv", "none", True), (None, "replace", True), (None, "none", False)],
+    ids=["a tagger's file", "concepts of the corpus", "neither"],
 )
-def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
-    """They are those of any tagger's file, else the concepts of the corpus, else there are none."""
-    (tmp_path / "own.tsv").write_text(
-        "id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n"
-    )
-    config = defaults.nli("esim", "file", knowledge=knowledge)
-    config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
-    linked, splits = corpus_of(config), corpus.splits()
-    examples = [example for split in splits.values() for example in split.examples]
-    mentions = find_mentions(
-        examples, linked.recogniser(splits, spans and tmp_path / spans), linked.encoding
-    ).visible
-    merged = knowledge == "replace" or spans
-    assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
+def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
+    linked, splits = corpus_with(knowledge), corpus.splits()
+    examples = encoding.examples_of(splits)
+
+    recogniser = linked.recogniser(splits, spans and tmp_path / spans)
+    mentions = find_mentions(examples, recogniser, linked.encoding).visible
+    merged, *_ = encoding.merged(examples, mentions)
+
+    assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if entity else []] * 9
     assert mentions["premise"] == [[]] * 9
-    (first, *_) = encoding.merged(examples, mentions)
-    injury = ("brain_injury",) if merged else ("brain", "injury")
-    assert first.hypothesis_tokens == ("Acute", *injury, ",", "no", "pain", ".")
-    assert first.premise_tokens == examples[0].premise_tokens
-    assert first.hypothesis == HYPOTHESIS
+    words = "brain_injury" if entity else "brain injury"
+    assert " ".join(merged.hypothesis_tokens) == f"Acute {words} , no pain ."
+    assert merged.premise_tokens == examples[0].premise_tokens
+    assert merged.hypothesis == HYPOTHESIS
+
+
+def test_a_file_of_spans_has_the_ending_of_a_format(corpus, tmp_path):
     with pytest.raises(UsageError):
-        linked.recogniser(splits, tmp_path / "spans.csv")
+        corpus.recogniser(corpus.splits(), tmp_path / "spans.csv")
 
 
-def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
-    """Each of 9 hypotheses has 7 tokens, two of which are merged. --lengths=train counts only 6
-    hypotheses."""
-    flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", "--json")
-    code, out, err = call_command(analyze, "lengths", *flags, words=1)
-    assert code == 0, err
-    found = json.loads(out)
-    assert (found["split"], found["merged_by"], found["knowledge"]) == ("all", "spans.tsv", "")
-    of = {kind: found[kind]["classes"]["neutral"] for kind in ("separate", "merged")}
-    assert {kind: (c["pairs"], c["mean"]) for kind, c in of.items()} == {
-        "separate": (3, 7.0),
-        "merged": (3, 6.0),
-    }
-    of_train = json.loads(call_command(analyze, "lengths", *flags, "--lengths=train", words=1)[1])
-    assert (of_train["split"], of_train["merged"]["classes"]["neutral"]["pairs"]) == ("train", 2)
-    # The tokens of a user's own corpus are counted, but only its owner may read them.
-    code, out, err = call_command(
-        analyze, "lexical", *flags[:-1], "--min_count=1", "--out=o", words=1
-    )
-    assert code == 0, err
-    rows = json.loads((tmp_path / "o" / "private" / "lexical.json").read_text())["top"]["neutral"]
-    assert {row["token"] for row in rows} == {"acute", "brain_injury", "pain"}
+def analysed(name, *flags):
+    flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", *flags)
+    return succeeds(analyze, name, *flags, words=1)[0]
 
 
-def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "split", "pairs"), [((), "all", 3), (("--lengths=train",), "train", 2)]
+)
+def test_lengths_are_of_separate_and_of_merged_tokens(corpus, flags, split, pairs):
+    """Each hypothesis has 7 tokens, two of which are merged."""
+    lengths = json.loads(analysed("lengths", "--json", *flags))
+    assert (lengths["split"], lengths["merged_by"]) == (split, "spans.tsv")
+    assert lengths["knowledge"] == ""
+    for kind, mean in (("separate", 7.0), ("merged", 6.0)):
+        neutral = lengths[kind]["classes"]["neutral"]
+        assert (neutral["pairs"], neutral["mean"]) == (pairs, mean)
+
+
+def test_tokens_of_ones_own_corpus_are_counted_in_private(corpus, tmp_path):
+    analysed("lexical", "--min_count=1", "--out=o")
+    lexical = json.loads((tmp_path / "o" / "private" / "lexical.json").read_text())
+    tokens = {row["token"] for row in lexical["top"]["neutral"]}
+    assert tokens == {"acute", "brain_injury", "pain"}
+
+
+def test_raw_text_is_divided_at_blanks(corpus):
     raw = replace(corpus, blanks=True)
     example = raw.splits()["train"].examples[0]
-    assert example.hypothesis_tokens == ("Acute", "brain", "injury,", "no", "pain.")
+    assert " | ".join(example.hypothesis_tokens) == "Acute | brain | injury, | no | pain."
     assert example.premise_tokens == ("Gout,", "0.")
+
+
+def test_a_corpus_of_raw_text_is_prepared_with_its_tokens(corpus):
+    """New pairs are then divided in the same way."""
+    raw = replace(corpus, blanks=True)
     prepared, _ = raw.prepare()
-    assert prepared.manifest["tokeniser"] == "blanks"  # new pairs are then split in the same way
-    assert prepared.manifest["key"]["tokens"] == "blanks"
-    words = raw.read_vocabulary(prepared.folder / "vocabulary.json")
-    assert "injury," in words
-    assert "injury" not in words
+    assert prepared.manifest["tokeniser"] == prepared.manifest["key"]["tokens"] == "blanks"
+    vocabulary = raw.read_vocabulary(prepared.folder / "vocabulary.json")
+    assert "injury," in vocabulary
+    assert "injury" not in vocabulary
 
 
-def test_overlapping_and_empty_mentions():
-    tokens = blank_tokens("a severe brain injury")
-    assert encoding.units(tokens, [Mention(2, 4, "b"), Mention(1, 4, "a")]) == [
-        ("a",),
-        ("severe", "brain", "injury"),
-    ]
-    example = NLIExample("u", "", "", "", (), tokens)
-    (merged,) = encoding.merged([example], {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]})
-    assert (merged.premise_tokens, merged.hypothesis_tokens) == (
-        (),
-        ("a", "severe", "brain_injury"),
-    )
+TOKENS = blank_tokens("a severe brain injury")
+
+
+def test_the_longer_of_overlapping_mentions_becomes_a_token():
+    mentions = [Mention(2, 4, "b"), Mention(1, 4, "a")]
+    assert encoding.units(TOKENS, mentions) == [("a",), ("severe", "brain", "injury")]
+
+
+def test_an_empty_side_has_no_entity():
+    example = NLIExample("u", "", "", "", (), TOKENS)
+    mentions = {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]}
+    (merged,) = encoding.merged([example], mentions)
+    assert merged.premise_tokens == ()
+    assert merged.hypothesis_tokens == ("a", "severe", "brain_injury")

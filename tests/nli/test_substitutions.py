@@ -22,67 +22,68 @@ from mednli_jax.report.options import AnalysisOptions
 TRAIN = [
     pair("Known asthma and bronchitis .", "He has hypertension .", uid=f"t{n}") for n in range(3)
 ]
-TEST = [
-    pair("The lady has an Asthma .", "x", uid="a"),
-    pair("She had no asthma .", "x", uid="b"),
-    pair("Asthma , then asthma again .", "x", uid="c"),
-    pair("Seen for hypertension .", "x", uid="d"),
-]
+ASTHMA = "The lady has an Asthma ."
 
 
-def pairs_of(train, test, ontology="mesh"):
+def pairs_of(*premises, train=TRAIN, ontology="mesh"):
+    """Pairs with these premises in test, with the concepts of an ontology."""
     config = defaults.nli("esim", "demo", knowledge="typed")
     config.knowledge.ontology = str(ontology)
+    test = [pair(premise, "x", uid=premise) for premise in premises]
     splits = {"train": Split("train", tuple(train)), "test": Split("test", tuple(test))}
     return Pairs(corpus_of(config), splits=splits)
 
 
+def probe(pairs):
+    return substitutions(pairs, AnalysisOptions(count=9, seed=0))
+
+
+def rows_of(report):
+    return [json.loads(line) for line in report.files[FILE].splitlines()]
+
+
 @pytest.fixture(scope="module")
 def pairs():
-    return pairs_of(TRAIN, TEST)
+    """Of the last three premises, the first denies its word, the second has it twice, and the third
+    has one without a co-hyponym."""
+    denied, twice = "She had no asthma .", "Asthma , then asthma again ."
+    return pairs_of(ASTHMA, denied, twice, "Seen for hypertension .")
 
 
-def made(pairs):
-    """(figures, rows of the probe)."""
-    report = substitutions(pairs, AnalysisOptions(count=9, seed=0))
-    return report.figures, [json.loads(line) for line in report.files[FILE].splitlines()]
-
-
-def test_a_word_is_replaced_by_its_co_hyponym(pairs):
-    figures, rows = made(pairs)
-    assert [
-        (row["sentence1"], row["sentence2"], row["gold_label"], row["genre"]) for row in rows
-    ] == [
-        ("The lady has an Asthma .", "The lady has a Bronchitis .", "contradiction", "co_hyponym")
-    ]
-    assert figures["categories"] == {"co_hyponym": {"pairs": 1, "label": "contradiction"}}
+def test_a_word_that_stands_once_and_is_not_denied_is_replaced_by_its_co_hyponym(pairs):
+    """The article changes with the word."""
+    report = probe(pairs)
+    (row,) = rows_of(report)
+    assert (row["sentence1"], row["sentence2"]) == (ASTHMA, "The lady has a Bronchitis .")
+    assert (row["gold_label"], row["genre"]) == ("contradiction", "co_hyponym")
+    assert report.figures["categories"] == {"co_hyponym": {"pairs": 1, "label": "contradiction"}}
 
 
 @pytest.mark.parametrize("sides", [("asthma", "bronchitis"), ("Bronchitis", "an asthma")])
 def test_words_that_a_training_pair_links_are_left_out(sides):
-    trained = pair(f"Has {sides[0]} .", f"Has {sides[1]} .", uid="t9")
+    premise, hypothesis = sides
+    trained = pair(f"Has {premise} .", f"Has {hypothesis} .", uid="t9")
     with pytest.raises(UserError):
-        made(pairs_of([*TRAIN, trained], TEST))
+        probe(pairs_of(ASTHMA, train=[*TRAIN, trained]))
 
 
 def test_text_of_a_corpus_that_is_not_open_is_private(pairs, monkeypatch):
     monkeypatch.setattr(pairs, "corpus", replace(pairs.corpus, name="mednli"))
-    report = substitutions(pairs, AnalysisOptions(count=9, seed=0))
-    assert (set(report.files), set(report.private)) == (set(), {"substitutions.json", FILE})
+    report = probe(pairs)
+    assert not report.files
+    assert set(report.private) == {"substitutions.json", FILE}
 
 
-def test_wordnet_words_fit_their_place(tmp_path):
-    """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a
-    kind of illness."""
-    folder = lay_out(tmp_path, WORDNET)
+def test_a_noun_of_wordnet_follows_a_determiner_in_its_first_sense(tmp_path):
+    """In its first sense "cold" is the antonym of heat, in another a kind of illness."""
+    lay_out(tmp_path, WORDNET)
     train = [pair("body illness cold heat", "Paris", uid=f"t{n}") for n in range(3)]
-    test = [
-        pair("See the body .", "x", uid="a"),
-        pair("See body .", "x", uid="b"),
-        pair("See a cold .", "x", uid="c"),
-    ]
-    _, rows = made(pairs_of(train, test, folder))
-    found = {(row["sentence2"], row["genre"]) for row in rows}
-    assert {text for text, _ in found if not text.startswith(("See the", "See a"))} == set()
-    assert {("See the illness .", "co_hyponym"), ("See a heat .", "antonym")} <= found
-    assert "See an illness ." not in {text for text, _ in found}
+    premises = ("See the body .", "See body .", "See a cold .")
+
+    rows = rows_of(probe(pairs_of(*premises, train=train, ontology=tmp_path)))
+
+    genre_of = {row["sentence2"]: row["genre"] for row in rows}
+    assert genre_of["See the illness ."] == "co_hyponym"
+    assert genre_of["See a heat ."] == "antonym"
+    assert "See an illness ." not in genre_of
+    assert all(sentence.startswith(("See the", "See a")) for sentence in genre_of)
