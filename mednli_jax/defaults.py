@@ -508,7 +508,7 @@ def of_task(task: tasks.Task, model: str) -> ConfigDict:
 
 
 # The functions above that a TASK may name as its `base`.
-BASES = {"nli": nli, "cloze": cloze, "diskne": diskne}
+BASES = {base.__name__: base for base in (nli, cloze, diskne)}
 
 
 def own(

@@ -57,7 +57,9 @@ def main(values: cli.Flags) -> None:
     prepared, was_cached = experiment.corpus.prepare()
     state, seconds = "found" if was_cached else "prepared", time.monotonic() - started
     print(f"{state} in {seconds:.1f} s: {prepared.folder}")
-    for line in fact_lines(prepared, experiment.scorer.sides, experiment.task.units):
+    for line in fact_lines(
+        prepared, experiment.task.name, experiment.scorer.sides, experiment.task.units
+    ):
         print(line)
     for line in tasks.warnings(experiment.task, prepared):
         warn(line)

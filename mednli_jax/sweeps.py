@@ -213,7 +213,7 @@ def _storage(address: str, grace: int) -> optuna.storages.RDBStorage:
     if schema != newest:
         fix = "install the optuna that made them: pip install --upgrade optuna"
         if schema in storage.get_all_versions():
-            fix = f"optuna storage upgrade --storage {shlex.quote(url.render_as_string())}"
+            fix = f"run `optuna storage upgrade --storage {shlex.quote(url.render_as_string())}`"
         problem = f"--storage: its tables have optuna's schema {schema}, not {newest}"
         raise RunError(problem, fix=fix)
     if storage.engine.name == "sqlite":

@@ -342,7 +342,7 @@ def test_tables_of_another_optuna_are_one_line_whose_command_mends_them(place, s
         code, _, err = swept(*given)
         assert (code, err.count("\n")) == (2, 1), err
         assert err.startswith("error: --storage: ")
-    command = shlex.split(err.partition("Fix: ")[2])
+    command = shlex.split(err.split("`")[1])
     assert command == ["optuna", "storage", "upgrade", "--storage", "sqlite:///runs/kd/study.db"]
     code = "import sys; from optuna.cli import main; sys.exit(main())"
     subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, capture_output=True)

@@ -179,12 +179,26 @@ def workload_of(case: Case) -> Workload:
     return workload.made_up_pairs(case.pairs, dim=case.vectors)
 
 
-def architecture_of(family: families.Family) -> families.Fields:
-    """The fields of a family's Encoder that do not depend on its size."""
-    fields = dict(family.constants)
-    if family.after_padding:
-        fields["first_position"] = families.PADDING + 1
-    return fields
+def library_config(model: str, hidden: int) -> families.Config:
+    """The config.json of a family's model in the benchmark's sizes."""
+    config: families.Config = {
+        "model_type": model,
+        "vocab_size": workload.PIECES,
+        "hidden_size": hidden,
+        "num_hidden_layers": workload.BERT_LAYERS,
+        "num_attention_heads": hidden // workload.BERT_HEAD_SIZE,
+        "intermediate_size": workload.BERT_INNER * hidden,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        FAMILIES[model].epsilon: 1e-12,
+    }
+    if model == "electra":
+        config["embedding_size"] = hidden
+    if model == families.MODERN:  # the numbers of its own vocabulary are larger
+        pieces = dict.fromkeys(("bos_token_id", "cls_token_id"), workload.CLS)
+        pieces |= dict.fromkeys(("eos_token_id", "sep_token_id"), workload.SEP)
+        config |= {"pad_token_id": 0, **pieces}
+    return config
 
 
 def config_of(case: Case) -> ConfigDict:
@@ -194,10 +208,7 @@ def config_of(case: Case) -> ConfigDict:
         config = defaults.cloze(case.model, "clicr")
     elif family is ENCODER:
         config = defaults.nli("encoder", "mednli")
-        config.model.update(architecture_of(FAMILIES[case.model]))
-        heads = case.hidden // workload.BERT_HEAD_SIZE
-        config.model.update(layers=workload.BERT_LAYERS, attention_heads=heads)
-        config.model.intermediate_size = workload.BERT_INNER * case.hidden
+        config.model.update(families.fields_of(library_config(case.model, case.hidden)))
         # The first steps of a warm-up would hardly change the weights.
         config.train.schedule = "constant"
     else:

@@ -29,7 +29,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mednli_jax.benchmarking import workload
+from mednli_jax.benchmarking import cases
+from mednli_jax.models.families import FAMILIES
 
 CLASSES = 3
 LEAST_CHUNK, CHUNKS = 32, 8
@@ -425,21 +426,13 @@ class Encoder(nn.Module):
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
-        self.has_types = family != "roberta"
-        more = {"embedding_size": hidden} if family == "electra" else {}
+        self.has_types = FAMILIES[family].constants.get("second_type", 1) > 0
         config = AutoConfig.for_model(
-            family,
-            vocab_size=workload.PIECES,
-            hidden_size=hidden,
-            num_hidden_layers=workload.BERT_LAYERS,
-            num_attention_heads=hidden // workload.BERT_HEAD_SIZE,
-            intermediate_size=workload.BERT_INNER * hidden,
-            max_position_embeddings=512,
+            **cases.library_config(family, hidden),
             hidden_dropout_prob=DROPOUT["bert"],
             attention_probs_dropout_prob=DROPOUT["bert"],
             num_labels=CLASSES,
             attn_implementation=attention,
-            **more,
         )
         self.bert = AutoModelForSequenceClassification.from_config(config)
 

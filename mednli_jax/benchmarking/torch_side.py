@@ -388,9 +388,8 @@ class EncoderSide(TorchSide):
     def optimizer_of(self, model: torch.nn.Module) -> torch.optim.Optimizer:
         """Biases and layer norms are not decayed, as is usual; on the fused path."""
         groups: dict[float, list[Tensor]] = {0.01: [], 0.0: []}
-        for name, parameter in model.named_parameters():
-            free = name.endswith("bias") or "LayerNorm" in name
-            groups[0.0 if free else 0.01].append(parameter)
+        for parameter in model.parameters():
+            groups[0.0 if parameter.ndim == 1 else 0.01].append(parameter)
         parameters = [{"params": group, "weight_decay": decay} for decay, group in groups.items()]
         return torch.optim.AdamW(parameters, lr=2e-5, fused=True)
 

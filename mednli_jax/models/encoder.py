@@ -48,7 +48,7 @@ class Encoder(nn.Module):
       vocab_size: number of pieces.
       positions: rows of the table of position embeddings.
       first_position: the row of the first piece; those before it are not used.
-      token_types: rows of the table of text embeddings, of which pieces of the first text have row 0;
+      token_types: rows of the table of text embeddings; pieces of the first text have row 0;
         0 for no table.
       second_type: the row of the second text.
       embedding_size: numbers of an embedding, projected to hidden_size; 0: hidden_size.
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
       rotary_base: of rotary positions (Su et al. 2021), in place of a table; 0: the table.
       local_rotary_base: likewise in local layers.
       local_layers: numbers of the layers whose pieces see others up to local_attention // 2 away.
-      pooling: "first": the head reads the first piece's state x; "mean": their mean.
+      head_input: "first": the head reads the first piece's state x; "mean": their mean.
       head: of x, with W linear and then a linear layer. "pooler": tanh(W x); "tanh" and "gelu":
         that activation of W x, with dropout also of x; "gelu_norm": the norm of gelu(W x).
       epsilon: of the layer norms.
@@ -101,7 +101,7 @@ class Encoder(nn.Module):
     local_rotary_base: float = 0.0
     local_attention: int = 0
     local_layers: tuple[int, ...] = ()
-    pooling: str = "first"
+    head_input: str = "first"
     head: str = "pooler"
     epsilon: float = 1e-12
     dropout: float = 0.1
@@ -126,12 +126,12 @@ class Encoder(nn.Module):
         noise_B2 = None if row_key_B is None else noise_of(row_key_B)
         keeps_states = self.is_mutable_collection(STATES)
         # Where the head reads only the first piece, the last layer computes queries only for it.
-        first_only = self.pooling == "first" and not keeps_states
+        first_only = self.head_input == "first" and not keeps_states
         x = self._encoded(batch, row, noise_B2, first_only=first_only)
         if not first_only:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
             self.sow(STATES, "last", x_BTD)
-            is_mean = self.pooling == "mean"
+            is_mean = self.head_input == "mean"
             x = layers.masked_mean(x_BTD, row.real_BT) if is_mean else x_BTD[:, 0]
         pooled_BD = self._pooled(x, noise_B2)
         self.sow(STATES, "pooled", pooled_BD)

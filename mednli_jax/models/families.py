@@ -236,7 +236,7 @@ def _modern_fields(config: Config, faults: list[str]) -> Fields:
         "local_rotary_base": by_kind[LOCAL].get("rope_theta", local_base),
         "local_attention": config.get("local_attention", 128),
         "local_layers": tuple(i for i, kind in enumerate(kinds) if kind == LOCAL),
-        "pooling": POOLINGS.get(pooling, "first"),
+        "head_input": POOLINGS.get(pooling, "first"),
         **{ours: config.get(theirs, False) for theirs, ours in BIASES.items()},
     }
 
@@ -253,7 +253,7 @@ def _modern_config(fields: Fields) -> Config:
         },
         "local_attention": fields["local_attention"],
         "layer_types": kinds,
-        "classifier_pooling": poolings[fields["pooling"]],
+        "classifier_pooling": poolings[fields["head_input"]],
         **{theirs: fields[ours] for theirs, ours in BIASES.items()},
     }
 

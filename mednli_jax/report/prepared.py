@@ -10,18 +10,22 @@ from mednli_jax.data.arrays import Prepared, Rows
 Facts = Mapping[str, Any]  # a part of a manifest
 
 
-def fact_lines(prepared: Prepared, sides: tuple[str, str], units: str) -> Iterator[str]:
+def fact_lines(
+    prepared: Prepared, task_name: str, sides: tuple[str, str], units: str
+) -> Iterator[str]:
     """All facts of a prepared corpus.
 
     Args:
+      task_name: of the task, whose own facts stand under its name in the manifest.
       sides: names of the two texts of a row.
       units: name of the rows.
     """
     manifest = prepared.manifest
     titles = {name: name for name in prepared.splits}
-    if "diskne" in manifest:
+    own_facts = manifest.get(task_name, {})
+    if "folds" in own_facts:
         titles = dict.fromkeys(prepared.splits, "benchmark")  # its one split becomes many folds
-        yield from _fold_lines(manifest["diskne"])
+        yield from _fold_lines(own_facts)
     for name, rows in prepared.splits.items():
         facts = manifest["splits"][name]
         yield _size(titles[name], rows, facts, sides, units)

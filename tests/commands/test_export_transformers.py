@@ -12,7 +12,7 @@ from support.commands import call_command, use_one_device
 
 from mednli_jax import export, load_run, train
 from mednli_jax.data.pieces import PieceVocabulary
-from mednli_jax.models import weights
+from mednli_jax.models import families, weights
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.encoder import Encoder
 
@@ -58,15 +58,25 @@ def test_a_run_of_another_model_is_refused(runs):
     assert not (runs / "model").exists()
 
 
-def made_up_roberta(folder):
-    """The weights and the byte-level tokenizer of a small RoBERTa with random weights."""
-    pieces = json.loads((GOLDEN / "golden_pieces.json").read_text())["bpe"]["files"]
+ROBERTA = {"head": "tanh", "second_type": 0, "token_types": 1, "first_position": 2}
+MODERNBERT = {
+    **families.FAMILIES["modernbert"].constants,
+    "rotary_base": 100.0,
+    "local_rotary_base": 10.0,
+    "local_attention": 8,
+    "local_layers": (1,),
+    "norm_bias": False,
+}
+
+
+def made_up_weights(folder, architecture=ROBERTA, kind="bpe"):
+    """Random weights of a small encoder, and a tokenizer of golden_pieces.json."""
+    pieces = json.loads((GOLDEN / "golden_pieces.json").read_text())[kind]["files"]
     folder.mkdir()
     for name, content in pieces.items():
         (folder / name).write_text(content)
-    architecture = {"head": "tanh", "second_type": 0, "token_types": 1, "first_position": 2}
     sizes = {"hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 12}
-    size = len(json.loads(pieces["vocab.json"]))
+    size = len(PieceVocabulary.load(folder))
     model = Encoder(vocab_size=size, positions=66, **architecture, **sizes)
     batch = PairBatch(
         premise=jnp.ones((1, 3), int),
@@ -95,7 +105,7 @@ def test_a_roberta_goes_out_and_comes_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     use_one_device(monkeypatch)
-    made_up_roberta(tmp_path / "roberta")
+    made_up_weights(tmp_path / "roberta")
     output = trained("first", "--config.model.weights=roberta", "--config.train.learning_rate=1e-2")
     assert "LABEL_0" in output
     code, _, err = call_command(export, "first", "model", "--format=transformers")
@@ -113,6 +123,18 @@ def test_a_roberta_goes_out_and_comes_back(tmp_path, monkeypatch):
     code, _, err = call_command(export, "typed", "linkless", "--format=transformers")
     assert code == 0
     assert "links of the run stay behind" in err
+
+
+def test_a_modernbert_run_opens_again_and_goes_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    use_one_device(monkeypatch)
+    made_up_weights(tmp_path / "small", MODERNBERT, kind="uncased-json")
+    trained("run", "--config.model.weights=small", "--config.model.rematerialise=True")
+    assert len(load_run("run").predict(PAIRS)) == len(PAIRS)
+    code, _, _ = call_command(export, "run", "model", "--format=transformers")
+    assert code == 0
+    assert weights.read_architecture("model") == weights.read_architecture("small")
 
 
 def test_the_library_predicts_what_the_run_predicts(runs):

@@ -3,133 +3,233 @@
 import csv
 import json
 import re
-from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from support.commands import call_command
+from support.commands import read_json, refused, succeeds
 from support.pages import check_offline
 from support.pair_files import write_rows
 from support.runs import GOLD, change, edit, write_run
 
-from mednli_jax import tasks
 from mednli_jax.nli.readers import load_demo
 from mednli_jax.report import __main__ as report
-from mednli_jax.report import charts, html
-from mednli_jax.rundir import RunDirectory
+from mednli_jax.report import charts
 
 
-@pytest.fixture
-def printed(tmp_path, monkeypatch):
-    """Runs the command in tmp_path: (exit code, stdout, stderr)."""
+@pytest.fixture(autouse=True)
+def _working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return partial(call_command, report)
 
 
-def page_of(folder):
-    kind = tasks.task_of_run(folder)
-    return html.run_page(RunDirectory.existing(folder), kind.run_sections, kind.units)
+def page_of(*arguments, page="report.html"):
+    """The page that the command writes; it loads and runs nothing."""
+    out, err = succeeds(report, *arguments)
+    assert (out, err) == ("", f"written: {page}\n")
+    with open(page) as file:
+        return check_offline(file.read())
 
 
-def test_page_of_a_run(printed, tmp_path):
-    write_run(tmp_path / "run", "eeennnccn", "enennnccc")
-    assert printed("run") == (0, "", "written: run/report.html\n")
-    page = check_offline((tmp_path / "run" / "report.html").read_text())
-    assert not (tmp_path / "run" / "report.html").stat().st_mode & 0o077
+def figures_of(*arguments):
+    return json.loads(succeeds(report, *arguments, "--json")[0])
+
+
+def charts_in(page):
+    return [tag for tag, _ in page.tags].count("svg")
+
+
+# -- a run -----------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_run_shows_scores_before_settings_before_versions(tmp_path):
+    run = write_run(tmp_path / "run", "eeennnccn", "enennnccc")
+
+    page = page_of("run", page="run/report.html")
+
+    assert not (run / "report.html").stat().st_mode & 0o077
     words = " ".join(page.words)
-    for fact in (
-        "esim without knowledge on demo",
-        "0123abc",
-        "jax 0.10.2",
-        "train 100, dev 9, test 9 pairs",
-        "--config=configs/esim.py",
-    ):
-        assert fact in words, fact
-    assert "88.9" in page.words  # 8 of 9 in both seeds
-    assert [tag for tag, _ in page.tags].count(
-        "svg"
-    ) == 4  # confusion of dev and test, loss, accuracy
     order = (
-        "test accuracy 88.9; the most frequent class alone gives 33.3",
+        "esim without knowledge on demo",
+        "test accuracy 88.9; the most frequent class alone gives 33.3",  # 8 of 9 in both seeds
+        "train 100, dev 9, test 9 pairs",
         "hidden size",
         "learning rate",
         "Classes",
+        "Versions, files and command",
+        "0123abc",
     )
-    places = [words.index(part) for part in (*order, "Versions, files and command", "0123abc")]
+    places = [words.index(fact) for fact in order]
     assert places == sorted(places)
-    assert [tag for tag, _ in page.tags].count("details") == 1
-    assert "summed over seeds" in words
+    for fact in ("jax 0.10.2", "--config=configs/esim.py", "summed over seeds"):
+        assert fact in words
+    assert charts_in(page) == 4  # confusion of dev and test, loss, accuracy
 
 
-def test_page_of_one_seed_names_knowledge_and_explains_slices(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    change(folder / "config.json", model__knowledge="replace")
+def test_the_page_of_a_run_with_knowledge_shows_its_links(tmp_path):
+    run = write_run(tmp_path / "run", GOLD)
+    change(run / "config.json", model__knowledge="replace")
     links = {
         "ontology": "mesh",
         "version": 2024,
         "links_per_length": {"0": 1234, "1": 5},
         "pairs_with_links": 1,
     }
-    edit(folder / "data.json", knowledge=links)
-    result = json.loads((folder / "result.json").read_text())
-    test = {
-        **result["test"],
-        "slices": {"unseen_relation": result["test"], "fiction": result["test"]},
-    }
-    edit(folder / "result.json", test=test)
-    text = page_of(folder)
-    words = " ".join(check_offline(text).words)
-    for part in (
-        "esim with mesh 2024 (replace) on demo",
-        "1 pair with links",
-        "no training pair shows both",
-    ):
-        assert part in words
+    edit(run / "data.json", knowledge=links)
+
+    words = page_of("run", page="run/report.html").words
+
+    assert {"1,234", "5"} <= set(words)  # above the bars
+    for fact in ("esim with mesh 2024 (replace) on demo", "1 pair with links"):
+        assert fact in " ".join(words)
+
+
+def test_the_page_of_a_run_explains_its_slices(tmp_path):
+    run = write_run(tmp_path / "run", GOLD)
+    test = read_json(run, "result.json")["test"]
+    edit(run / "result.json", test={**test, "slices": {"unseen_relation": test, "fiction": test}})
+
+    words = " ".join(page_of("run", page="run/report.html").words)
+
+    assert "no training pair shows both" in words
     assert "fiction: pairs of this genre" in words
-    assert "summed over" not in words
-    assert {"1,234", "5"} <= set(re.findall(r">([\d,]+)</text>", text))  # above the bars
+    assert "summed over" not in words  # one seed
 
 
-def test_page_of_an_unfinished_run_says_so(printed, tmp_path):
+def test_the_page_of_an_unfinished_run_says_so(tmp_path):
     write_run(tmp_path / "run", GOLD, status="failed")
-    assert printed("run", "--out=sub/page.html")[0] == 0
-    words = check_offline((tmp_path / "sub" / "page.html").read_text()).words
+
+    words = page_of("run", "--out=sub/page.html", page="sub/page.html").words
+
     assert {"The run is not finished: its status is failed.", "Learning curves"} <= set(words)
     assert "Scores" not in words
 
 
-def test_names_are_escaped_and_folders_left_out(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    edit(folder / "result.json", corpus="<b>&", notes=["<script>alert(1)</script>"])
-    edit(folder / "data.json", vocabulary={"with_vector": 7})
-    edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
-    text = page_of(folder)
-    check_offline(text)
-    for part in (
-        "&lt;script&gt;alert(1)&lt;/script&gt;",
-        "without knowledge on &lt;b&gt;&amp;",
-        "pubmed_200d.txt, 7 words",
-    ):
-        assert part in text
-    assert "somewhere" not in text
+def test_names_are_escaped_on_a_page(tmp_path):
+    run = write_run(tmp_path / "run", GOLD)
+    edit(run / "result.json", corpus="<b>&", notes=["<script>alert(1)</script>"])
+
+    page_of("run", page="run/report.html")
+
+    text = (run / "report.html").read_text()
+    for escaped in ("&lt;script&gt;alert(1)&lt;/script&gt;", "knowledge on &lt;b&gt;&amp;"):
+        assert escaped in text
 
 
-def test_comparison_is_printed_and_drawn(printed, tmp_path):
+def test_a_page_names_files_of_vectors_without_their_folder(tmp_path):
+    run = write_run(tmp_path / "run", GOLD)
+    edit(run / "data.json", vocabulary={"with_vector": 7})
+    edit(run / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
+
+    words = " ".join(page_of("run", page="run/report.html").words)
+
+    assert "pubmed_200d.txt, 7 words" in words
+    assert "somewhere" not in words
+
+
+def test_a_folder_that_is_no_run_is_named_with_one_nearby(tmp_path):
+    write_run(tmp_path / "esim_kd", GOLD)
+
+    assert "e.g. esim_kd." in refused(report, "esim_dk")
+
+
+def test_scores_and_predictions_as_csv(tmp_path):
+    uids = ["a,b", *"cdefghij"]
+    run = write_run(tmp_path / "run", "eeeccnccn", "eennnnccn", uids=uids)
+
+    succeeds(report, "run", "--csv")
+
+    _, *rows = csv.reader((run / "scores.csv").open())
+    scores, result = dict(rows), read_json(run, "result.json")
+    assert float(scores["test.accuracy.mean"]) == result["test"]["accuracy"]["mean"]
+    assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
+    path = run / "private" / "predictions.test.csv"
+    first, *_, last = csv.DictReader(path.open())
+    assert (first["uid"], first["label"]) == ("a,b", "entailment")
+    assert (last["predicted.0"], last["predicted.1"]) == ("neutral", "neutral")
+    assert float(first["probabilities.1.entailment"]) == 0.8
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_paths_of_analyze_are_drawn_on_the_page_of_a_run(tmp_path):
+    write_run(tmp_path / "run", GOLD)
+    figures = {
+        "corpus": "demo",
+        "ontology": "mesh",
+        "version": "2024",
+        "occurrences": {"0": 5, "2": 7, "no path": 3},
+        "nearest": {"neutral": {"0": 1, "no concept pair": 2}},
+        "concept_pairs": {"0": 4, "2": 7, "no path": 3},
+        "examples": 3,
+        "examples_with_concepts": {"premise": 2, "hypothesis": 1, "both": 1},
+        "unknown_concepts": 0,
+    }
+    (tmp_path / "paths.json").write_text(json.dumps(figures))
+
+    page_of("run", "--paths=paths.json", page="run/report.html")
+
+    text = (tmp_path / "run" / "report.html").read_text()
+    assert "concept pairs: 0 5, 2 7" in text
+    assert "3 further pairs of concepts have no path" in text
+
+
+@pytest.fixture
+def demo_run(tmp_path):
+    """The test examples of the demo corpus; a run that has them right stands in run/."""
+    examples = load_demo()["test"].examples
+    gold = "".join(example.label[0] for example in examples)
+    write_run(tmp_path / "run", gold, gold=gold, uids=[example.uid for example in examples])
+    return examples
+
+
+def test_categories_by_rules_hold_no_word_of_the_corpus(demo_run, tmp_path):
+    """The command reads the demo corpus again."""
+    out, _ = succeeds(report, "run", "--categories", "--json")
+
+    figures = json.loads(out)["run"]
+    assert (figures["annotated"], figures["errors"]) == (len(demo_run), 0)
+    for category in figures["categories"].values():
+        assert category["pairs"]
+        assert category["accuracy"] == 1.0
+    text = (tmp_path / "run" / "report.html").read_text() + out
+    assert not re.search("pneumonia|hypertension|patient|diabetes|history", text.lower())
+    for example in demo_run:
+        assert example.uid not in text
+
+
+def test_categories_of_a_file_are_scored(demo_run, tmp_path):
+    rows = [f"{example.uid}\tnegation\n" for example in demo_run[:2]]
+    (tmp_path / "kinds.tsv").write_text("".join(rows))
+
+    out, _ = succeeds(report, "run", "--categories_file=kinds.tsv")
+
+    assert re.search(r"negations +2 +100\.0 +0 +- ", out)
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair_of_runs(tmp_path):
+    """Runs in a/ and b/: one pair is lost, two are gained."""
     write_run(tmp_path / "a", "eeeccnccn")
     write_run(tmp_path / "b", "eennnnccn")
-    code, out, err = printed("a", "b", "--compare")
-    assert (code, err) == (0, "")
-    (line,) = (line for line in out.splitlines() if re.match(r"b +esim", line))
-    assert re.fullmatch(
-        r"b +esim-demo +1 +77\.8 +78\.3 +77\.8 +\+11\.1 +\[.+, .+\] +1 +2 +1\.0000 +1\.0000", line
-    )
+
+
+def test_a_comparison_is_printed(pair_of_runs, tmp_path):
+    out, _ = succeeds(report, "a", "b", "--compare")
+
+    (cells,) = (line.split() for line in out.splitlines() if line.startswith("b   "))
+    assert cells[:7] == ["b", "esim-demo", "1", "77.8", "78.3", "77.8", "+11.1"]
+    assert cells[-4:] == ["1", "2", "1.0000", "1.0000"]
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
     assert not (tmp_path / "report.html").exists()
-    assert printed("a", "b") == (0, "", "written: report.html\n")
-    page = check_offline((tmp_path / "report.html").read_text())
-    order = (
+
+
+def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):
+    words = page_of("a", "b").words
+
+    sections = (
         "Verdict",
         "What differs between the configs",
         "Statistics",
@@ -137,189 +237,182 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
         "Confusion",
         "Runs",
     )
-    assert [word for word in page.words if word in order] == [*order]
-    assert {"only a right", "only this run right", "previously", "the configs are the same"} <= set(
-        page.words
-    )
-    found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
-    assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+    assert tuple(word for word in words if word in sections) == sections
+    facts = {"only a right", "only this run right", "previously", "the configs are the same"}
+    assert facts <= set(words)
 
 
-def test_a_comparison_says_what_differs_and_what_that_shows(printed, tmp_path):
-    for name, said in (("a", "n" * 9), ("b", GOLD), ("c", "nn" + GOLD[2:])):
-        write_run(tmp_path / name, said)
-        edit(tmp_path / name / "result.json", notes=["made up, synthetic"])
+def test_the_figures_of_a_comparison_have_the_test_of_mcnemar(pair_of_runs):
+    (row,) = figures_of("a", "b", "--compare")["comparisons"]
+
+    assert row["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+
+
+VERDICTS = {
+    "knowledge": ("a", "b", "b is better than a: +66.7 points", r"model\.knowledge +none +replace"),
+    "size": ("b", "c", "no difference detected between c and b: -22.2", r"hidden_size +128 +32"),
+    "two fields": ("a", "c", "c is better than a: +44.4 points", r"hidden_size +128 +32"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "verdict", "field"), VERDICTS.values(), ids=VERDICTS)
+def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
+    tmp_path, first, second, verdict, field
+):
+    """The paper's figures stand only beside a comparison of the paper's: attention alone differs."""
+    for name, predictions in (("a", "n" * 9), ("b", GOLD), ("c", "nn" + GOLD[2:])):
+        write_run(tmp_path / name, predictions)
     change(tmp_path / "b" / "config.json", model__knowledge="replace")
     change(tmp_path / "c" / "config.json", model__hidden_size=32)
-    printed("a", "b")
-    assert "made up, synthetic" in check_offline((tmp_path / "report.html").read_text()).words
+
+    out, _ = succeeds(report, first, second, "--compare")
+
+    assert out.startswith(f"Verdict\n{verdict}")
+    assert re.search(field, out)
     paper = "60% of neutral, 87% of these entailment"
-    for pair, verdict, field, as_paper in (
-        ("ab", "b is better than a: +66.7 points", r"model\.knowledge +none +replace", True),
-        (
-            "bc",
-            "no difference detected between c and b: -22.2 points",
-            r"model\.hidden_size +128 +32",
-            False,
-        ),
-        ("ac", "c is better than a: +44.4 points", r"model\.hidden_size +128 +32", False),
-    ):
-        out = printed(*pair, "--compare")[1]
-        assert out.startswith(f"Verdict\n{verdict}, interval [")
-        assert re.search(field, out)
-        assert (paper in " ".join(out.split())) == as_paper
+    assert (paper in " ".join(out.split())) == ("knowledge" in field)
 
 
-def test_a_folder_that_is_no_run_is_named_with_one_nearby(printed, tmp_path):
-    write_run(tmp_path / "esim_kd", GOLD)
-    code, _, err = printed("esim_dk")
-    assert (code, "e.g. esim_kd." in err, len(err.splitlines())) == (2, True, 1)
+def test_the_page_of_a_comparison_has_the_notes_of_the_runs(pair_of_runs, tmp_path):
+    for name in ("a", "b"):
+        edit(tmp_path / name / "result.json", notes=["made up, synthetic"])
+
+    assert "made up, synthetic" in page_of("a", "b").words
 
 
-def test_a_run_and_a_table_as_csv(printed, tmp_path):
-    run = write_run(
-        tmp_path / "table" / "none-esim", "eeeccnccn", "eennnnccn", uids=["a,b", *"cdefghij"]
-    )
-    assert printed("table/none-esim", "--csv")[0] == 0
-    scores = dict(list(csv.reader((run / "scores.csv").open()))[1:])
-    result = json.loads((run / "result.json").read_text())
-    assert float(scores["test.accuracy.mean"]) == result["test"]["accuracy"]["mean"]
-    assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
-    first, *_, last = csv.DictReader((run / "private" / "predictions.test.csv").open())
-    assert (first["uid"], first["label"], last["predicted.0"], last["predicted.1"]) == (
-        "a,b", "entailment", "neutral", "neutral"
-    )  # fmt: skip
-    assert float(first["probabilities.1.entailment"]) == 0.8
-    assert (run / "private" / "predictions.test.csv").stat().st_mode & 0o777 == 0o600
-    rows = list(csv.reader(printed("--table=6", "--runs=table", "--csv")[1].splitlines()))
-    assert len({len(row) for row in rows}) == 1
+def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(tmp_path):
+    """Two folds of two examples each: the first run has all four right, the second has three
+    right."""
+    facts = {"disease": "D1", "target": "D1", "category": "symptoms"}
+    examples = [{"uid": f"u{n}", "label": label, **facts} for n, label in enumerate(FOUR)]
+    for name, predicted in (("a", FOUR), ("b", (*FOUR[:3], "entailment"))):
+        run = write_run(tmp_path / name, GOLD)
+        edit(run / "config.json", task="diskne")
+        write_rows(run / "private" / "examples.jsonl", examples)
+        write_rows(
+            run / "private" / "folds.jsonl", [fold_row(0, predicted), fold_row(2, predicted)]
+        )
+
+    (row,) = figures_of("a", "b", "--compare")["comparisons"]
+
+    assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
+    assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
 
 
-def test_table_is_printed_and_drawn(printed, tmp_path):
+FOUR = ("entailment", "neutral", "entailment", "neutral")
+
+
+def fold_row(first, predicted):
+    """A line of folds.jsonl: the probabilities of two test examples from the number `first` on."""
+    test = {}
+    for number in (first, first + 1):
+        is_entailment = predicted[number] == "entailment"
+        test[f"u{number}"] = [0.9, 0.1, 0.0] if is_entailment else [0.1, 0.9, 0.0]
+    fold = {"disease": "D1", "group": str(first), "seed": 0, "best_epoch": 1, "dev": {}}
+    return {**fold, "test": test}
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A folder runs/ with one of the papers' runs."""
     write_run(tmp_path / "runs" / "esim", "eennnnccn", corpus="mednli")
-    code, out, _ = printed("--table=3", "--runs=runs", "--out=table.html")
-    assert (code, "NOT COMPARABLE" in out) == (0, False)
+    return "--table=3", "--runs=runs"
+
+
+def test_a_table_has_our_accuracy_beside_the_papers_and_the_command_for_the_others(table):
+    out, _ = succeeds(report, *table)
+
+    assert "NOT COMPARABLE" not in out
     interval = r"\[[-+\d.]+, [-+\d.]+\]"
-    assert re.search(
-        rf"\ntest +ESIM +73\.1 +77\.8 +{interval} +\+4\.7 +{interval} +1 .*100 training pairs\n",
-        out,
-    )
+    cells = rf"test +ESIM +73\.1 +77\.8 +{interval} +\+4\.7 +{interval} +1 .*100 training pairs"
+    assert re.search(rf"^{cells}$", out, re.MULTILINE)
     command = r"python -m mednli_jax\.reproduce mednli runs mednli --tables=3"
     assert re.search(rf"not there yet: bow, .*, infersent\n +{command}\n", out)
-    page = check_offline((tmp_path / "table.html").read_text())
+    assert figures_of(*table)["lacking"]
+
+
+def test_the_page_of_a_table(table):
+    succeeds(report, *table, "--out=table.html")
+
+    with open("table.html") as file:
+        page = check_offline(file.read())
     assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
-    assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]
 
 
-def test_paths_are_drawn(printed, tmp_path):
-    write_run(tmp_path / "run", GOLD)
-    figures = {
-        "corpus": "demo", "ontology": "mesh", "version": "2024", "occurrences": {"0": 5, "2": 7, "no path": 3},
-        "nearest": {"neutral": {"0": 1, "no concept pair": 2}}, "concept_pairs": {"0": 4, "2": 7, "no path": 3},
-        "examples": 3, "examples_with_concepts": {"premise": 2, "hypothesis": 1, "both": 1}, "unknown_concepts": 0,
-    }  # fmt: skip
-    (tmp_path / "paths.json").write_text(json.dumps(figures))
-    assert printed("run", "--paths=paths.json")[0] == 0
-    text = (tmp_path / "run" / "report.html").read_text()
-    check_offline(text)
-    assert "concept pairs: 0 5, 2 7" in text
-    assert "3 further pairs of concepts have no path" in text
+def test_a_table_as_csv_is_a_rectangle(table):
+    out, _ = succeeds(report, "--table=6", "--runs=runs", "--csv")
+
+    assert len({len(row) for row in csv.reader(out.splitlines())}) == 1
 
 
-def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
-    """The command reads the demo corpus again, but the page and the output hold none of its
-    sentences."""
-    test = load_demo()["test"].examples
-    gold, uids = "".join(example.label[0] for example in test), [example.uid for example in test]
-    write_run(tmp_path / "run", gold, gold=gold, uids=uids)
-    code, out, _ = printed("run", "--categories", "--json")
-    found = json.loads(out)["run"]
-    assert (code, found["annotated"], found["errors"]) == (0, len(test), 0)
-    assert all(
-        score["pairs"] and score["accuracy"] == 1.0 for score in found["categories"].values()
-    )
-    text = (tmp_path / "run" / "report.html").read_text() + out
-    assert not re.search("pneumonia|hypertension|patient|diabetes|history", text.lower())
-    assert not [example.uid for example in test if example.uid in text or example.premise in text]
-    (tmp_path / "kinds.tsv").write_text("".join(f"{uid}\tnegation\n" for uid in uids[:2]))
-    assert re.search(
-        r"negations +2 +100\.0 +0 +- ", printed("run", "--categories_file=kinds.tsv")[1]
-    )
+# -- charts ----------------------------------------------------------------------------------------
 
 
-# -- charts ------------------------------------------------------------------------------------------------------------
+def heat_map():
+    cells = [[9, 1], [0, 0]]
+    return charts.heat_map(cells, ["a", "b"], title="<t>", rows="gold", columns="predicted")
 
 
-def test_a_chart_is_the_same_each_time_and_loads_nothing():
-    charted = [
-        charts.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said")
-        for _ in "12"
-    ]
-    line = charts.Line("dev", 0, [(1, 0.5), (2, 0.7)])
-    charted += [charts.curves([line], title="t", x="x", y="y", marks=[(2, 0.7)])]
-    charted += [charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y")]
-    assert charted[0].svg() == charted[1].svg()
-    assert charted[0].png() == charted[1].png()
-    words = {
-        e.text
-        for e in ElementTree.fromstring(charted[0].svg()).iter()
-        if e.tag in ("title", "desc", "text")
-    }
-    assert {"<t>", "9", "90%", "1", "10%", "0"} <= words
-    for chart in charted:
-        assert chart.png().startswith(b"\x89PNG")
-        assert not re.search(r"url\(|href|https?:|<script|<style|#[0-9a-f]{6}", chart.svg())
+def test_a_chart_is_the_same_bytes_each_time():
+    first, second = heat_map(), heat_map()
+
+    assert first.svg() == second.svg()
+    assert first.png() == second.png()
+
+
+def test_a_heat_map_has_counts_and_shares_as_text():
+    elements = ElementTree.fromstring(heat_map().svg()).iter()
+
+    texts = {element.text for element in elements if element.tag in ("title", "desc", "text")}
+    assert {"<t>", "9", "90%", "1", "10%", "0"} <= texts
+
+
+DRAWN = {
+    "heat map": heat_map,
+    "curves": lambda: charts.curves(
+        [charts.Line("dev", 0, [(1, 0.5), (2, 0.7)])], title="t", x="x", y="y", marks=[(2, 0.7)]
+    ),
+    "bars": lambda: charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y"),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+def test_a_chart_loads_nothing_and_has_no_colour_of_its_own(draw):
+    chart = draw()
+
+    assert chart.png().startswith(b"\x89PNG")
+    assert not re.search(r"url\(|href|https?:|<script|<style|#[0-9a-f]{6}", chart.svg())
 
 
 def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     nan = float("nan")
-    lines = [
+    curves = [
         charts.Line("dev", 0, [(1, 1), (2, 2), (3, nan), (4, 1)]),
         charts.Line("dev", 1, [(1, 3), (2, nan)]),
         charts.Line("train", 0, [(1, 2), (5, 1)], dashed=True),
     ]
-    (axes,) = charts.curves(lines, title="t", x="x", y="y", marks=[(2, 2)]).figure.axes
-    dev, other, train = axes.lines
-    assert dev.get_color() == other.get_color() != train.get_color()
-    assert (dev.is_dashed(), train.is_dashed()) == (False, True)
-    dots = [
-        axes.transData.inverted().transform(dot.get_transform().transform((0, 0)))
-        for dot in axes.patches
-    ]
+
+    (axes,) = charts.curves(curves, title="t", x="x", y="y", marks=[(2, 2)]).figure.axes
+
+    first, second, train = axes.lines
+    assert first.get_color() == second.get_color() != train.get_color()
+    assert (first.is_dashed(), train.is_dashed()) == (False, True)
+    to_data = axes.transData.inverted()
+    dots = [to_data.transform(dot.get_transform().transform((0, 0))) for dot in axes.patches]
     np.testing.assert_allclose(dots, [(4, 1), (1, 3), (2, 2)])  # two isolated points, and the mark
 
 
-def test_pictures_take_any_word():
-    """Words are not parsed as formulas, and a chart without bars does no harm."""
-    for rows in ({"$x_1$": 0.5, "a_b": 0.25}, {}):
-        picture = charts.ranked("entailment", rows, title="t", x="PMI")
-        assert picture.startswith(b"\x89PNG")
-    assert charts.attention({"map": np.eye(3)}, ["$a", "b$", "c"], ["$a", "b$", "c"]).startswith(
-        b"\x89PNG"
-    )
+@pytest.mark.parametrize("rows", [{"$x_1$": 0.5, "a_b": 0.25}, {}], ids=["formula", "no bar"])
+def test_a_chart_takes_any_word_and_no_word(rows):
+    picture = charts.ranked("entailment", rows, title="t", x="PMI")
+
+    assert picture.startswith(b"\x89PNG")
 
 
-def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, tmp_path):
-    """Two folds of two examples each: the first run has all four right, the second has three
-    right."""
-    same = {"disease": "D1", "target": "D1", "category": "symptoms"}
-    about = [{"uid": f"u{n}", "label": ("entailment", "neutral")[n % 2], **same} for n in range(4)]
-    for name, words in (("a", "enen"), ("b", "enee")):
-        folder = write_run(tmp_path / name, GOLD)
-        edit(folder / "config.json", task="diskne")
-        said = {
-            f"u{n}": [0.9, 0.1, 0.0] if word == "e" else [0.1, 0.9, 0.0]
-            for n, word in enumerate(words)
-        }
-        slots = [
-            {"disease": "D1", "group": str(half), "seed": 0, "best_epoch": 1, "dev": {},
-             "test": {uid: said[uid] for uid in (f"u{2 * half}", f"u{2 * half + 1}")}}
-            for half in (0, 1)
-        ]  # fmt: skip
-        write_rows(folder / "private" / "examples.jsonl", about)
-        write_rows(folder / "private" / "folds.jsonl", slots)
-    code, out, err = printed("a", "b", "--compare", "--json")
-    assert code == 0, err
-    (row,) = json.loads(out)["comparisons"]
-    assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
-    assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
+def test_an_attention_map_takes_any_word():
+    words = ["$a", "b$", "c"]
+
+    assert charts.attention({"map": np.eye(3)}, words, words).startswith(b"\x89PNG")

@@ -23,224 +23,247 @@ WIDTH = (50, 20)
 
 
 def lengths(rows=500, seed=0):
-    """Token counts with the means, tails and limits of MedNLI."""
+    """Token counts [rows] of both sides with the means, tails and limits of MedNLI."""
     rng = np.random.default_rng(seed)
-    premise, hypothesis = rng.gamma(2.2, 20.5 / 2.2, rows), rng.gamma(4, 5.9 / 4, rows)
-    return tuple(
-        np.clip(x.round().astype(int), 1, w)
-        for x, w in zip((premise, hypothesis), WIDTH, strict=True)
-    )
+    premise = rng.gamma(2.2, 20.5 / 2.2, rows).round().clip(1, WIDTH[0])
+    hypothesis = rng.gamma(4, 5.9 / 4, rows).round().clip(1, WIDTH[1])
+    return premise.astype(int), hypothesis.astype(int)
 
 
-def tokens(rows=500, seed=0, words=400):
-    """Word numbers at all positions; few words are frequent and many are rare."""
-    rng = np.random.default_rng(seed)
+def tokens(rows, words=400):
+    """Word numbers [rows, width] of both sides; few words are frequent and many are rare."""
+    rng = np.random.default_rng(0)
     share = 1 / (np.arange(1, words + 1) + 2.7) ** 1.2
-    return tuple(rng.choice(words, p=share / share.sum(), size=(rows, w)) for w in WIDTH)
+    return tuple(rng.choice(words, p=share / share.sum(), size=(rows, width)) for width in WIDTH)
 
 
-def triples(rows, seed=0):
+def threes(rows):
     """(lengths, units): each premise has three rows, as in MedNLI; the last unit may have fewer."""
-    premise, hypothesis = lengths(rows, seed)
+    premise, hypothesis = lengths(rows)
     units = np.append(np.arange(rows), np.full(-rows % 3, -1)).reshape(-1, 3)
-    for unit in units:
-        premise[unit[unit >= 0]] = premise[unit[0]]
+    premise = premise[units[:, 0]].repeat(3)[:rows]
     return (premise, hypothesis), units
 
 
-def make(length, *, batch_size=BATCH, width=WIDTH, groups=None, tokens=None, **settings):
-    plan = BatchPlan(batch_size, width, **settings)
+def batches_of(
+    length, *, batch_size=BATCH, width=WIDTH, groups=None, tokens=None, seeds=SEEDS, **settings
+):
+    plan = BatchPlan(batch_size, width, seeds=seeds, **settings)
     return Batches(*length, plan, groups=groups, tokens=tokens)
 
 
+def rows_of(index):
+    """The rows of a batch, without its padding."""
+    return index[index >= 0]
+
+
 def company(plan, place=0):
-    """The set of all batches, each as the set of its rows."""
-    return {frozenset(index[place][index[place] >= 0].tolist()) for _, index in plan}
+    """The set of all batches of one seed, each as the set of its rows."""
+    return {frozenset(rows_of(index[place]).tolist()) for _, index in plan}
 
 
-def check_rows(plan, batches, seeds):
+def assert_every_row_once(plan, batches, seeds):
     """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
-    units = {
-        tuple(unit)
-        for unit in (batches.units + np.where(batches.units >= 0, batches.plan.first, 0)).tolist()
-    }
+    first, last = batches.plan.first, batches.plan.first + batches.rows
+    units = np.where(batches.units >= 0, batches.units + first, -1)
     for place in range(seeds):
-        index = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
-        assert sorted(index[index >= 0]) == list(
-            range(batches.plan.first, batches.plan.first + batches.rows)
-        )
-        assert {tuple(unit) for unit in index.tolist()} - {(-1,) * batches.group} == units
+        planned = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
+        assert sorted(rows_of(planned)) == list(range(first, last))
+        planned = planned[planned.max(axis=1) >= 0]
+        assert set(map(tuple, planned.tolist())) == set(map(tuple, units.tolist()))
     for layout, index in plan:
         assert index.dtype == np.int32
         assert index.shape == (seeds, layout.units * batches.plan.shares, layout.group)
         assert layout.rows == layout.units * layout.group
 
 
-def room(segments):
+def steps_of(segments):
+    """The number of sentences that a staircase has room for at each step."""
     return np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
 
 
-def alive(lengths_of_sentences):
-    """The number of sentences that have a token at each step, counted one by one."""
-    return np.array(
-        [
-            sum(n > t for n in lengths_of_sentences)
-            for t in range(max(lengths_of_sentences, default=0))
-        ]
-    )
+def assert_covers(segments, lengths_of_sentences):
+    room = steps_of(segments)
+    longest = max(lengths_of_sentences, default=0)
+    assert len(room) >= longest
+    for step in range(longest):
+        assert room[step] >= sum(length > step for length in lengths_of_sentences)
 
 
-def check_held(layout, index, batches):
+def assert_fits(layout, index, batches):
     """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the
     layout."""
+    premise, hypothesis = batches.length
     for share in np.split(index, batches.plan.shares):
-        rows = [unit[unit >= 0] - batches.plan.first for unit in share]
-        premise, hypothesis = batches.length
-        for side, width in zip(batches.length, layout.width, strict=True):
-            assert max((side[row].max() for row in rows if len(row)), default=0) <= width
-        own = [premise[unit[0]] for unit in rows if len(unit)]
-        hypotheses = [hypothesis[row] for unit in rows for row in unit]
-        repeated = [premise[row] for unit in rows for row in unit]
-        for segments, sentences in ((layout.sentences, own), (layout.pairs, repeated)):
-            profile, has = alive(sentences + hypotheses), room(segments)
-            assert len(has) >= len(profile)
-            assert (has[: len(profile)] >= profile).all()
+        units = [rows_of(unit) - batches.plan.first for unit in share]
+        rows = np.concatenate(units).astype(int)
+        assert premise[rows].max(initial=0) <= layout.width[0]
+        assert hypothesis[rows].max(initial=0) <= layout.width[1]
+        premises = [premise[unit[0]] for unit in units if len(unit)]
+        assert_covers(layout.sentences, [*premises, *hypothesis[rows]])
+        assert_covers(layout.pairs, [*premise[rows], *hypothesis[rows]])
         if batches.tokens and layout.words:
-            seen = {0}  # the token of empty slots
-            for row in (row for unit in rows for row in unit):
-                for side, length in zip(batches.tokens, batches.length, strict=True):
-                    seen |= set(side[row, : length[row]].tolist())
-            assert len(seen) <= layout.words
+            words = {0}  # the token of empty slots
+            for side, length in zip(batches.tokens, batches.length, strict=True):
+                for row in rows:
+                    words.update(side[row, : length[row]].tolist())
+            assert len(words) <= layout.words
 
 
 @pytest.mark.parametrize("shares", [1, 3])
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("rows", [1, BATCH, BATCH + 1, 207])
-def test_every_row_once_per_epoch_and_seed(rows, most, shares):
-    """Batches are as many as needed; on one device they are equally full."""
-    plain = make(lengths(rows), shares=shares, max_buckets=most, first=100, seeds=SEEDS, epochs=2)
-    length, units = triples(rows)
-    grouped = make(length, groups=units, shares=shares, max_buckets=most, seeds=SEEDS, epochs=2)
-    for batches in (plain, grouped):
-        for epoch in (1, 2):
-            check_rows(batches.epoch(epoch, SEEDS), batches, len(SEEDS))
-        check_rows([(layout, index[None]) for layout, index in batches.once()], batches, 1)
-    assert rows / BATCH <= len(plain.once()) < rows / BATCH + most
-    if shares == 1:
-        assert all((index >= 0).sum() >= index.shape[0] - 1 for _, index in plain.once())
+@pytest.mark.parametrize("grouped", [False, True], ids=["rows", "units"])
+def test_every_row_is_in_one_batch_of_an_epoch_for_each_seed(rows, most, shares, grouped):
+    length, units = threes(rows) if grouped else (lengths(rows), None)
+    batches = batches_of(length, groups=units, shares=shares, max_buckets=most, first=100, epochs=2)
+
+    for epoch in (1, 2):
+        assert_every_row_once(batches.epoch(epoch, SEEDS), batches, len(SEEDS))
+    once = [(layout, index[None]) for layout, index in batches.once()]
+    assert_every_row_once(once, batches, 1)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("rows", [1, BATCH, BATCH + 1, 207])
+def test_batches_are_as_few_as_possible_and_equally_full(rows, most):
+    plan = batches_of(lengths(rows), max_buckets=most).once()
+
+    assert rows / BATCH <= len(plan) < rows / BATCH + most
+    for _, index in plan:
+        assert len(rows_of(index)) >= len(index) - 1
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    return make(lengths(), max_buckets=2, seeds=SEEDS, epochs=4)
+    return batches_of(lengths(), max_buckets=2, epochs=4)
 
 
-def test_the_sequence_of_buckets_depends_on_the_epoch_and_the_rows_on_the_seed_alone(corpus):
-    """No batch comes twice: seeds and epochs change which rows stand together, not only the order
-    of the batches."""
+def test_the_sequence_of_buckets_depends_on_the_epoch_alone(corpus):
+    def widths(epoch, seeds):  # each bucket has its own
+        return [layout.width for layout, _ in corpus.epoch(epoch, seeds)]
 
-    def of(epoch, seeds):
-        return [
-            layout.width for layout, _ in corpus.epoch(epoch, seeds)
-        ]  # each bucket has its own width
+    assert len(set(widths(1, SEEDS))) == 2
+    assert widths(1, SEEDS) == widths(1, (3,)) == widths(1, (99, 0))
+    assert widths(1, SEEDS) != widths(2, SEEDS)
+    assert sorted(widths(1, SEEDS)) == sorted(widths(2, SEEDS))
 
-    assert len(set(of(1, SEEDS))) == 2
-    assert of(1, SEEDS) == of(1, (3,)) == of(1, (99, 0))
-    assert of(1, SEEDS) != of(2, SEEDS)
-    assert sorted(of(1, SEEDS)) == sorted(of(2, SEEDS))
+
+def test_the_rows_of_a_seed_do_not_depend_on_the_other_seeds(corpus):
     for (_, rows), (_, row) in zip(corpus.epoch(4, SEEDS), corpus.epoch(4, SEEDS[2:]), strict=True):
         np.testing.assert_array_equal(rows[2], row[0])
-    found = [company(corpus.epoch(epoch, (seed,))) for epoch in (1, 2, 3) for seed in SEEDS]
-    assert min(map(len, found)) > 10
-    assert all(a.isdisjoint(b) for a, b in itertools.combinations(found, 2))
+
+
+def test_seeds_and_epochs_change_which_rows_stand_together(corpus):
+    plans = [corpus.epoch(epoch, (seed,)) for epoch in (1, 2, 3) for seed in SEEDS]
+    batches = [batch for plan in plans for batch in company(plan)]
+
+    assert len(batches) > 10 * len(plans)
+    assert len(set(batches)) == len(batches)  # no batch comes twice
 
 
 def test_random_batches_take_rows_of_any_length():
-    """They are cut from a shuffled list, so their mean lengths vary as those of random samples
-    do."""
-    spread = {}
+    """Their mean lengths vary as those of samples without replacement, those of even batches vary
+    less."""
+    variance = {}
     for shuffle in ("even", "random"):
-        batches = make(lengths(480), shuffle=shuffle, seeds=SEEDS, epochs=60)
-        plans = [batches.epoch(epoch, SEEDS) for epoch in range(1, 61)]
-        check_rows(plans[0], batches, len(SEEDS))
-        for layout, index in plans[0]:
-            check_held(layout, index[0], batches)
-        means = [batches.length[0][index[0].ravel()].mean() for plan in plans for _, index in plan]
-        spread[shuffle] = np.var(means)
-    expected = (
-        np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)
-    )  # the variance of samples without replacement
-    assert spread["random"] == pytest.approx(expected, rel=0.15)
-    assert spread["even"] < 0.25 * expected
+        batches = batches_of(lengths(480), shuffle=shuffle, epochs=60)
+        means = []
+        for epoch in range(1, 61):
+            plan = batches.epoch(epoch, SEEDS)
+            means += [batches.length[0][index[0].ravel()].mean() for _, index in plan]
+        assert_every_row_once(plan, batches, len(SEEDS))
+        for layout, index in plan:
+            assert_fits(layout, index[0], batches)
+        variance[shuffle] = np.var(means)
+
+    of_samples = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)
+    assert variance["random"] == pytest.approx(of_samples, rel=0.15)
+    assert variance["even"] < 0.25 * of_samples
 
 
 @pytest.mark.parametrize("shares", [1, 3])
 def test_binned_batches_have_passages_of_one_power_of_two(shares):
     """The bins are those of clips/clicr: lengths 17 to 32 stand together, 33 to 64, and so on."""
     passage = np.repeat([1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 50], 9)
-    how = {"shuffle": "binned", "shares": shares, "joint": False, "batch_size": 8}
-    batches = make((passage, np.ones_like(passage)), seeds=SEEDS, epochs=4, **how)
-    plans = [batches.epoch(epoch, SEEDS) for epoch in (1, 2)]
-    check_rows(plans[0], batches, len(SEEDS))
-    for layout, index in plans[0]:
-        of_batch = passage[index[index >= 0]]
-        assert {int(length - 1).bit_length() for length in of_batch} == {
-            int(of_batch[0] - 1).bit_length()
-        }
-        assert layout.width[0] < 2 * of_batch.min()
-    assert company(plans[0]).isdisjoint(company(plans[1]))  # drawn anew
-
-
-def dealt(task, folder, shuffle):
-    """The batches, as sets of rows, that the task of a config makes of a small corpus."""
-    if task == "diskne":
-        write_benchmark(seven_diseases(), folds(seven_diseases()), folder / "made")
-        config, part = defaults.diskne("bow", "file"), "medical/train"
-    else:
-        config, part = (
-            defaults.nli("bow", "file") if task == "nli" else defaults.cloze("ga_reader", "file"),
-            "train",
-        )
-        (write_own_pairs if task == "nli" else write_articles)(folder / "made")
-    config.data.dir = str(folder / "made")
-    config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
-    own = experiment_of(config)
-    prepared, _ = own.prepare()
-    model = SimpleNamespace(shares_words=False)
-    return company(
-        own.scorer.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,))
+    batches = batches_of(
+        (passage, np.ones_like(passage)),
+        shuffle="binned",
+        shares=shares,
+        joint=False,
+        batch_size=8,
+        epochs=4,
     )
 
+    first, second = batches.epoch(1, SEEDS), batches.epoch(2, SEEDS)
 
-@pytest.mark.parametrize("task", ["nli", "cloze", "diskne"])
-def test_every_task_deals_as_its_config_says(task, tmp_path):
-    found = {shuffle: dealt(task, tmp_path / shuffle, shuffle) for shuffle in ("even", "random")}
-    assert found["even"] != found["random"]
-    assert set().union(*found["even"]) == set().union(*found["random"])
-    if task == "nli":  # bins are for passages
-        with pytest.raises(ConfigError, match=r"config.train.shuffle: 'binned' is for passages"):
-            dealt(task, tmp_path / "binned", "binned")
+    assert_every_row_once(first, batches, len(SEEDS))
+    for layout, index in first:
+        of_batch = passage[rows_of(index)]
+        assert len({int(length - 1).bit_length() for length in of_batch}) == 1
+        assert layout.width[0] < 2 * of_batch.min()
+    assert company(first).isdisjoint(company(second))  # drawn anew
+
+
+def write_diskne(folder):
+    write_benchmark(seven_diseases(), folds(seven_diseases()), folder)
+
+
+TASKS = {
+    "nli": (defaults.nli, "bow", write_own_pairs, "train"),
+    "cloze": (defaults.cloze, "ga_reader", write_articles, "train"),
+    "diskne": (defaults.diskne, "bow", write_diskne, "medical/train"),
+}
+
+
+def batches_of_task(task, folder, shuffle):
+    """The batches, as sets of rows, that the task of a config makes of a small corpus."""
+    config_of, model, write_corpus, part = TASKS[task]
+    write_corpus(folder / "corpus")
+    config = config_of(model, "file")
+    config.data.dir = str(folder / "corpus")
+    config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
+    experiment = experiment_of(config)
+    prepared, _ = experiment.prepare()
+    batches = experiment.scorer.batches(
+        prepared, part, experiment.batches, shares=1, model=SimpleNamespace(shares_words=False)
+    )
+    return company(batches.epoch(1, (0,)))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_shuffles_as_its_config_says(task, tmp_path):
+    even = batches_of_task(task, tmp_path / "even", "even")
+    random = batches_of_task(task, tmp_path / "random", "random")
+
+    assert even != random
+    assert set().union(*even) == set().union(*random)
+
+
+def test_bins_are_refused_for_sentence_pairs(tmp_path):
+    with pytest.raises(ConfigError, match=r"config.train.shuffle: 'binned' is for passages"):
+        batches_of_task("nli", tmp_path, "binned")
 
 
 @pytest.mark.parametrize("shares", [2, 3, 8])
-def test_the_company_does_not_depend_on_the_devices(shares):
-    """The number of devices changes no experiment, even if it does not divide the batch size."""
-    one, many = (
-        make(lengths(100), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares)
-    )
+def test_the_number_of_devices_does_not_change_which_rows_stand_together(shares):
+    """It need not divide the batch size."""
+    settings = {"batch_size": 7, "seeds": (0,), "epochs": 1}
+    alone = batches_of(lengths(100), **settings)
+    shared = batches_of(lengths(100), shares=shares, **settings)
+
     for epoch in (1, 2):
-        assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
+        assert company(alone.epoch(epoch, (5,))) == company(shared.epoch(epoch, (5,)))
 
 
 @pytest.mark.parametrize(
     ("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)]
 )
 @pytest.mark.parametrize("rows", [90, 601])
-def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
-    """Holds for epochs and seeds that fitting did not sample, and for the plan without chance,
-    which no epoch has."""
-    length, units = triples(rows) if grouped else (lengths(rows), None)
-    batches = make(
+def test_every_batch_fits_its_layout(rows, shares, grouped, most):
+    """Also in epochs and for seeds that fitting did not sample, and in the plan without chance."""
+    length, units = threes(rows) if grouped else (lengths(rows), None)
+    batches = batches_of(
         length,
         groups=units,
         shares=shares,
@@ -250,84 +273,102 @@ def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
         epochs=1,
         batch_size=32,
     )
+
     for epoch in (1, 2, 17):
         for layout, index in batches.epoch(epoch, (0, 5)):
-            for of_seed in index:
-                check_held(layout, of_seed, batches)
+            for index_of_seed in index:
+                assert_fits(layout, index_of_seed, batches)
     for layout, index in batches.once():
-        check_held(layout, index, batches)
-
-
-def cost(segments, price):
-    return sum(steps * rows + price for steps, rows in segments)
+        assert_fits(layout, index, batches)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_staircase_is_the_best_of_all_that_cover(seed):
+def test_a_staircase_is_the_cheapest_of_all_that_cover(seed):
     """The reference tries every way of cutting the steps."""
     rng = np.random.default_rng(seed)
     steps = int(rng.integers(1, 9))
-    profile = np.sort(rng.integers(1, (4, 30, 2000)[seed % 3], steps))[::-1]
-    price = max(SEGMENT_COST * profile.sum(), 1)
-    found = []
-    for cuts in itertools.chain.from_iterable(
-        itertools.combinations(range(1, steps), n) for n in range(steps)
-    ):
-        ends = (0, *cuts, steps)
-        found.append(tuple((b - a, int(profile[a])) for a, b in itertools.pairwise(ends)))
-    segments = staircase(np.append(profile, [0, 0]))
-    assert segments in found
-    assert cost(segments, price) == pytest.approx(min(cost(other, price) for other in found))
-    assert (room(segments) >= profile).all()
-    assert staircase([]) == staircase([0, 0]) == ((1, 1),)  # no sentences
+    alive = np.sort(rng.integers(1, (4, 30, 2000)[seed % 3], steps))[::-1]
+    segment_cost = max(SEGMENT_COST * alive.sum(), 1)
+    costs = {}
+    for is_cut in itertools.product([False, True], repeat=steps - 1):
+        cuts = np.flatnonzero([True, *is_cut, True]).tolist()
+        segments = tuple((b - a, int(alive[a])) for a, b in itertools.pairwise(cuts))
+        costs[segments] = sum(length * rows + segment_cost for length, rows in segments)
+
+    segments = staircase(np.append(alive, [0, 0]))
+
+    assert costs[segments] == pytest.approx(min(costs.values()))
+    assert (steps_of(segments) >= alive).all()
 
 
-def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed():
-    length, units = triples(602)
-    how = {"groups": units, "max_buckets": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
-    own, rows = make(length, **how), {}
-    for layout, index in own.epoch(1, (0,)):
-        rows.setdefault(layout.width, []).extend(index[index >= 0])
-    assert len(rows) == 2
-    assert all(tuple(x[held].max() for x in own.length) == width for width, held in rows.items())
-    assert {layout.width for layout, _ in make(length, fixed=True, **how).epoch(1, (0,))} == {WIDTH}
+@pytest.mark.parametrize("alive", [[], [0, 0]])
+def test_a_staircase_of_no_sentences_has_one_step(alive):
+    assert staircase(alive) == ((1, 1),)
 
 
-def test_rows_of_a_unit_share_the_premise():
+BUCKETS = {"max_buckets": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
+
+
+def test_a_bucket_is_padded_to_its_own_longest():
+    length, units = threes(602)
+    rows_of_width = {}
+    for layout, index in batches_of(length, groups=units, **BUCKETS).epoch(1, (0,)):
+        rows_of_width.setdefault(layout.width, []).extend(rows_of(index))
+
+    assert len(rows_of_width) == 2
+    for width, rows in rows_of_width.items():
+        assert width == tuple(side[rows].max() for side in length)
+
+
+def test_all_buckets_have_the_same_width_where_it_is_fixed():
+    length, units = threes(602)
+    plan = batches_of(length, groups=units, fixed=True, **BUCKETS).epoch(1, (0,))
+
+    assert {layout.width for layout, _ in plan} == {WIDTH}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+def test_rows_of_a_unit_share_the_premise_and_units_are_as_few_as_possible(most):
     rng = np.random.default_rng(0)
     texts = rng.integers(1, 5, (9, 6))
     premises = texts[rng.integers(0, 9, 100)]
-    for most in (1, 2, 3, 5):
-        units = groups_of(premises, most)
-        assert units.shape[1] == most
-        assert sorted(units[units >= 0]) == list(range(100))
-        for unit in units:
-            real = unit[unit >= 0]
-            assert (premises[real] == premises[real[0]]).all()
-            assert (unit[: len(real)] == real).all()
-        assert units[:, 0].tolist() == sorted(units[:, 0])
-        # There are no more units than necessary.
-        count = np.unique(premises, axis=0, return_counts=True)[1]
-        assert len(units) == (-(-count // most)).sum()
-    assert groups_of(premises[:1], 3).tolist() == [
-        [0]
-    ]  # a unit has no room for more rows than occur
+
+    units = groups_of(premises, most)
+
+    assert units.shape[1] == most
+    assert sorted(rows_of(units)) == list(range(100))
+    assert units[:, 0].tolist() == sorted(units[:, 0])
+    for unit in units:
+        rows = rows_of(unit)
+        assert (premises[rows] == premises[rows[0]]).all()
+        assert (unit[: len(rows)] == rows).all()
+    count = np.unique(premises, axis=0, return_counts=True)[1]
+    assert len(units) == np.ceil(count / most).sum()
+
+
+def test_a_unit_has_no_room_for_more_rows_than_occur():
+    assert groups_of(np.ones((1, 6), int), 3).tolist() == [[0]]
 
 
 @pytest.mark.parametrize("width", [0, 4])
-def test_empty_premises_and_empty_splits(width):
+def test_empty_premises_have_a_width_of_one(width):
+    """A width of 0 would leave no shape to compute with."""
     length = np.zeros(40, int), lengths(40)[1]
     words = np.zeros((40, width), int), tokens(40)[1]
-    units = groups_of(words[0], 3)
-    how = {"tokens": words, "batch_size": 8, "seeds": (0,), "epochs": 2}
-    batches = make(length, width=(width, 20), groups=units, **how)
+    batches = batches_of(
+        length, width=(width, 20), groups=groups_of(words[0], 3), tokens=words, batch_size=8
+    )
+
     plan = batches.epoch(1, SEEDS)
-    check_rows(plan, batches, len(SEEDS))
+
+    assert_every_row_once(plan, batches, len(SEEDS))
     for layout, index in plan:
-        assert layout.width == (
-            1,
-            length[1].max(),
-        )  # a width of 0 would leave no shape to compute with
-        check_held(layout, index[0], batches)
-    batches = make((np.zeros(0, int), np.zeros(0, int)))
+        assert layout.width == (1, length[1].max())
+        assert_fits(layout, index[0], batches)
+
+
+def test_an_empty_split_has_no_batches():
+    no_rows = np.zeros(0, int)
+    batches = batches_of((no_rows, no_rows))
+
     assert batches.once() == batches.epoch(1, SEEDS) == []

@@ -2,7 +2,7 @@
 give other content.
 
 The table golden/prepared_content.json holds, for each module that makes stored content, its FORMAT
-and a hash of what it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0
+and a hash of its content for a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0
 tests/data/test_prepared_content.py -k recorded` records the present ones.
 """
 
@@ -42,34 +42,21 @@ from mednli_jax.nli.plug import corpus_of
 from mednli_jax.nli.readers import load_demo
 from mednli_jax.run import experiment_of
 
-ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
+TABLE = Path(__file__).parents[1] / "golden" / "prepared_content.json"
+
+
+# -- digests --
 
 
 def plain(value):
     """JSON that is equal on every platform: floats are rounded, arrays and examples are hashed."""
     if isinstance(value, np.ndarray):
-        is_float = value.dtype.kind == "f"
-        digits = (
-            np.round(value.astype(np.float64), 4) + 0.0 if is_float else value
-        )  # adding 0 removes negative zeros
-        content = np.ascontiguousarray(digits, digits.dtype.newbyteorder("<")).tobytes()
-        return [
-            value.dtype.newbyteorder("<").str,
-            list(value.shape),
-            hashlib.sha256(content).hexdigest(),
-        ]
+        return plain_array(value)
     if isinstance(value, Split):
-        return [
-            value.name,
-            hashlib.sha256(ascii(value.examples).encode()).hexdigest(),
-            plain(value.facts),
-        ]
+        examples = hashlib.sha256(ascii(value.examples).encode()).hexdigest()
+        return [value.name, examples, plain(value.facts)]
     if isinstance(value, dict):
-        return [
-            [str(key), plain(part)]
-            for key, part in sorted(value.items(), key=lambda item: str(item[0]))
-        ]
+        return [[name, plain(part)] for name, part in sorted(by_text(value).items())]
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     if hasattr(value, "words"):
@@ -77,9 +64,24 @@ def plain(value):
     return round(float(value), 5) if isinstance(value, float) else value
 
 
+def by_text(values):
+    return {str(key): value for key, value in values.items()}
+
+
+def plain_array(array):
+    digits = array
+    if array.dtype.kind == "f":
+        digits = np.round(array.astype(np.float64), 4) + 0.0  # adding 0 removes negative zeros
+    content = np.ascontiguousarray(digits, digits.dtype.newbyteorder("<")).tobytes()
+    dtype = array.dtype.newbyteorder("<").str
+    return [dtype, list(array.shape), hashlib.sha256(content).hexdigest()]
+
+
 def digest(value):
     return hashlib.sha256(json.dumps(plain(value)).encode()).hexdigest()
 
+
+# -- tiny corpora in files --
 
 PAIRS = (
     ("t0", "Known Asthma and heart failure .", "She has a heart disease .", "entailment"),
@@ -110,22 +112,6 @@ id: X:4
 name: asthma
 synonym: "wheezing" EXACT []
 """
-
-
-def named(split, pairs=PAIRS):
-    """The pairs with uids of their own, because no pair may be in two splits."""
-    return [(f"{split}-{uid}", f"{premise} {split}", *rest) for uid, premise, *rest in pairs]
-
-
-def parse(text):
-    """A binary parse that branches to the left; it gives the tokens, so that no tokeniser runs."""
-    return (
-        "( " * (len(text.split()) - 1)
-        + text.split()[0]
-        + "".join(f" {word} )" for word in text.split()[1:])
-    )
-
-
 COLUMNS = (
     "pairID",
     "gold_label",
@@ -136,390 +122,399 @@ COLUMNS = (
 )
 
 
-def rows(pairs):
-    return [(uid, label, one, two, parse(one), parse(two)) for uid, one, two, label in pairs]
+def named(split, pairs=PAIRS):
+    """The pairs with uids of their own, because no pair may be in two splits."""
+    return [(f"{split}-{uid}", f"{premise} {split}", *rest) for uid, premise, *rest in pairs]
 
 
-def jsonl(path, pairs=PAIRS):
-    lines = [json.dumps(dict(zip(COLUMNS, row, strict=True))) for row in rows(pairs)]
-    write(path, "".join(f"{line}\n" for line in lines))
+def parse(text):
+    """A binary parse that branches to the left; it gives the tokens, so that no tokeniser runs."""
+    first, *rest = text.split()
+    return "( " * len(rest) + " ".join([first, *(f"{word} )" for word in rest)])
 
 
-def table(path, between, pairs=PAIRS):
-    lines = rows(pairs)
-    quoted = [[f'"{cell}"' for cell in line] for line in lines] if between == "," else lines
-    write(path, "\n".join(map(between.join, [COLUMNS, *quoted])) + "\n")
+def rows_of(pairs):
+    rows = []
+    for uid, premise, hypothesis, label in pairs:
+        rows.append((uid, label, premise, hypothesis, parse(premise), parse(hypothesis)))
+    return rows
 
 
-def own_files(folder):
-    """A config for a user's own corpus in three kinds of files, with an ontology and vectors."""
-    jsonl(folder / "train.jsonl")
-    table(folder / "dev.tsv", "\t", named("dev", PAIRS[1:3]))
-    table(folder / "test.csv", ",", named("test", PAIRS[:2]))
-    (folder / "tiny.obo").write_text(ONTOLOGY)
-    (folder / "lexicon.txt").write_text("asthma wheezing\nheart disease failure\n")
-    words = ("asthma", "heart", "failure", "disease", "wheezing", "No")
-    write(
-        folder / "vectors.txt",
-        "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words)),
-    )
-    return nli(
-        "file", folder, **{"knowledge.ontology": str(folder / "tiny.obo"), "knowledge.types": ("",)}
-    )
+def write_jsonl(path, pairs=PAIRS):
+    lines = [json.dumps(dict(zip(COLUMNS, row, strict=True))) for row in rows_of(pairs)]
+    write(path, "\n".join([*lines, ""]))
 
 
-def nli(name, folder, base="replace", **fields):
-    config = defaults.nli("esim", name, base)
-    config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
-    return changed(config, **fields)
+def write_table(path, pairs, separator="\t", quote=""):
+    lines = [separator.join(COLUMNS)]
+    for row in rows_of(pairs):
+        lines.append(separator.join(f"{quote}{cell}{quote}" for cell in row))
+    write(path, "\n".join([*lines, ""]))
 
 
 def changed(config, **fields):
+    """A copy of the config with these values, e.g. vectors__dim=4."""
     config = config.copy_and_resolve_references()
     for field, value in fields.items():
-        section, _, name = field.partition(".")
+        section, _, name = field.partition("__")
         config[section][name] = value
     return config
 
 
-def vectors_of_each_kind(folder):
-    """What the readers make of vectors in a text file and in the binary files of word2vec and
-    fastText."""
-    words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
-    binary = fasttext_model(words, numbers, buckets=11, minn=3, maxn=4)
-    found, asked = [], (*SPECIALS, "Fever", "coughing", "absent")
-    for name, content in (
-        ("v.txt", "fever 1 2 3\ncough -1 0 0.25\n"),
-        ("w.bin", word2vec()),
-        ("f.bin", binary),
-    ):
-        vectors = load_vectors(write(folder / name, content), asked, dim=3, seed=0)
-        found += [vectors.words, vectors.matrix]
-    return found
+def small_config(config, folder, **fields):
+    config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
+    return changed(config, **fields)
+
+
+def nli(corpus, folder, base="replace", **fields):
+    return small_config(defaults.nli("esim", corpus, base), folder, **fields)
+
+
+def diskne(corpus, folder, **fields):
+    return small_config(defaults.diskne("bow", corpus), folder, **fields)
+
+
+def own_files(folder):
+    """A config for a user's own corpus in three kinds of files, with an ontology and vectors."""
+    write_jsonl(folder / "train.jsonl")
+    write_table(folder / "dev.tsv", named("dev", PAIRS[1:3]))
+    write_table(folder / "test.csv", named("test", PAIRS[:2]), ",", '"')
+    ontology = write(folder / "tiny.obo", ONTOLOGY)
+    write(folder / "lexicon.txt", "asthma wheezing\nheart disease failure\n")
+    vectors = ""
+    for n, word in enumerate(["asthma", "heart", "failure", "disease", "wheezing", "No"]):
+        vectors += f"{word} {n} {n * n} 0.5 -1\n"
+    write(folder / "vectors.txt", vectors)
+    return nli("file", folder, knowledge__ontology=str(ontology), knowledge__types=("",))
+
+
+def write_mediqa_nli(folder, pairs):
+    release = folder / "mediqa_nli" / "mednli_bionlp19_shared_task"
+    write_jsonl(release.with_suffix(".jsonl"), [(*pair[:3], "-") for pair in pairs])
+    labels = "".join(f"{uid},{label}\n" for uid, _, _, label in pairs)
+    write(Path(f"{release}_ground_truth.csv"), f"pair_id,label\n{labels}")
 
 
 def published_diskne(folder):
     """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test
     split of MEDIQA-NLI."""
-    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in DISKNE_PAIRS]
-    jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
-    jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
-    jsonl(folder / "mednli" / "mli_test_v1.jsonl", pairs[7:])
-    mediqa_nli(folder, pairs[6:7])
+    pairs = [(pair.uid, pair.premise, pair.hypothesis, pair.label) for pair in DISKNE_PAIRS]
+    write_jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
+    write_jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
+    write_jsonl(folder / "mednli" / "mli_test_v1.jsonl", pairs[7:])
+    write_mediqa_nli(folder, pairs[6:7])
     (folder / "diskne").mkdir()
     write_annotations(folder / "diskne" / "m.csv")
-    return diskne("mednli", folder, **{"diskne.ontology": "none"})
+    return diskne("mednli", folder, diskne__ontology="none")
 
 
-def mediqa_nli(folder, pairs):
-    jsonl(
-        folder / "mediqa_nli" / "mednli_bionlp19_shared_task.jsonl",
-        [(*pair[:3], "-") for pair in pairs],
-    )
-    truth = "".join(f"{uid},{label}\n" for uid, _, _, label in pairs)
-    write(
-        folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv",
-        f"pair_id,label\n{truth}",
-    )
+# -- content --
 
 
-def diskne(name, folder, **fields):
-    config = defaults.diskne("bow", name)
-    config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
-    return changed(config, **fields)
+def built(config, *settings):
+    """The content of the corpus of a config, with each of these settings."""
+    return [corpus_of(changed(config, **fields)).build() for fields in settings]
 
 
-def words(folder):
+def content_of_words(folder):
     config = own_files(folder)
-    own = ("t0", "dev-t1", "test-t0")  # a pair of each split
-    spans = "".join(f"{uid}\tpremise\t1\t2\tX:4\n" for uid in own) + "t0\thypothesis\t3\t5\tX:1\n"
-    (folder / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{spans}")
+    spans, lines = "uid\tside\tstart\tend\tconcept\n", ""
     trigger = '["asthma"-tx-1-"asthma"-noun-0]'
-    (folder / "found.mmi").write_text(
-        "".join(f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n" for uid in own)
+    for uid in ("t0", "dev-t1", "test-t0"):  # a pair of each split
+        spans += f"{uid}\tpremise\t1\t2\tX:4\n"
+        lines += f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n"
+    table = str(write(folder / "found.tsv", f"{spans}t0\thypothesis\t3\t5\tX:1\n"))
+    metamap = str(write(folder / "found.mmi", lines))
+    contents = built(
+        config,
+        {"vectors__path": str(folder / "vectors.txt"), "vectors__retrofit": "ontology"},
+        {"vectors__retrofit": str(folder / "lexicon.txt"), "data__max_length": 4},
+        {"knowledge__abbreviations": "bundled"},
+        {"knowledge__direction": "undirected", "knowledge__max_links": 1},
+        {"knowledge__types": (), "knowledge__mentions": table, "data__lowercase": False},
+        {"knowledge__types": (), "knowledge__mentions": metamap},
+        {"data__hypothesis_only": True, "knowledge__permute_seed": 1},
     )
-    settings = (
-        {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
-        {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4},
-        {"knowledge.abbreviations": "bundled"},
-        {"knowledge.direction": "undirected", "knowledge.max_links": 1},
-        {
-            "knowledge.types": (),
-            "knowledge.mentions": str(folder / "found.tsv"),
-            "data.lowercase": False,
-        },
-        {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
-        {"data.hypothesis_only": True, "knowledge.permute_seed": 1},
-    )
-    made = [corpus_of(changed(config, **fields)).build() for fields in settings]
     data = folder / "data"
-    for split in ("train", "dev"):
-        jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
-    mediqa_nli(data, named("test", PAIRS[:2]))
     for split in ("train", "dev", "test"):
-        table(data / "snli" / f"snli_1.0_{split}.txt", "\t", named(split))
-    made += [corpus_of(nli(corpus, data, "none")).build() for corpus in ("mediqa_nli", "snli")]
-    return made, vectors_of_each_kind(folder)
+        write_jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
+        write_table(data / "snli" / f"snli_1.0_{split}.txt", named(split))
+    write_mediqa_nli(data, named("test", PAIRS[:2]))
+    for corpus in ("mediqa_nli", "snli"):
+        contents += built(nli(corpus, data, "none"), {})
+    return contents, vectors_of_each_kind(folder)
 
 
-def typed_links(folder):
+def vectors_of_each_kind(folder):
+    """The vectors of a text file and of the binary files of word2vec and fastText."""
+    numbers = np.arange(39).reshape(13, 3) / 8
+    files = {
+        "v.txt": "fever 1 2 3\ncough -1 0 0.25\n",
+        "w.bin": word2vec(),
+        "f.bin": fasttext_model(["fever", "cough"], numbers, buckets=11, minn=3, maxn=4),
+    }
+    contents = []
+    for name, content in files.items():
+        words = (*SPECIALS, "Fever", "coughing", "absent")
+        vectors = load_vectors(write(folder / name, content), words, dim=3, seed=0)
+        contents += [vectors.words, vectors.matrix]
+    return contents
+
+
+def content_of_typed_links(folder):
     """Links by concepts, by words of WordNet, and by both."""
     config = own_files(folder)
-    words = lay_out(folder / "wordnet", WORDNET)
-    texts = ("Bodies inhaled heat .", "Paris")
-    pairs = [(f"w{n}", text, "A cold body .", "neutral") for n, text in enumerate(texts)]
-    jsonl(folder / "train.jsonl", [*PAIRS, *named("train", pairs)])
-    jsonl(folder / "dev.jsonl", named("dev", pairs))
+    config = changed(config, model__knowledge="typed", knowledge__relations="all")
+    pairs = [
+        ("w0", "Bodies inhaled heat .", "A cold body .", "neutral"),
+        ("w1", "Paris", "A cold body .", "neutral"),
+    ]
+    write_jsonl(folder / "train.jsonl", [*PAIRS, *named("train", pairs)])
+    write_jsonl(folder / "dev.jsonl", named("dev", pairs))
     (folder / "dev.tsv").unlink()
-    given = {"model.knowledge": "typed", "knowledge.relations": "all"}
-    tiny = config.knowledge.ontology
-    settings = (
+    wordnet, tiny = lay_out(folder / "wordnet", WORDNET), config.knowledge.ontology
+    return built(
+        config,
         {},
-        {"knowledge.ontology": str(words), "knowledge.relations": "entails"},
-        {"knowledge.ontology": f"{words}+{tiny}", "knowledge.max_path": 1},
+        {"knowledge__ontology": str(wordnet), "knowledge__relations": "entails"},
+        {"knowledge__ontology": f"{wordnet}+{tiny}", "knowledge__max_path": 1},
     )
-    return [corpus_of(changed(config, **{**given, **fields})).build() for fields in settings]
 
 
-def pieces(folder):
-    pieces = (
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "asthma",
-        "heart",
-        "fail",
-        "##ure",
-        "no",
-        "known",
-        ".",
-    )
-    own = write(folder / "bert" / "vocab.txt", "\n".join(pieces) + "\n")
+def content_of_pieces(folder):
+    pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] asthma heart fail ##ure no known ."
+    vocab = write(folder / "bert" / "vocab.txt", pieces.replace(" ", "\n") + "\n")
     source = corpus_of(own_files(folder))
-    splits, encoding, made = source.splits(), source.encoding, []
-    for file, room in ((None, 40), (None, 12), (own, 40)):
+    splits, encoding, contents = source.splits(), source.encoding, []
+    for file, room in ((None, 40), (None, 12), (vocab, 40)):
         texts = PieceTexts(encoding, PieceEncoding(file, 60, room))
-        made.append(encode_corpus(splits, source.recogniser(splits), encoding, texts=texts))
-    return made
+        contents.append(encode_corpus(splits, source.recogniser(splits), encoding, texts=texts))
+    return contents
 
 
-def cloze(folder):
-    made = []
-    (folder / "vectors.txt").write_text("more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
+def content_of_cloze(folder):
+    vectors = write(folder / "vectors.txt", "more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
     write_clicr(folder)
+    contents = []
     for corpus, place in (("clicr", folder), ("file", folder / "clicr")):
         splits = ClozeCorpus(corpus, ClozeEncoding("ent"), place).splits()
-        for setup in SETUPS:
-            made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
-        limits = {"max_passage": 8, "max_words": 5, "query_bounds": True, "vectors_sd": 1.0}
-        made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, **limits)))
-        made.append(
-            encode_cloze(
-                splits, ClozeEncoding("ent", vectors_dim=4, vectors_path=folder / "vectors.txt")
-            )
+        encodings = [ClozeEncoding(setup, vectors_dim=4) for setup in SETUPS]
+        plain_encoding = ClozeEncoding("ent", vectors_dim=4)
+        limited = replace(
+            plain_encoding, max_passage=8, max_words=5, query_bounds=True, vectors_sd=1.0
         )
-    return made, vectors_of_each_kind(folder)
+        encodings += [limited, replace(plain_encoding, vectors_path=vectors)]
+        contents += [encode_cloze(splits, encoding) for encoding in encodings]
+    return contents, vectors_of_each_kind(folder)
 
 
-def published(folder):
-    found = seven_diseases()
-    own = write_benchmark(found, folds(found), folder / "own")
+def content_of_diskne(folder):
+    benchmark = seven_diseases()
+    own = write_benchmark(benchmark, folds(benchmark), folder / "own")
     configs = (published_diskne(folder), diskne("file", own))
     return [replace(experiment_of(config).corpus, least=1).build() for config in configs]
 
 
-def ontologies(folder):
-    table = (
-        "id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n"
-    )
+def content_of_ontologies(folder):
+    table = "id\tname\ttree_numbers\tsynonyms\n"
+    table += "D1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n"
     places = (
-        *(
-            lay_out(folder / "umls", UMLS),
-            snomed_folder(folder / "snomed"),
-            lay_out(folder / "wordnet", WORDNET),
-        ),
-        *(write(folder / "made_up.obo", OBO), write(folder / "own.tsv", table)),
+        lay_out(folder / "umls", UMLS),
+        snomed_folder(folder / "snomed"),
+        lay_out(folder / "wordnet", WORDNET),
+        write(folder / "made_up.obo", OBO),
+        write(folder / "own.tsv", table),
     )
-    made = []
+    contents = []
     for place in places:
         for relations in ("all", "is_a"):
             options = load.OntologyOptions(relations=relations)
             ontology = load.load_ontology(str(place), options=options)
-            relations_of = {name: (2, matrix.nnz) for name, matrix in ontology.relations.items()}
-            made.append(
-                [
-                    ontology.name,
-                    ontology.version,
-                    ontology.link_types,
-                    relations_of,
-                    arrays_of(ontology),
-                ]
-            )
-    return made
+            edges = {name: (2, matrix.nnz) for name, matrix in ontology.relations.items()}
+            about = [ontology.name, ontology.version, ontology.link_types]
+            contents.append([*about, edges, arrays_of(ontology)])
+    return contents
 
 
 def arrays_of(ontology):
     """The parts of an ontology as numbers; SciPy chooses the integer type of some."""
-    parts = {part: getattr(ontology, part) for part in ("ids", "labels", "types")}
-    parts["abbreviations"] = sorted(ontology.abbreviations)
-    found = {}
-    for part in ("names", "cross_references"):
-        parts[part] = [name for name, _ in getattr(ontology, part)]
-        found[f"{part}.concepts"] = np.array(
-            [concept for _, concept in getattr(ontology, part)], np.int32
-        )
-    for part, strings in parts.items():
-        encoded = [string.encode() for string in strings]
-        found[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
-        found[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    found |= {
-        f"parents.{name}": getattr(ontology.parents, name).astype(np.int64)
-        for name in ("indptr", "indices")
+    strings = {
+        "ids": ontology.ids,
+        "labels": ontology.labels,
+        "types": ontology.types,
+        "abbreviations": sorted(ontology.abbreviations),
     }
-    edges = [
-        np.stack(matrix.nonzero()).astype(np.int32)
-        for _, matrix in sorted(ontology.relations.items())
-    ]
-    return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges], axis=1)}
+    arrays = {}
+    for part in ("names", "cross_references"):
+        pairs = getattr(ontology, part)
+        strings[part] = [name for name, _ in pairs]
+        arrays[f"{part}.concepts"] = np.array([concept for _, concept in pairs], np.int32)
+    for part, texts in strings.items():
+        encoded = [text.encode() for text in texts]
+        arrays[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+        arrays[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    for name in ("indptr", "indices"):
+        arrays[f"parents.{name}"] = getattr(ontology.parents, name).astype(np.int64)
+    edges = [np.zeros((2, 0), np.int32)]
+    for _, matrix in sorted(ontology.relations.items()):
+        edges.append(np.stack(matrix.nonzero()).astype(np.int32))
+    arrays["relations"] = np.concatenate(edges, axis=1)
+    return arrays
 
 
-def distances(folder):
-    every = np.array([(a, b) for a in range(len(HEART)) for b in range(len(HEART))])
-    return [
-        stored_paths(HEART, every, folder=folder, direction=name, max_length=n)
-        for name in DIRECTIONS
-        for n in (0, 1)
-    ]
+def content_of_distances(folder):
+    pairs = np.argwhere(np.ones((len(HEART), len(HEART))))
+    distances = []
+    for direction in DIRECTIONS:
+        for limit in (0, 1):
+            distances.append(
+                stored_paths(HEART, pairs, folder=folder, direction=direction, max_length=limit)
+            )
+    return distances
 
 
-def demo_diskne(folder):
-    choices = (("similar", "name"), ("random", "full"))
-    made = [
-        load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices
-    ]
-    return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
+def content_of_demo_diskne(folder):
+    contents = []
+    for negatives, wording in (("similar", "name"), ("random", "full")):
+        demo = load_demo_diskne(negatives=negatives, wording=wording)
+        contents.append([ascii(demo.examples), demo.names, demo.synonyms, demo.facts])
+    return contents
 
 
-MADE_BY = {  # name -> (function that makes content, the module that holds its FORMAT)
-    "words": (words, "nli.encoding"),
-    "typed_links": (typed_links, "knowledge.relations"),
-    "pieces": (pieces, "data.pieces"),
-    "cloze": (cloze, "cloze.encoding"),
-    "published": (published, "diskne.corpus"),
-    "ontologies": (ontologies, "knowledge.load"),
-    "distances": (distances, "knowledge.distances"),
+CONTENTS = {  # name -> (function that makes content, the module that holds its FORMAT)
+    "words": (content_of_words, "nli.encoding"),
+    "typed_links": (content_of_typed_links, "knowledge.relations"),
+    "pieces": (content_of_pieces, "data.pieces"),
+    "cloze": (content_of_cloze, "cloze.encoding"),
+    "published": (content_of_diskne, "diskne.corpus"),
+    "ontologies": (content_of_ontologies, "knowledge.load"),
+    "distances": (content_of_distances, "knowledge.distances"),
     "features": (lambda folder: features.computed(), "nli.features"),
     "demo": (lambda folder: load_demo("demo"), "nli.encoding"),
     "demo_full": (lambda folder: load_demo("demo_full"), "nli.encoding"),
     "demo_cloze": (lambda folder: load_demo_cloze(), "cloze.encoding"),
-    "demo_diskne": (demo_diskne, "diskne.corpus"),
+    "demo_diskne": (content_of_demo_diskne, "diskne.corpus"),
 }
+SLOW = pytest.param("demo_full", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "demo_full")) for n in MADE_BY]
-)
+@pytest.mark.parametrize("name", [SLOW if name == "demo_full" else name for name in CONTENTS])
 def test_content_is_what_was_recorded_under_its_format(name, tmp_path):
-    (make, module), table = MADE_BY[name], json.loads(TABLE.read_bytes())
-    found = {
+    make, module = CONTENTS[name]
+    recorded = json.loads(TABLE.read_bytes())
+
+    present = {
         "format": import_module(f"mednli_jax.{module}").FORMAT,
         "sha256": digest(make(tmp_path)),
     }
+
     if os.environ.get("MEDNLI_JAX_RECORD"):
-        TABLE.write_text(json.dumps(table | {name: found}, indent=1) + "\n")
+        TABLE.write_text(json.dumps(recorded | {name: present}, indent=1) + "\n")
         return
-    fix = f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content"
-    assert found == table.get(name), (
-        f"{name}: other content than was recorded. Fix: {fix}; then record it (see above)"
+    assert present == recorded.get(name), (
+        f"{name}: other content than was recorded. Fix: where the code changed it, raise FORMAT in"
+        f" {module}, so that no cache serves the old content; then record it (see above)"
+    )
+
+
+# -- keys --
+
+
+def corpora_of(configs):
+    return {name: experiment_of(config).corpus for name, config in configs.items()}
+
+
+@pytest.fixture
+def shaped(tmp_path):
+    """Corpora that depend on bundled tables of names."""
+    own = own_files(tmp_path)
+    table = write(tmp_path / "own.tsv", "\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
+    of_mesh = {"knowledge__ontology": "mesh"}
+    return corpora_of(
+        {
+            "diskne": diskne("demo", tmp_path),
+            "mesh": changed(own, **of_mesh),
+            "retrofitted": nli("file", tmp_path, "none", vectors__retrofit="ontology", **of_mesh),
+            "table": changed(own, knowledge__ontology=str(table)),
+            "abbreviations": changed(own, knowledge__abbreviations="bundled"),
+        }
     )
 
 
 @pytest.fixture
-def corpora(tmp_path):
-    """({name: corpus that depends on bundled words}, {name: corpus that does not})."""
-    own = own_files(tmp_path)
-    (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
-    shaped = {
-        "cloze": changed(defaults.cloze("ga_reader"), **{"vectors.path": None}),
-        "diskne": diskne("demo", tmp_path),
-        "demo": nli("demo", tmp_path, "none"),
-        "mesh": changed(own, **{"knowledge.ontology": "mesh"}),
-        "retrofitted": nli(
-            "file",
-            tmp_path,
-            "none",
-            **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"},
-        ),
-        "table": changed(own, **{"knowledge.ontology": str(tmp_path / "own.tsv")}),
-        "abbreviations": changed(own, **{"knowledge.abbreviations": "bundled"}),
-    }
-    pieces = changed(
-        defaults.nli("bert", "file"), **{"data.dir": str(tmp_path), "model.weights": ""}
+def free(tmp_path):
+    """Corpora that do not depend on bundled tables of names."""
+    own, pieces = own_files(tmp_path), defaults.nli("bert", "file")
+    return corpora_of(
+        {
+            "own": own,
+            "words": nli("file", tmp_path, "none"),
+            "pieces": changed(pieces, data__dir=str(tmp_path), model__weights=""),
+            "demo": nli("demo", tmp_path, "none"),
+            "cloze": changed(defaults.cloze("ga_reader"), vectors__path=None),
+        }
     )
-    free = {"own": own, "words": nli("file", tmp_path, "none"), "pieces": pieces}
-    return [
-        {name: experiment_of(config).corpus for name, config in group.items()}
-        for group in (shaped, free)
-    ]
 
 
 def keys_of(corpora, folder):
-    return {
-        name: json.dumps(corpus.key(Cache(folder / "cache"))) for name, corpus in corpora.items()
-    }
+    cache = Cache(folder / "cache")
+    return {name: json.dumps(corpus.key(cache)) for name, corpus in corpora.items()}
 
 
 @pytest.mark.parametrize("file", [mesh.ABBREVIATIONS, "aliases_everyday.tsv"])
-def test_a_changed_resource_changes_the_keys_of_what_it_shapes(
-    corpora, tmp_path, monkeypatch, file
+def test_a_changed_table_of_names_changes_the_keys_of_what_it_shapes(
+    shaped, free, tmp_path, monkeypatch, file
 ):
-    shaped, free = corpora
     before = keys_of(shaped | free, tmp_path)
-    monkeypatch.setattr(
-        mesh, "RESOURCES", Path(shutil.copytree(mesh.RESOURCES, tmp_path / "resources"))
-    )
+    resources = Path(shutil.copytree(mesh.RESOURCES, tmp_path / "resources"))
+    monkeypatch.setattr(mesh, "RESOURCES", resources)
     assert keys_of(shaped | free, tmp_path) == before
-    with open(tmp_path / "resources" / file, "a") as stream:
-        stream.write("zq\tasthma\tD001249\n")
+
+    table = resources / file
+    table.write_bytes(table.read_bytes() + b"zq\tasthma\tD001249\n")
+
     after = keys_of(shaped | free, tmp_path)
-    expected = (
-        set(shaped)
-        - {"cloze", "demo"}
-        - ({"abbreviations"} if file.startswith("aliases") else set())
-    )
+    expected = set(shaped)
+    if file != mesh.ABBREVIATIONS:
+        expected.remove("abbreviations")
     assert {name for name in after if after[name] != before[name]} == expected
 
 
 def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
-    config = published_diskne(tmp_path)
+    corpora = {"diskne": experiment_of(published_diskne(tmp_path)).corpus}
+    keys = {keys_of(corpora, tmp_path)["diskne"]}
 
-    def key():
-        return json.dumps(experiment_of(config).corpus.key(Cache(tmp_path / "cache")))
-
-    keys = {key()}
     for file in sorted((tmp_path / "mediqa_nli").iterdir()):
         file.write_bytes(file.read_bytes() + b"\n")
-        keys.add(key())
+        keys.add(keys_of(corpora, tmp_path)["diskne"])
     shutil.rmtree(tmp_path / "mediqa_nli")
-    assert len(keys | {key()}) == 4
+    keys.add(keys_of(corpora, tmp_path)["diskne"])
+
+    assert len(keys) == 4
 
 
-def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_path, monkeypatch):
-    shaped, free = corpora
-    choices = ({}, {"genre": "slate"}, {"limit": 3})
-    assert len(
-        {*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}
-    ) == len(choices)
-    before = keys_of(shaped | free, tmp_path)
-    formats = {
-        "words": "nli.encoding",
-        "own": "knowledge.load",
-        "cloze": "cloze.encoding",
-        "diskne": "diskne.corpus",
-    }
-    for name, module in formats.items():
-        with monkeypatch.context() as patch:
-            patch.setattr(f"mednli_jax.{module}.FORMAT", 99)
-            assert keys_of(shaped | free, tmp_path)[name] != before[name], module
+def test_each_choice_of_pairs_has_a_key_of_its_own(free, tmp_path):
+    whole = free["words"]
+    corpora = {"slate": replace(whole, genre="slate"), "three": replace(whole, limit=3)}
+
+    keys = keys_of({"whole": whole, **corpora}, tmp_path)
+
+    assert len(set(keys.values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("words", "nli.encoding"),
+        ("own", "knowledge.load"),
+        ("cloze", "cloze.encoding"),
+        ("diskne", "diskne.corpus"),
+    ],
+)
+def test_each_format_has_a_key_of_its_own(shaped, free, tmp_path, monkeypatch, name, module):
+    corpora = {name: (shaped | free)[name]}
+    before = keys_of(corpora, tmp_path)
+
+    monkeypatch.setattr(f"mednli_jax.{module}.FORMAT", 99)
+
+    assert keys_of(corpora, tmp_path) != before

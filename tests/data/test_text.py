@@ -7,40 +7,29 @@ import pytest
 from mednli_jax.data.text import UNK, Vocab, binary_parse_tokens, split_sentences, treebank_tokens
 
 
-def test_binary_parse_keeps_words_and_restores_brackets():
-    parse = (
-        "( ( The patient ) ( ( is ( -LRB- ( not -RRB- ) ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )"
-    )
-    assert binary_parse_tokens(parse) == (
-        "The",
-        "patient",
-        "is",
-        "(",
-        "not",
-        ")",
-        "[",
-        "x",
-        "]",
-        "{",
-        "y",
-        "}",
-        ".",
-    )
-    assert binary_parse_tokens("( well :-RRB- )") == ("well", ":)")
-    assert binary_parse_tokens("( B-12 low )") == ("B-12", "low")
-    assert binary_parse_tokens("word") == ("word",)
-    assert binary_parse_tokens("( )") == ()
+@pytest.mark.parametrize(
+    ("parse", "tokens"),
+    [
+        (
+            "( ( The patient ) ( ( is ( -LRB- not -RRB- ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )",
+            "The patient is ( not ) [ x ] { y } .",
+        ),
+        ("( well :-RRB- )", "well :)"),
+        ("( B-12 low )", "B-12 low"),
+        ("word", "word"),
+        ("( )", ""),
+    ],
+)
+def test_a_binary_parse_has_its_words_and_brackets_as_tokens(parse, tokens):
+    assert " ".join(binary_parse_tokens(parse)) == tokens
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "tokens"),
     [
         ("Has diabetes. A1c was 8.3. Can't walk.", "Has diabetes . A1c was 8.3 . Ca n't walk ."),
         ("Seen by Dr. Smith at St. John. Went home", "Seen by Dr. Smith at St. John . Went home"),
-        (
-            "The pt. Smith has CHF. s/p CABG. h/o gout",
-            "The pt. Smith has CHF . s/p CABG . h/o gout",
-        ),
+        ("The pt. Smith has CHF. s/p CABG.", "The pt. Smith has CHF . s/p CABG ."),
         ("pain at 8.3 units, e.g. Monday", "pain at 8.3 units , e.g. Monday"),
         ("felt well... He left ... Then", "felt well ... He left ... Then"),
         ("has fever. 38.5. 120/80.", "has fever . 38.5 . 120/80 ."),
@@ -53,8 +42,8 @@ def test_binary_parse_keeps_words_and_restores_brackets():
         ("2.", "2 ."),
     ],
 )
-def test_texts_of_several_sentences_lose_no_token(text, expected):
-    assert treebank_tokens(text) == tuple(expected.split())
+def test_texts_of_several_sentences_are_tokenised_sentence_by_sentence(text, tokens):
+    assert " ".join(treebank_tokens(text)) == tokens
 
 
 def test_sentences_and_tokens_are_the_text_again():
@@ -62,17 +51,21 @@ def test_sentences_and_tokens_are_the_text_again():
     pieces = [*"aZé糖7.!?-*•()[];,\n ", ". ", " Dr. ", "8.3", "\n1. ", " q.d. ", "[**"]
     for _ in range(3000):
         text = "".join(draw.choices(pieces, k=draw.randrange(40)))
+
         assert "".join(split_sentences(text)) == text
         assert "".join(treebank_tokens(text)) == "".join(text.split())
 
 
-def test_vocab_keeps_every_token_in_order_of_frequency_and_no_text_reaches_the_special_words():
-    one, other = (
-        Vocab.build(texts) for texts in ([("b", "a", "b"), ("c",)], [("c",), ("a",), ("b", "b")])
-    )
-    assert one == other
-    assert one.words == ("<pad>", "<unk>", "b", "a", "c")
+def test_a_vocabulary_has_every_token_in_order_of_frequency_whatever_the_order_of_texts():
+    vocab = Vocab.build([("b", "a", "b"), ("c",)])
+
+    assert vocab.words == ("<pad>", "<unk>", "b", "a", "c")
+    assert vocab == Vocab.build([("c",), ("a",), ("b", "b")])
+
+
+def test_no_text_reaches_the_special_words_of_a_vocabulary():
     vocab = Vocab.build([("b", "a", "b", "<pad>", "<unk>")])
+
     assert vocab.words == ("<pad>", "<unk>", "b", "a")
     assert vocab.encode(["a", "A", "b", "zebra", "<pad>"]) == [3, UNK, 2, UNK, UNK]
-    assert ("a" in vocab, "A" in vocab) == (True, False)
+    assert "A" not in vocab

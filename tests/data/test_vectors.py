@@ -2,13 +2,11 @@
 
 import gzip
 import hashlib
-import json
 import os
 import pickle
 import re
 import struct
 import sys
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -18,34 +16,32 @@ from support.vector_files import fasttext_model, word2vec
 from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.data.vector_formats import read_head, rows_of, vector_files
-from mednli_jax.data.vectors import RANDOM_SD, SUBWORDS, coverage, load_vectors, random_vectors
+from mednli_jax.data.vectors import RANDOM_SD, ROUTES, coverage, load_vectors, random_vectors
 from mednli_jax.errors import DataError, DataErrors, UserError
 
-WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
+WORDS = ("Fever", "cough", "BP", "absent", "naïve")
 GLOVE = "cough 1 2 3\nfever 4 5 6\nbp -1 -1 -1\nBP .5 0 -2.5e-1\nother 9 9 9\nnaïve 7 8 9\n"
-MODEL, WORD2VEC = fasttext_model, word2vec
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "bioasq/"])
 def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(
     tmp_path, monkeypatch, name
 ):
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "shared"))
-    text = f"$MEDNLI_JAX_DATA/vectors/{name.removesuffix('.gz')}"
-    assert file_path(text, tmp_path / "own") == tmp_path / "own" / "vectors" / name.removesuffix(
-        ".gz"
-    )  # nowhere
-    for folder in ("shared", "own"):
-        path = tmp_path / folder / "vectors" / name
-        (path if name.endswith("/") else path.parent).mkdir(parents=True)
-        if not path.is_dir():
-            path.touch()
-        assert file_path(text, tmp_path / "own") == path
-    assert file_path(text, None) == tmp_path / "shared" / "vectors" / name
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(shared))
+    plain = f"vectors/{name.removesuffix('.gz')}"
+    text = f"$MEDNLI_JAX_DATA/{plain}"
+
+    assert file_path(text, own) == own / plain  # there is none
+    for folder in (shared, own):
+        path = folder / "vectors" / name
+        write(path / "types.txt" if name.endswith("/") else path, "")
+        assert file_path(text, own) == path
+    assert file_path(text, None) == shared / "vectors" / name
 
 
-def load(path, words=WORDS, dim=3):
-    return load_vectors(path, words, dim=dim, seed=0)
+def load(path, words=WORDS, dim=3, **options):
+    return load_vectors(path, (*SPECIALS, *words), dim=dim, seed=0, **options)
 
 
 def faults(path, words=WORDS, dim=3):
@@ -54,210 +50,242 @@ def faults(path, words=WORDS, dim=3):
         load(path, words, dim)
     errors = caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
     assert all(error.fix for error in errors)
-    assert not any(word in str(caught.value).lower() for word in ("fever", "cough"))
+    assert not re.search("fever|cough", str(caught.value), re.IGNORECASE)
     return [(error.file, error.line) for error in errors]
 
 
-def composed(vectors):
-    """Number of words whose vector is made of character n-grams alone."""
-    return (vectors.route_V == SUBWORDS).sum()
+def routes(vectors):
+    """How each word got its vector, as text."""
+    return " ".join(ROUTES[route] for route in vectors.route_V[UNK + 1 :])
 
 
-def check(vectors):
-    assert vectors.words == ("Fever", "cough", "BP", "naïve")
-    assert (vectors.with_vector, vectors.lowered, composed(vectors), vectors.duplicates) == (
-        4,
-        1,
-        0,
-        0,
-    )
-    assert vectors.matrix.dtype == np.float32
-    mean = [(4 + 1 + 0.5 + 7) / 4, (5 + 2 + 0 + 8) / 4, (6 + 3 - 0.25 + 9) / 4]
-    expected = [[0, 0, 0], mean, [4, 5, 6], [1, 2, 3], [0.5, 0, -0.25], mean, [7, 8, 9]]
-    np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
-
-
-def pair(folder, text=GLOVE, between=" "):
+def pair(folder, text=GLOVE, separator=" "):
     """Writes BioASQ's two files."""
-    rows = [line.split(" ", 1) for line in text.splitlines()]
-    write(folder / "types.txt", "".join(word + "\n" for word, _ in rows))
-    write(
-        folder / "vectors.txt",
-        "".join(numbers.replace(" ", between) + f"{between}\n" for _, numbers in rows),
-    )
+    words, numbers = "", ""
+    for line in text.splitlines():
+        word, _, cells = line.partition(" ")
+        words += f"{word}\n"
+        numbers += f"{cells} \n".replace(" ", separator)
+    write(folder / "types.txt", words)
+    write(folder / "vectors.txt", numbers)
     return folder
 
 
-KINDS = {
-    "glove.txt": lambda folder: write(folder / "v.txt", GLOVE),
-    "fastText's .vec": lambda folder: write(folder / "v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
-    "TABs": lambda folder: write(folder / "v.txt", GLOVE.replace(" ", "\t")),
-    "TABs after the words": lambda folder: write(
-        folder / "v.txt", re.sub("(?m)^([^ ]+) ", r"\1\t", GLOVE)
-    ),
-    "a mark, a header and TABs": lambda folder: write(
-        folder / "v.txt", "\ufeff6\t3\n" + GLOVE.replace(" ", " \t ")
-    ),
-    "a mark": lambda folder: write(folder / "v.txt", "\ufeff" + GLOVE),
-    "pair": pair,
-    "pair with TABs": lambda folder: pair(folder, between="\t"),
-    "pair by its numbers": lambda folder: pair(folder) / "vectors.txt",
-    "word2vec": lambda folder: write(folder / "v.bin", WORD2VEC()),
-    "word2vec of gensim": lambda folder: write(folder / "v.bin.gz", WORD2VEC(end=b"")),
+FILES = {
+    "glove.txt": ("v.txt", GLOVE),
+    "fastText's .vec": ("v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
+    "TABs": ("v.txt", GLOVE.replace(" ", "\t")),
+    "TABs after the words": ("v.txt", re.sub("(?m)^([^ ]+) ", r"\1\t", GLOVE)),
+    "a mark, a header and TABs": ("v.txt", "\ufeff6\t3\n" + GLOVE.replace(" ", " \t ")),
+    "a mark": ("v.txt", "\ufeff" + GLOVE),
+    "word2vec": ("v.bin", word2vec()),
+    "word2vec of gensim": ("v.bin.gz", word2vec(end=b"")),
+    "pair": ("", " "),
+    "pair with TABs": ("", "\t"),
+    "pair by its numbers": ("vectors.txt", " "),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_file_gives_the_same_vectors(tmp_path, kind):
-    path = KINDS[kind](tmp_path)
+@pytest.fixture(params=FILES)
+def path(tmp_path, request):
+    """A file of each kind with the same vectors."""
+    name, content = FILES[request.param]
+    if request.param.startswith("pair"):
+        return pair(tmp_path / "bioasq", separator=content) / name
+    return write(tmp_path / name, content)
+
+
+def test_every_kind_of_file_gives_the_same_vectors(path):
     vectors = load(path)
-    check(vectors)
+
+    assert routes(vectors) == "lowered exact exact missing exact"
+    mean = [(4 + 1 + 0.5 + 7) / 4, (5 + 2 + 0 + 8) / 4, (6 + 3 - 0.25 + 9) / 4]
+    expected = [[0, 0, 0], mean, [4, 5, 6], [1, 2, 3], [0.5, 0, -0.25], mean, [7, 8, 9]]
+    np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
+    assert vectors.matrix.dtype == np.float32
+    assert vectors.duplicates == 0
     vocab, matrix = vectors.covered()
-    assert vocab.words == (*SPECIALS, "Fever", "cough", "BP", "naïve")
+    assert vocab.words == (*SPECIALS, *vectors.words)
     np.testing.assert_array_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
-    files = vector_files(path)
-    assert (
-        vectors.sha256 == hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    )
-    assert vectors.file == path.name
-    rows = dict(rows_of(path, 3))
-    assert {"cough", "naïve"} < {word.decode() for word in rows}
-    assert read_head(path).dim == 3
-    assert read_head(path).rows in (-1, len(rows))
 
 
-def test_words_with_spaces_are_read_from_the_right_and_the_first_of_repeated_ones_counts(tmp_path):
+def test_every_kind_of_file_has_a_digest_rows_and_a_head(path):
+    content = b"".join(file.read_bytes() for file in vector_files(path))
+    head, rows = read_head(path), dict(rows_of(path, 3))
+
+    assert load(path).sha256 == hashlib.sha256(content).hexdigest()
+    assert load(path).file == path.name
+    assert {b"cough", "naïve".encode()} < rows.keys()
+    assert head.dim == 3
+    assert head.rows in (-1, len(rows))
+
+
+def test_words_with_spaces_are_read_from_the_right(tmp_path):
     content = ". . . 4 5 6\ncough 1 2 3\nat name@domain.com 7 8 9\n\u00a0 1 1 1\n"
-    vectors = load(
-        write(tmp_path / "v.txt", content),
-        (*SPECIALS, ". . .", "at name@domain.com", "\u00a0", "at"),
-    )
-    assert vectors.words == (". . .", "at name@domain.com", "\u00a0")
+    words = (". . .", "at name@domain.com", "\u00a0", "at")
+
+    vectors = load(write(tmp_path / "v.txt", content), words)
+
+    assert vectors.words == words[:3]
     np.testing.assert_array_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
-    text = "cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n"
-    binary = WORD2VEC(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
-    for content, repeated in ((text, 2), (binary, 1)):
-        vectors = load(write(tmp_path / "v.txt", content))
-        np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
-        assert vectors.duplicates == repeated
+
+
+TWICE = word2vec(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
+
+
+@pytest.mark.parametrize(
+    ("content", "duplicates"),
+    [("cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n", 2), (TWICE, 1)],
+    ids=["text", "word2vec"],
+)
+def test_the_first_row_of_a_repeated_word_counts(tmp_path, content, duplicates):
+    vectors = load(write(tmp_path / "v.txt", content))
+
+    np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
+    assert vectors.duplicates == duplicates
 
 
 def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(tmp_path):
-    path = write(tmp_path / "v.txt", "fever 1 2\ncough 3 4\nBP 7 8\n")
-    vectors = load_vectors(path, (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=2, seed=0)
-    report = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
-    assert (report.words, report.tokens) == (5, 16)
-    assert report.share_of_words == {
-        "exact": 2 / 5,
-        "lowered": 1 / 5,
-        "subwords": 0,
-        "found": 3 / 5,
-    }
-    assert report.share_of_tokens == {
-        "exact": 6 / 16,
-        "lowered": 1 / 16,
-        "subwords": 0,
-        "found": 7 / 16,
-    }
-    assert "cough" not in json.dumps(asdict(report)).lower()
+    vectors = load(write(tmp_path / "v.txt", "fever 1 2\ncough 3 4\nBP 7 8\n"), WORDS[:4], dim=2)
+
+    share = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
+
+    assert (share.words, share.tokens) == (5, 16)
+    routes_of_words = {"exact": 2 / 5, "lowered": 1 / 5, "subwords": 0, "found": 3 / 5}
+    assert share.share_of_words == routes_of_words
+    routes_of_tokens = {"exact": 6 / 16, "lowered": 1 / 16, "subwords": 0, "found": 7 / 16}
+    assert share.share_of_tokens == routes_of_tokens
     assert coverage(vectors, {}).share_of_tokens["found"] == 0
 
 
-def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
+def test_unknown_words_share_one_random_vector_where_that_is_asked_for(tmp_path):
     path = write(tmp_path / "v.txt", GLOVE)
-    mean, drawn, again = (
-        load_vectors(path, WORDS, dim=3, seed=seed, unknown=unknown)
-        for seed, unknown in ((0, "mean"), (1, "random"), (1, "random"))
-    )
-    np.testing.assert_allclose(mean.matrix[UNK], mean.matrix[[2, 3, 4, 6]].mean(axis=0), rtol=1e-6)
-    absent = WORDS.index("absent")
-    np.testing.assert_array_equal(drawn.matrix[UNK], drawn.matrix[absent])
-    np.testing.assert_array_equal(drawn.matrix, again.matrix)
-    assert (abs(drawn.matrix[UNK]) <= 0.5).all()
-    assert len(set(drawn.matrix[UNK].tolist())) == 3
-    known = [row for row in range(2, len(WORDS)) if row != absent]
-    np.testing.assert_array_equal(drawn.matrix[known], mean.matrix[known])
-    exact = load_vectors(path, WORDS, dim=3, seed=0, lowered=False)
-    assert (exact.words, exact.lowered) == (("cough", "BP", "naïve"), 0)
-    none = load(write(path, "x 1 2 3\n"))
-    assert (none.with_vector, none.words) == (0, ())
-    assert none.matrix[UNK].any()
-    assert not none.matrix[PAD].any()
+
+    mean, random = load(path), load(path, unknown="random")
+
+    absent, known = 5, [2, 3, 4, 6]
+    unknown = random.matrix[UNK]
+    np.testing.assert_array_equal(unknown, random.matrix[absent])
+    assert (abs(unknown) <= 0.5).all()
+    assert len(set(unknown.tolist())) == 3
+    np.testing.assert_array_equal(random.matrix[known], mean.matrix[known])
+    np.testing.assert_array_equal(random.matrix, load(path, unknown="random").matrix)
+
+
+def test_words_are_not_looked_up_in_lower_case_where_that_is_not_asked_for(tmp_path):
+    vectors = load(write(tmp_path / "v.txt", GLOVE), lowered=False)
+
+    assert routes(vectors) == "missing exact exact missing exact"
+
+
+def test_without_a_vector_of_any_word_the_unknown_word_has_a_random_one(tmp_path):
+    vectors = load(write(tmp_path / "v.txt", "x 1 2 3\n"))
+
+    assert vectors.words == ()
+    assert vectors.matrix[UNK].any()
+    assert not vectors.matrix[PAD].any()
 
 
 def test_random_vectors_depend_on_seed_and_word_alone():
     words = [f"w{n}" for n in range(500)]
     matrix = random_vectors(words, dim=100, seed=1)
+
     np.testing.assert_array_equal(random_vectors(words[::-1], dim=100, seed=1)[::-1], matrix)
     assert np.abs(random_vectors(words, dim=100, seed=2) - matrix).mean() > RANDOM_SD / 2
     assert abs(matrix.mean()) < 0.008  # of 50,000 draws the standard error is .0018
     assert matrix.std() == pytest.approx(RANDOM_SD, abs=0.006)
-    vectors = load_vectors(None, WORDS, dim=8, seed=3)
-    assert (vectors.file, vectors.sha256, vectors.words) == ("random", "", WORDS[2:])
+
+
+def test_without_a_file_every_word_has_a_random_vector():
+    vectors = load(None, dim=8)
+
+    assert (vectors.file, vectors.sha256, vectors.words) == ("random", "", WORDS)
     assert not vectors.matrix[PAD].any()
-    np.testing.assert_array_equal(vectors.matrix[3], random_vectors(["cough"], dim=8, seed=3)[0])
+    np.testing.assert_array_equal(vectors.matrix[3], random_vectors(["cough"], dim=8, seed=0)[0])
 
 
-def test_fasttext_by_hand(tmp_path):
-    """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram
-    holds its number."""
-    matrix = np.array([[n, -n] for n in range(52)], float)
-    path = write(tmp_path / "v.bin", MODEL(["ab", "</s>"], matrix, buckets=50))
-    vectors = load(path, (*SPECIALS, "ab", "AB", "xy", "</s>", ""), dim=2)
+# -- fastText --
+
+# Row n of a model holds (n, -n).
+NUMBERED = np.outer(np.arange(52), [1, -1])
+
+
+def test_a_word_of_fasttext_is_the_mean_of_its_row_and_its_ngrams(tmp_path):
+    """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>; "" has none."""
+    model = fasttext_model(["ab", "</s>"], NUMBERED, buckets=50)
+    path = write(tmp_path / "v.bin", model)
+
+    vectors = load(path, ("ab", "AB", "xy", "</s>", ""), dim=2)
+
     ab, xy = (0 + 10 + 8) / 3, (2 + 46) / 2
-    np.testing.assert_allclose(vectors.matrix[2:6, 0], [ab, ab, xy, 1], rtol=1e-6)
-    np.testing.assert_allclose(vectors.matrix[:, 1], -vectors.matrix[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(
-        vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6
-    )  # "" has no n-gram
-    assert vectors.words == ("ab", "AB", "xy", "</s>")
-    assert (vectors.with_vector, vectors.lowered, composed(vectors)) == (4, 1, 1)
+    unknown = (ab + ab + xy + 1) / 4
+    expected = [0, unknown, ab, ab, xy, 1, unknown]
+    np.testing.assert_allclose(vectors.matrix, np.outer(expected, [1, -1]), rtol=1e-6)
+    assert routes(vectors) == "exact lowered subwords exact missing"
     assert (read_head(path).rows, read_head(path).dim) == (2, 2)
     assert [word for word, _ in rows_of(path, 2)] == [b"ab", b"</s>"]
-    # A word that is only a label in the model gets the mean of its n-grams, <cd and cd>.
-    write(path, MODEL(["ab", "</s>"], matrix[:, :1], buckets=50, labels=["cd"]))
-    vectors = load(path, (*SPECIALS, "cd"), dim=1)
-    assert (composed(vectors), vectors.matrix[2, 0]) == (1, (6 + 14) / 2)
-    # A word may be no UTF-8.
-    data = MODEL(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0).replace(
-        b"q\0", b"\xff\0"
-    )
-    assert load(write(path, data), (*SPECIALS, "cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
-    # Capitals of unseen words count where the model knows capitals.
-    matrix, asked = np.random.default_rng(0).normal(size=(501, 2)), (*SPECIALS, "XY", "xy")
-    small, cased = (
-        load(write(tmp_path / "v.bin", MODEL([word], matrix, buckets=500)), asked, dim=2).matrix
-        for word in ("ab", "Ab")
-    )
-    np.testing.assert_array_equal(small[2], small[3])
-    np.testing.assert_array_equal(cased[3], small[3])
-    assert np.abs(cased[2] - cased[3]).max() > 0.01
 
+
+def test_a_label_of_fasttext_is_the_mean_of_its_ngrams(tmp_path):
+    model = fasttext_model(["ab", "</s>"], NUMBERED, buckets=50, labels=["cd"])
+
+    vectors = load(write(tmp_path / "v.bin", model), ["cd"], dim=2)
+
+    assert routes(vectors) == "subwords"
+    assert vectors.matrix[2, 0] == (6 + 14) / 2  # <cd and cd>
+
+
+def test_a_word_of_fasttext_may_be_no_utf8(tmp_path):
+    model = fasttext_model(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0)
+    path = write(tmp_path / "v.bin", model.replace(b"q\0", b"\xff\0"))
+
+    assert load(path, ("cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
+
+
+@pytest.mark.parametrize(
+    ("word", "lowered", "counts"),
+    [
+        pytest.param("ab", True, False, id="model-in-lower-case"),
+        pytest.param("Ab", True, True, id="model-with-capitals"),
+        pytest.param("ab", False, True, id="no-lower-case-asked-for"),
+        pytest.param("Ab", False, True, id="model-with-capitals-no-lower-case-asked-for"),
+    ],
+)
+def test_capitals_of_unseen_words_count_where_fasttext_has_capitals_or_words_are_not_lowered(
+    tmp_path, word, lowered, counts
+):
+    matrix = np.random.default_rng(0).normal(size=(501, 2))
+    path = write(tmp_path / "v.bin", fasttext_model([word], matrix, buckets=500))
+
+    vectors = load(path, ("XY", "xy"), dim=2, lowered=lowered)
+
+    assert routes(vectors) == "subwords subwords"
+    assert (np.abs(vectors.matrix[2] - vectors.matrix[3]).max() > 0.01) == counts
+
+
+# -- faults --
 
 ONES = np.ones((7, 3))
-WHOLE = MODEL(["fever", "cough"], ONES)
-FAULTS = {
-    "several bad rows": ("v.txt", "cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3]),
-    "another dimension": ("v.txt", "cough 1 2\nfever 4 5\n", [1]),
-    "commas": ("v.txt", "cough,1,2,3\nfever,4,5,6\n", [1]),
-    "decimal commas": ("v.txt", "cough 1,5 2,5 3,5\n", [1]),
-    "too large": ("v.txt", "cough 1 2 3\nfever 4 5 1e30\n", [2]),
-    "no vectors": ("v.txt", "0 3\n", [None]),
-    "neither kind": ("v.bin", b"\0\1\2\3", [None]),
-    "word2vec, a control character": (
-        "v.bin",
-        WORD2VEC({"fever": (1, 2, 3), "co\0ugh": (4, 5, 6)}),
-        [None],
-    ),
-    "fastText, infinite": ("v.bin", MODEL(["fever", "cough"], ONES * np.inf), [None]),
-    "fastText, quantised": ("v.bin", MODEL(["fever"], ONES[1:], quantised=1), [None]),
-    "fastText, gzipped": ("v.bin", gzip.compress(WHOLE), [None]),
-}
+MODEL = fasttext_model(["fever", "cough"], ONES)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
-    name, content, lines = FAULTS[fault]
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        pytest.param("v.txt", "cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3], id="two-bad-rows"),
+        pytest.param("v.txt", "cough 1 2\nfever 4 5\n", [1], id="other-dimension"),
+        pytest.param("v.txt", "cough,1,2,3\nfever,4,5,6\n", [1], id="commas"),
+        pytest.param("v.txt", "cough 1,5 2,5 3,5\n", [1], id="decimal-commas"),
+        pytest.param("v.txt", "cough 1 2 3\nfever 4 5 1e30\n", [2], id="too-large"),
+        pytest.param("v.txt", "0 3\n", [None], id="no-vectors"),
+        pytest.param("v.bin", b"\0\1\2\3", [None], id="no-vector-file"),
+        pytest.param("v.bin", word2vec({"co\0ugh": (4, 5, 6)}), [None], id="control-character"),
+        pytest.param("v.bin", fasttext_model(["fever"], ONES * np.inf), [None], id="infinite"),
+        pytest.param("v.bin", fasttext_model(["a"], ONES, quantised=1), [None], id="quantised"),
+        pytest.param("v.bin", gzip.compress(MODEL), [None], id="gzipped-model"),
+    ],
+)
+def test_a_fault_is_named_by_file_and_line(tmp_path, name, content, lines):
     assert faults(write(tmp_path / name, content)) == [(name, line) for line in lines]
 
 
@@ -265,45 +293,45 @@ def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
 def test_word2vecs_format_has_no_room_for_a_space_in_a_word(phrase, tmp_path):
     """Its readers end a word at the first space. The rest of it would be read as numbers, and
     numbers as words."""
-    rng = np.random.default_rng(0)
-    rows = [
-        f"{word} ".encode() + rng.normal(size=50).astype("<f4").tobytes()
-        for word in ("fever", phrase, "cough")
-    ]
-    assert faults(write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows)), dim=50) == [
-        ("v.bin", None)
-    ]
-    load(
-        write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows).replace(phrase.encode(), b"nausea")),
-        dim=50,
-    )
+    rng, content = np.random.default_rng(0), b"3 50\n"
+    for word in ("fever", phrase, "cough"):
+        content += f"{word} ".encode() + rng.normal(size=50).astype("<f4").tobytes()
+
+    assert faults(write(tmp_path / "v.bin", content), dim=50) == [("v.bin", None)]
+    load(write(tmp_path / "v.bin", content.replace(phrase.encode(), b"nausea")), dim=50)
 
 
 def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(tmp_path):
-    path = write(
-        tmp_path / "v.bin",
-        b"2 1\nother " + struct.pack("<f", np.nan) + b"cough " + struct.pack("<f", 1),
-    )
+    rows = b"other " + struct.pack("<f", np.nan) + b"cough " + struct.pack("<f", 1)
+    path = write(tmp_path / "v.bin", b"2 1\n" + rows)
+
     assert load(path, dim=1).words == ("cough",)
-    assert faults(path, (*SPECIALS, "other"), dim=1) == [("v.bin", None)]
+    assert faults(path, ["other"], dim=1) == [("v.bin", None)]
 
 
-def test_faults_of_pairs(tmp_path):
-    folder = tmp_path / "bioasq"
-    write(pair(folder) / "types.txt", "cough\nfever\n")
-    assert faults(folder) == [("vectors.txt", None)]
-    pair(folder, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
-    assert faults(folder, (*SPECIALS, "bp")) == [("vectors.txt", 2), ("vectors.txt", 3)]
+def test_a_pair_of_files_with_other_numbers_of_rows_is_refused(tmp_path):
+    write(pair(tmp_path) / "types.txt", "cough\nfever\n")
+
+    assert faults(tmp_path) == [("vectors.txt", None)]
 
 
-@pytest.mark.parametrize("content", [WORD2VEC(end=b""), WHOLE], ids=["word2vec", "fastText"])
+def test_faults_of_a_pair_of_files_are_named_by_the_line_of_the_numbers(tmp_path):
+    pair(tmp_path, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
+
+    assert faults(tmp_path, ["bp"]) == [("vectors.txt", 2), ("vectors.txt", 3)]
+
+
+@pytest.mark.parametrize("content", [word2vec(end=b""), MODEL], ids=["word2vec", "fastText"])
 def test_a_binary_file_that_was_cut_off_is_refused(tmp_path, content):
     load(write(tmp_path / "v.bin", content))
     for size in range(5, len(content)):
         assert len(faults(write(tmp_path / "v.bin", content[:size]))) == 1
 
 
-def test_a_pickle_is_named_and_never_opened(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "protocol"), [("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)]
+)
+def test_a_pickle_is_named_and_never_opened(tmp_path, name, protocol):
     """The authors of MedNLI published such a pickle. Loading this one would leave a folder
     behind."""
     left = tmp_path / "left"
@@ -312,15 +340,16 @@ def test_a_pickle_is_named_and_never_opened(tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(left),)
 
-    for name, protocol in (("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)):
-        path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
-        assert faults(path) == [(name, None)]
-        assert not left.exists()
+    path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
+
+    assert faults(path) == [(name, None)]
+    assert not left.exists()
 
 
-def test_the_missing_library_is_named(tmp_path, monkeypatch):
-    path = write(tmp_path / "v.bin", WHOLE)
+def test_the_missing_library_of_fasttext_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "v.bin", MODEL)
     monkeypatch.setitem(sys.modules, "fasttext", None)
+
     with pytest.raises(DataError, match="embeddings"):
         load(path)
     assert read_head(path).dim == 3

@@ -237,9 +237,8 @@ def build_diskne(tmp_path, monkeypatch, capsys):
 
     def run():
         monkeypatch.setattr(sys, "argv", ["build_diskne.py", *places, "--ontology=none"])
-        with pytest.raises(SystemExit) as stop:
-            runpy.run_path(str(ROOT / "launch" / "build_diskne.py"), run_name="__main__")
-        return stop.value.code, capsys.readouterr()
+        script = runpy.run_path(str(ROOT / "launch" / "build_diskne.py"))
+        return script["main"](), capsys.readouterr()
 
     return run
 

@@ -1,5 +1,4 @@
-"""Kinds of relations by hand: in a made-up WordNet, bundled MeSH, a made-up UMLS, and two
-ontologies at once."""
+"""Types of relations by hand: in small ontologies of each format, and in two ontologies at once."""
 
 from itertools import product
 
@@ -55,201 +54,246 @@ NUMBERS = {
 }
 
 
-@pytest.fixture
-def wordnet(tmp_path):
-    return read_wordnet(lay_out(tmp_path, WORDNET | ADJECTIVES), ALL)
+def texts_of(relations, named=()):
+    """key -> the kinds of a relation and its distance as "kind kind distance"."""
+    texts, columns = {}, (relations.keys, relations.bits, relations.distance)
+    for key, bits, distance in np.stack(columns, axis=1).tolist():
+        kinds = [kind for bit, kind in enumerate(kinds_of(named)) if bits >> bit & 1]
+        texts[key] = " ".join([*sorted(kinds), str(distance)])
+    return texts
 
 
-def between(linker, premise, hypothesis, named=(), max_length=0):
-    """({kind, ...}, distance) between the longest mentions of two texts, or None if they are
-    unrelated."""
-    sides = [linker.link(text.split()) for text in (premise, hypothesis)]
-    longest = [max(mentions, key=lambda mention: mention.end - mention.start) for mentions in sides]
-    units = [(mention.concept, tuple(linker.indices(mention.concept))) for mention in longest]
-    if not isinstance(linker, Lemmas):
-        units = [
-            (text, concepts)
-            for text, (_, concepts) in zip((premise, hypothesis), units, strict=True)
-        ]
-    found = related(linker.ontology, units, named, max_length)
-    return kinds_by_key(found, named).get(1)  # from the first to the second
+def unit_of(linker, text):
+    """The longest mention of a text: its name and its concepts."""
+    mention = max(linker.link(text.split()), key=lambda mention: mention.end - mention.start)
+    name = mention.concept if isinstance(linker, Lemmas) else text
+    return name, tuple(linker.indices(mention.concept))
 
 
-def kinds_by_key(found, named=()):
-    """key -> ({kind, ...}, distance)."""
-    rows = zip(found.keys.tolist(), found.bits.tolist(), found.distance.tolist(), strict=True)
-    kinds = kinds_of(named)
-    return {
-        key: ({kind for bit, kind in enumerate(kinds) if bits >> bit & 1}, steps)
-        for key, bits, steps in rows
-    }
+def between(linker, premise, hypothesis, *named, max_length=0):
+    """The kinds from one text to another and their distance, "" if they are unrelated."""
+    units = [unit_of(linker, premise), unit_of(linker, hypothesis)]
+    return texts_of(related(linker.ontology, units, named, max_length), named).get(1, "")
 
 
-def test_wordnet_by_hand(wordnet):
-    """Adjectives and irregular forms are read with all relations."""
-    lemmas = Lemmas(wordnet)
-    assert between(lemmas, "illness", "entity") == ({"hypernym"}, 1)
-    assert between(lemmas, "entity", "illness") == ({"hyponym"}, 1)
-    assert between(lemmas, "common cold", "entity") == ({"hypernym"}, 2)
-    assert between(lemmas, "common cold", "entity", max_length=1) is None
-    assert between(lemmas, "body", "organic structure") == ({"synonym"}, 0)
-    assert between(lemmas, "bodies", "body") == ({"same"}, 0)
-    assert between(lemmas, "inhaling", "breathes") == ({"hypernym"}, 1)
-    assert between(lemmas, "body", "illness") == ({"co_hyponym"}, 2)
-    # "cold" is an illness, a verb, and both the opposite and the sibling of heat.
-    assert between(lemmas, "cold", "heat")[0] == {"antonym", "co_hyponym"}
-    assert between(lemmas, "cold", "illness")[0] == {"hypernym"}
-    assert between(lemmas, "inhale", "cold", ("entails", "part_of")) == ({"entails"}, 1)
-    assert between(lemmas, "cold", "inhale", ("entails", "part_of")) == ({"inverse_entails"}, 1)
-    assert (
-        between(lemmas, "asleep", "awake") == between(lemmas, "awake", "asleep") == ({"antonym"}, 1)
-    )
-    assert between(lemmas, "drowsy", "asleep", ["similar_to"]) == ({"similar_to", "hypernym"}, 1)
-    assert between(lemmas, "drowsy", "awake") == ({"antonym"}, 1)  # the opposite of its head
-    assert between(lemmas, "bodices", "body") == ({"synonym"}, 0)
-    assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [
-        Mention(1, 2, "body"),
-        Mention(4, 5, "body"),
-    ]
+def read_lemmas(folder, files):
+    return Lemmas(read_wordnet(lay_out(folder, WORDNET | files), ALL))
 
 
-def test_words_of_grammar_numbers_and_phrases(tmp_path):
-    """Words of grammar are adjectives or adverbs alone; digits are words; a phrase does not hide
-    its words."""
-    lemmas = Lemmas(read_wordnet(lay_out(tmp_path, WORDNET | NUMBERS), ALL))
-    assert between(lemmas, "near", "far") == ({"antonym"}, 1)
-    assert between(lemmas, "three", "four") == between(lemmas, "3", "four") == ({"co_hyponym"}, 2)
-    assert between(lemmas, "three", "3") == ({"synonym"}, 0)
-    assert (
-        lemmas.link(["is", "i", "over", "the"]) == []
-    )  # "is" is the plural of the letter "i", "over" a noun here
-    spans = [
-        (mention.start, mention.end)
-        for mention in lemmas.link(["near", "common", "cold", "bodies"])
-    ]
+@pytest.fixture(scope="module")
+def lemmas(tmp_path_factory):
+    return read_lemmas(tmp_path_factory.mktemp("wordnet"), ADJECTIVES)
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "relation"),
+    [
+        ("illness", "entity", "hypernym 1"),
+        ("entity", "illness", "hyponym 1"),
+        ("common cold", "entity", "hypernym 2"),
+        ("body", "organic structure", "synonym 0"),
+        ("bodies", "body", "same 0"),
+        ("bodices", "body", "synonym 0"),  # an irregular form
+        ("inhaling", "breathes", "hypernym 1"),
+        ("body", "illness", "co_hyponym 2"),
+        # "cold" is an illness, a verb, and both the opposite and the sibling of heat.
+        ("cold", "heat", "antonym co_hyponym 1"),
+        ("cold", "illness", "hypernym 1"),
+        ("asleep", "awake", "antonym 1"),
+        ("awake", "asleep", "antonym 1"),
+        ("drowsy", "awake", "antonym 1"),  # inherited from its head
+    ],
+)
+def test_relations_of_words_in_wordnet(lemmas, premise, hypothesis, relation):
+    assert between(lemmas, premise, hypothesis) == relation
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "named", "relation"),
+    [
+        ("inhale", "cold", "entails part_of", "entails 1"),
+        ("cold", "inhale", "entails part_of", "inverse_entails 1"),
+        ("drowsy", "asleep", "similar_to", "hypernym similar_to 1"),
+    ],
+)
+def test_named_relations_of_wordnet_hold_in_one_direction(
+    lemmas, premise, hypothesis, named, relation
+):
+    assert between(lemmas, premise, hypothesis, *named.split()) == relation
+
+
+def test_the_longest_path_bounds_hypernyms(lemmas):
+    assert between(lemmas, "common cold", "entity", max_length=1) == ""
+
+
+def test_a_word_is_linked_by_its_lemma_and_a_number_is_not(lemmas):
+    mentions = lemmas.link(["the", "body", "of", "12", "bodies"])
+
+    assert mentions == [Mention(1, 2, "body"), Mention(4, 5, "body")]
+
+
+def test_words_of_grammar_are_no_nouns_digits_are_words_and_a_phrase_hides_no_word(tmp_path):
+    lemmas = read_lemmas(tmp_path, NUMBERS)
+
+    assert between(lemmas, "near", "far") == "antonym 1"
+    assert between(lemmas, "three", "four") == between(lemmas, "3", "four") == "co_hyponym 2"
+    assert between(lemmas, "three", "3") == "synonym 0"
+    # "is" is the plural of the letter "i", "over" a noun here
+    assert lemmas.link(["is", "i", "over", "the"]) == []
+    mentions = lemmas.link(["near", "common", "cold", "bodies"])
+    spans = [(mention.start, mention.end) for mention in mentions]
     assert spans == [(0, 1), (1, 3), (2, 3), (3, 4)]
 
 
-def reference(ontology, units, wanted):
-    """The kinds of `related` by the words of its docstring, one pair after the other, without
-    distances."""
-    up = [
-        {c: 0} | {ontology.index(a): n for a, n in ontology.ancestors(i).items()}
-        for c, i in enumerate(ontology.ids)
-    ]
-    antonyms = set(zip(*ontology.relations["antonym"].nonzero(), strict=True))
-    others = set(zip(*ontology.relations["other"].nonzero(), strict=True))
-    found = {}
-    for key in wanted:
-        (_, one), (_, two) = (units[place] for place in divmod(key, len(units)))
-        pairs = [(up[a], a, up[b], b) for a in one for b in two]
-        crossed = [(n, c, m, d) for a, _, b, _ in pairs for c, n in a.items() for d, m in b.items()]
-        kinds = {"synonym"} if set(one) & set(two) else set()
-        if not kinds:
-            kinds |= {"hypernym"} if any(b in above for above, _, _, b in pairs) else set()
-            kinds |= {"hyponym"} if any(a in below for _, a, below, _ in pairs) else set()
-        reach = 0 if kinds else 1
-        if not kinds and any(c == d and 1 <= n <= 2 and 1 <= m <= 2 for n, c, m, d in crossed):
-            kinds |= {"co_hyponym"}
-        if any(n <= reach >= m and {(c, d), (d, c)} & antonyms for n, c, m, d in crossed):
-            kinds |= {"antonym"}
-        for name, heirs, targets in (("other", one, two), ("inverse_other", two, one)):
-            near = [{c for a in heirs for c, n in up[a].items() if n <= 2}, set(targets)]
-            if any(a in near[0] and any(up[b].get(c, 9) <= 2 for c in targets) for a, b in others):
-                kinds |= {name}
-        found |= {key: kinds} if kinds else {}
-    return found
+class Reference:
+    """The kinds of `related` by its docstring, one pair of concepts after the other."""
+
+    def __init__(self, ontology):
+        self.above = []  # of each concept: {itself or an ancestor: steps}
+        for place, concept in enumerate(ontology.ids):
+            steps_to = ontology.ancestors(concept)
+            concepts = map(ontology.index, steps_to)
+            self.above.append({place: 0, **dict(zip(concepts, steps_to.values(), strict=True))})
+        edges = {name: matrix.nonzero() for name, matrix in ontology.relations.items()}
+        self.antonyms = set(zip(*edges["antonym"], strict=True))
+        self.treats = set(zip(*edges["treats"], strict=True))
+
+    def within(self, concepts, steps):
+        """The concepts and their ancestors over at most so many steps."""
+        near = set()
+        for concept in concepts:
+            near |= {end for end, distance in self.above[concept].items() if distance <= steps}
+        return near
+
+    def is_named(self, heirs, targets):
+        """Heirs and parts take part in a relation over at most two steps."""
+        sources = self.within(heirs, 2)
+        ends = [end for source, end in self.treats if source in sources]
+        return any(self.within([end], 2) & set(targets) for end in ends)
+
+    def kinds(self, left, right):
+        holds = {"synonym": set(left) & set(right)}
+        if not holds["synonym"]:
+            holds["hypernym"] = self.within(left, 99) & set(right)
+            holds["hyponym"] = self.within(right, 99) & set(left)
+        reach = 0 if any(holds.values()) else 1
+        if reach:
+            holds["co_hyponym"] = self.within(left, 2) & self.within(right, 2)
+        near = set(product(self.within(left, reach), self.within(right, reach)))
+        holds["antonym"] = near & (self.antonyms | {edge[::-1] for edge in self.antonyms})
+        holds["treats"] = self.is_named(left, right)
+        holds["inverse_treats"] = self.is_named(right, left)
+        return {kind for kind, reason in holds.items() if reason}
 
 
-def test_random_graphs_against_a_reference():
+def test_relations_in_a_random_graph_equal_a_reference():
     rng = np.random.default_rng(0)
-    edges, others = random_graph(rng, 60, 1.3)
-    ontology = graph(edges, 60, other=others, antonym=map(tuple, rng.integers(0, 60, (40, 2))))
+    edges, treats = random_graph(rng, 60, 1.3)
+    antonyms = map(tuple, rng.integers(0, 60, (40, 2)).tolist())
+    ontology = graph(edges, 60, treats=treats, antonym=antonyms)
     units = [(f"word {n}", tuple(rng.integers(0, 60, 1 + n % 2).tolist())) for n in range(40)]
-    wanted = np.array(
-        [key for key in range(1600) if key % 41 and (key + key // 40) % 3]
-    )  # a word is not its own pair
+    first, second = np.divmod(np.arange(1600), 40)
+    wanted = np.flatnonzero((first != second) & ((2 * first + second) % 3 > 0))
     wanted = np.union1d(wanted, wanted % 40 * 40 + wanted // 40)
-    found = kinds_by_key(related(ontology, units, ("other",), wanted=wanted), ("other",))
-    assert {key: kinds for key, (kinds, _) in found.items()} == reference(
-        ontology, units, wanted.tolist()
-    )
-    assert set().union(*(kinds for kinds, _ in found.values())) == {*kinds_of(("other",))} - {
-        "same"
-    }
+
+    texts = texts_of(related(ontology, units, ("treats",), wanted=wanted), ("treats",))
+
+    reference, expected = Reference(ontology), {}
+    for key in wanted.tolist():
+        if kinds := reference.kinds(units[key // 40][1], units[key % 40][1]):
+            expected[key] = kinds
+    assert {key: set(text.split()[:-1]) for key, text in texts.items()} == expected
+    assert set().union(*expected.values()) == {*kinds_of(("treats",))} - {"same"}
 
 
-def test_how_far_antonyms_and_common_ancestors_reach():
+def test_antonyms_are_inherited_by_children_and_siblings_have_a_common_ancestor_within_two_steps():
     """1 and 2 are below 0, and antonyms; 5 - 3 - 1 and 4 - 2 are chains of is-a edges."""
     ontology = graph([(1, 0), (2, 0), (3, 1), (4, 2), (5, 3)], 6, antonym=[(1, 2)])
-    found = kinds_by_key(related(ontology, [(str(n), (n,)) for n in range(6)]))
-    both = ({"antonym", "co_hyponym"}, 1)
-    assert found[6 * 1 + 2] == found[6 * 2 + 3] == found[6 * 3 + 4] == both
-    assert found[6 * 5 + 1] == ({"hypernym"}, 2)
-    assert not {6 * 5 + 2, 6 * 5 + 4} & found.keys()
+
+    texts = texts_of(related(ontology, [(str(n), (n,)) for n in range(6)]))
+
+    pairs = {1: 2, 2: 3, 3: 4}
+    assert {texts[6 * a + b] for a, b in pairs.items()} == {"antonym co_hyponym 1"}
+    assert texts[6 * 5 + 1] == "hypernym 2"
+    assert not {6 * 5 + 2, 6 * 5 + 4} & texts.keys()
 
 
-def test_named_relations_of_a_made_up_snomed(tmp_path):
+def test_a_named_relation_of_snomed_is_inherited_and_reaches_wholes_within_two_steps(tmp_path):
     """The site of narwhal flu is the pouch, part of belly, trunk and body; a pup's flu is one of
     narwhals."""
     added = {"106": "pup flu", "107": "belly", "108": "trunk", "109": "whole body"}
-    edges = (("106", "103"), ("104", "107"), ("107", "108"), ("108", "109"))
-    changed = {
-        "Concept": [*RF2_ROWS["Concept"], *map(sct_concept, added)],
-        "Description": [*RF2_ROWS["Description"], *(sct_term(*both) for both in added.items())],
-        "Relationship": [*RF2_ROWS["Relationship"], *(sct_edge(*edge) for edge in edges)],
-    }
-    linker = Linker(read_snomed(snomed_folder(tmp_path, **changed), ALL), types=())
-    illnesses, sites = (
-        ("narwhal flu", "pup flu", "wombat rash"),
-        ("pouch", "belly", "trunk", "whole body"),
+    edges = {"106": "103", "104": "107", "107": "108", "108": "109"}
+    folder = snomed_folder(
+        tmp_path,
+        Concept=[*RF2_ROWS["Concept"], *map(sct_concept, added)],
+        Description=[*RF2_ROWS["Description"], *map(sct_term, added, added.values())],
+        Relationship=[*RF2_ROWS["Relationship"], *map(sct_edge, edges, edges.values())],
     )
-    found = {pair: between(linker, *pair, ("finding_site",)) for pair in product(illnesses, sites)}
+    linker = Linker(read_snomed(folder, ALL), types=())
     # Wombat rash is above narwhal flu, and the whole body is three edges above the pouch.
-    reached = dict.fromkeys(product(illnesses[:2], sites[:3]), ({"finding_site"}, 1))
-    assert {pair: kinds for pair, kinds in found.items() if kinds} == reached
-    assert between(linker, "belly", "pup flu", ("finding_site",)) == ({"inverse_finding_site"}, 1)
+    illnesses = {"narwhal flu": True, "pup flu": True, "wombat rash": False}
+    sites = {"pouch": True, "belly": True, "trunk": True, "whole body": False}
+
+    for illness, site in product(illnesses, sites):
+        holds = illnesses[illness] and sites[site]
+        relation = between(linker, illness, site, "finding_site")
+        assert relation == ("finding_site 1" if holds else ""), (illness, site)
+    assert between(linker, "belly", "pup flu", "finding_site") == "inverse_finding_site 1"
 
 
-def test_made_up_umls(tmp_path):
-    linker = Linker(read_umls(lay_out(tmp_path, UMLS), ALL), types=())
-    assert between(linker, "quokka fever", "fever of quokkas") == ({"synonym"}, 0)
-    assert between(linker, "narwhal", "quokka disease") == ({"hypernym"}, 2)
-    assert between(linker, "quokka fever", "wombat first") == ({"co_hyponym"}, 2)
-    named = ("has_finding_site",)
-    assert between(linker, "quokka fever", "pouch", named) == ({"has_finding_site"}, 1)
-    assert between(linker, "pouch", "quokka fever", named) == ({"inverse_has_finding_site"}, 1)
-    assert between(linker, "narwhal", "pouch", named) == (
-        {"has_finding_site"},
-        1,
-    )  # is-a quokka fever
-    assert between(linker, "quokka disease", "pouch", named) is None
+@pytest.fixture(scope="module")
+def umls(tmp_path_factory):
+    folder = lay_out(tmp_path_factory.mktemp("umls"), UMLS)
+    return Linker(read_umls(folder, ALL), types=())
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "named", "relation"),
+    [
+        ("quokka fever", "fever of quokkas", (), "synonym 0"),
+        ("narwhal", "quokka disease", (), "hypernym 2"),
+        ("quokka fever", "wombat first", (), "co_hyponym 2"),
+        ("quokka fever", "pouch", ("has_finding_site",), "has_finding_site 1"),
+        ("pouch", "quokka fever", ("has_finding_site",), "inverse_has_finding_site 1"),
+        ("narwhal", "pouch", ("has_finding_site",), "has_finding_site 1"),  # is-a quokka fever
+        ("quokka disease", "pouch", ("has_finding_site",), ""),
+    ],
+)
+def test_relations_of_the_umls(umls, premise, hypothesis, named, relation):
+    assert between(umls, premise, hypothesis, *named) == relation
+
+
+def test_a_relation_that_the_ontology_lacks_is_refused(umls):
     with pytest.raises(UserError, match="relations"):
-        between(linker, "quokka fever", "pouch", ("has_finding_sight",))
+        between(umls, "quokka fever", "pouch", "has_finding_sight")
 
 
-def test_two_ontologies_stand_side_by_side(wordnet):
-    mesh, sides = (
-        bundled_mesh(),
-        ["he has a cold , no heart attack", "heat after a myocardial infarction"],
+def test_links_through_two_ontologies_have_the_relations_of_both(lemmas):
+    mesh = bundled_mesh()
+    premise, hypothesis = "he has a cold , no heart attack", "heat after a myocardial infarction"
+    both = side_by_side([lemmas.ontology, mesh])
+    vocabulary = f"{premise} {hypothesis}".split()
+    linker = Linkers(both, [lemmas, Linker(mesh, vocabulary=vocabulary)])
+    mentions = [[linker.link(text.split())] for text in (premise, hypothesis)]
+
+    links = typed_links(
+        both,
+        *mentions,
+        lambda side, number, mention: (mention.concept, tuple(linker.indices(mention.concept))),
+        named=(),
+        max_links=20,
+        max_tokens=50,
     )
-    both = side_by_side([wordnet, mesh])
-    linker = Linkers(both, [Lemmas(wordnet), Linker(mesh, vocabulary=" ".join(sides).split())])
-    assert len(both) == len(wordnet) + len(mesh)
-    mentions = [[linker.link(text.split())] for text in sides]
 
-    def unit_of(side, number, mention):
-        return mention.concept, tuple(linker.indices(mention.concept))
-
-    links = typed_links(both, *mentions, unit_of, named=(), max_links=20, max_tokens=50)
+    assert len(both) == len(lemmas.ontology) + len(mesh)
+    is_link = links.distance >= 0
     columns = (links.premise, links.hypothesis, links.distance, links.relation)
-    rows = zip(*(column[0].tolist() for column in columns), strict=True)
-    found = {(i, j): (distance, bits) for i, j, distance, bits in rows if distance >= 0}
-    kinds = kinds_of(())
-    assert found[3, 0] == (
-        1,
-        1 << kinds.index("antonym") | 1 << kinds.index("co_hyponym"),
-    )  # cold - heat
-    assert {found[i, j] for i in (6, 7) for j in (3, 4)} == {(0, 1 << kinds.index("same"))}
+    relations = {}
+    for i, j, distance, bits in zip(*(column[is_link].tolist() for column in columns), strict=True):
+        relations[i, j] = distance, bits
+    bit_of = {kind: 1 << place for place, kind in enumerate(kinds_of(()))}
+    assert relations[3, 0] == (1, bit_of["antonym"] | bit_of["co_hyponym"])  # cold - heat
+    for i, j in product((6, 7), (3, 4)):  # heart attack - myocardial infarction
+        assert relations[i, j] == (0, bit_of["same"])
     assert links.relation.dtype == np.uint8
-    assert (links.relation[links.distance < 0] == 0).all()
+    assert not links.relation[~is_link].any()

@@ -169,7 +169,7 @@ def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folders):
         ("modernbert", {"rotary_base": 1e4}),
         ("modernbert", {"local_rotary_base": 1e4}),
         ("modernbert", {"head": "gelu"}),
-        ("modernbert", {"pooling": "mean"}),
+        ("modernbert", {"head_input": "mean"}),
         ("modernbert-mean", {"attention_bias": False}),
         ("modernbert-mean", {"mlp_bias": False}),
         ("modernbert-mean", {"norm_bias": False}),

@@ -259,3 +259,25 @@ def test_a_folder_without_weights_of_bert_is_refused(change, message, tmp_path):
         change(folder)
     with pytest.raises(UserError, match=rf"{message}.*\. Fix: "):
         weight_files.read_architecture(folder)
+
+
+def test_bfloat16_and_prefixes_are_read_and_a_lost_part_is_named(small, tmp_path):
+    """Names with several prefixes in two files; then one of the files is missing."""
+    _, params = small
+    arrays = {f"module.{name}": array.astype(jnp.bfloat16) for name, array in reference().items()}
+    expected = weight_files.load_weights(written(tmp_path / "plain"), params).params
+    folder = written(tmp_path / "parts")
+    (folder / "model.safetensors").unlink()
+    names = sorted(arrays)
+    weight_map = {name: f"part-{place % 2}.safetensors" for place, name in enumerate(names)}
+    for file in set(weight_map.values()):
+        save_file({name: arrays[name] for name in names if weight_map[name] == file}, folder / file)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    loaded = weight_files.load_weights(folder, params).params
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=0.01, atol=0.01), loaded, expected
+    )
+    (folder / "part-1.safetensors").unlink()
+    with pytest.raises(UserError, match=r"index\.json: .*part-1\.safetensors\. Fix: "):
+        weight_files.load_weights(folder, params)

@@ -1,4 +1,5 @@
-"""Results of runs on pairs for a reader, against figures worked out by hand."""
+"""Results of runs on pairs for a reader: pages, `evaluate`, comparisons and predictions, against
+figures worked out by hand or by scikit-learn."""
 
 import json
 import stat
@@ -6,18 +7,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.runs import GOLD, change, scores, write_run
+from sklearn.metrics import f1_score
+from support.runs import GOLD, change, indices, scores, write_run
 
 from mednli_jax.data.partitions import Partition
 from mednli_jax.nli import page
-from mednli_jax.report.sections import lines
-from mednli_jax.rundir import RunResult
-
-# Seed 0 is right on all nine pairs; seed 1 takes the three contradictions for entailments.
-SEEDS = ("eeennnccc", "eeennneee")
+from mednli_jax.report.metrics import wilson_interval
+from mednli_jax.report.sections import points
+from mednli_jax.rundir import RunDirectory, RunResult
 
 
-def of_run(**splits):
+def result_of(**splits):
     return RunResult(
         "complete", seeds=[0, 1], model="esim", corpus="demo", notes=["a note"], values=splits
     )
@@ -29,107 +29,221 @@ def cells(section, number=0):
     return {row[0]: dict(zip(grid.header, row, strict=True)) for row in grid.rows}
 
 
-def test_a_page_shows_test_first_with_its_majority_and_each_split_with_its_slices():
-    test = {**scores(GOLD, SEEDS), "slices": {"slate": scores("een", ("een", "eee"))}}
-    (shown, confusion), classes = page.run_sections(
-        of_run(dev=scores("eeec", ("eeee", "eeee")), test=test)
+# ---- the page of a run ----
+
+
+@pytest.fixture
+def shown():
+    """The sections of a run. On test, seed 0 is right on all nine pairs; seed 1 takes the three
+    contradictions for entailments."""
+    test = scores(GOLD, ("eeennnccc", "eeennneee"))
+    test["slices"] = {"slate": scores("een", ("een", "eee"))}
+    (accuracies, confusion), classes = page.run_sections(
+        result_of(dev=scores("eeec", ("eeee", "eeee")), test=test)
     )
-    assert shown.words[0] == "test accuracy 83.3; the most frequent class alone gives 33.3"
-    assert shown.words[1].startswith("dev accuracy 75.0; the most frequent class alone gives 75.0")
-    rows = cells(shown)
+    return SimpleNamespace(accuracies=accuracies, confusion=confusion, classes=classes)
+
+
+def test_a_page_shows_test_first_with_its_majority(shown):
+    test, dev, *_ = shown.accuracies.words
+    assert test == "test accuracy 83.3; the most frequent class alone gives 33.3"
+    assert dev.startswith("dev accuracy 75.0; the most frequent class alone gives 75.0")
+
+
+def test_a_page_has_a_row_of_scores_for_each_split_and_slice(shown):
+    """Macro F1 is 1 of seed 0; of seed 1 the classes have 2/3, 1 and 0, so 5/9."""
+    rows = cells(shown.accuracies)
     assert list(rows) == ["dev", "test", "test, slate"]
-    # macro F1: 1 of seed 0; of seed 1 the classes have 2/3, 1 and 0, so 5/9.
-    expected = {
-        "accuracy": "83.3",
-        "majority": "33.3",
-        "macro F1": "77.8",
-        "pairs": "9",
-        "loss": "1.0000",
-        "ECE": "-",
-    }
-    assert {name: rows["test"][name] for name in expected} == expected
-    assert rows["test"]["accuracy per seed"] == "100.0, 66.7"
-    assert rows["test, slate"]["pairs"] == "3"
-    assert [caption for caption, _ in confusion.charts] == [
-        "dev, summed over 2 seeds",
-        "test, summed over 2 seeds",
-    ]
-    assert [section.title for section in classes] == ["Classes, dev", "Classes, test"]
-    # Of 2 x 3 contradictions 3 are found, and 3 are taken for entailments.
-    found = cells(classes[1])["contradiction"]
-    names = ("precision", "recall", "entailment", "neutral", "contradiction")
-    assert [found[name] for name in names] == ["100.0", "50.0", "3", "0", "3"]
+    test = rows["test"]
+    assert (test["accuracy"], test["accuracy per seed"]) == ("83.3", "100.0, 66.7")
+    assert (test["majority"], test["macro F1"]) == ("33.3", "77.8")
+    assert (test["loss"], test["ECE"]) == ("1.0000", "-")
+    assert (test["pairs"], rows["test, slate"]["pairs"]) == ("9", "3")
 
 
-def fake_run(folder, merged_by=""):
-    """What `evaluate` needs of a run: scores of nine pairs, of three in a partition, and of none in
-    any other."""
+def test_a_page_has_the_classes_of_each_split_summed_over_seeds(shown):
+    """Of 2 x 3 contradictions 3 are right, and 3 are taken for entailments."""
+    captions = [caption for caption, _ in shown.confusion.charts]
+    assert captions == ["dev, summed over 2 seeds", "test, summed over 2 seeds"]
+    assert [section.title for section in shown.classes] == ["Classes, dev", "Classes, test"]
+    row = cells(shown.classes[1])["contradiction"]
+    assert (row["precision"], row["recall"]) == ("100.0", "50.0")
+    assert (row["entailment"], row["neutral"], row["contradiction"]) == ("3", "0", "3")
 
-    def partition_scores(split, partition):
+
+@pytest.mark.parametrize(
+    ("gold", "right"),
+    [
+        pytest.param("e" * 9, [6, 7, 7], id="a mean of 6.67 right pairs counts as 7"),
+        pytest.param("e" * 100, [29], id=".29 * 100, 28.999999999999996, counts as 29"),
+    ],
+)
+def test_the_interval_of_one_run_is_of_the_nearest_number_of_right_pairs(gold, right):
+    seeds = ["e" * count + "n" * (len(gold) - count) for count in right]
+    (shown, _), _ = page.run_sections(result_of(test=scores(gold, seeds)))
+    low, high = wilson_interval(max(right), len(gold))
+    assert cells(shown)["test"]["95 % of one run"] == f"[{points(low)}, {points(high)}]"
+
+
+# ---- evaluate ----
+
+
+class ScoredRun:
+    """What `evaluate` needs of a run: scores of nine pairs, of three in the partition easy, and of
+    none in any other."""
+
+    experiment = SimpleNamespace(corpus=SimpleNamespace(title="snli"))
+    result = result_of()
+
+    def __init__(self, folder, merged_by=""):
+        self.directory = SimpleNamespace(folder=folder, private=folder / "private")
+        self.merged_by = merged_by
+
+    def scores(self, split):
+        return scores(GOLD, (GOLD, GOLD, "eeenneeee")), None
+
+    def partition_scores(self, split, partition):
         return scores("een", ("een", "eee")) if partition.name == "easy" else {"examples": 0}
 
-    return SimpleNamespace(
-        experiment=SimpleNamespace(corpus=SimpleNamespace(title="snli")),
-        scores=lambda split: (scores(GOLD, (GOLD, GOLD, "eeenneeee")), None),
-        partition_scores=partition_scores,
-        directory=SimpleNamespace(folder=folder, private=folder / "private"),
-        result=of_run(),
-        merged_by=merged_by,
-    )
+    def attention(self, pairs):
+        """Maps of two seeds over one token of the premise and two of the hypothesis."""
+        maps_SPH = np.array([[[0.25, 0.75]], [[0.75, 0.25]]])
+        maps = {"words": {"premise": maps_SPH, "hypothesis": maps_SPH.transpose(0, 2, 1)}}
+        return [{"premise": ["gout"], "hypothesis": ["no", "gout"], "maps": maps}] * len(pairs)
 
 
-@pytest.mark.parametrize("merged_by", ["", "mesh 2024"])
-def test_evaluation_gives_an_interval_the_majority_and_parts_that_hold_pairs(tmp_path, merged_by):
-    parts = [Partition(name, f"{name}.txt", ("a",), (1,)) for name in ("easy", "empty")]
-    report = page.evaluate(fake_run(tmp_path, merged_by), "test", parts)
-    figures = report.figures
-    assert (figures["corpus"], figures["trained_on"], figures["split"]) == ("snli", "demo", "test")
-    # Wilson's interval of 8 of 9, the next number to 23 of 27, at z = 1.96
+def test_evaluation_has_the_interval_of_one_run_and_the_majority(tmp_path):
+    """Wilson's interval of 8 of 9, the next number to 23 of 27, at z = 1.96."""
+    figures = page.evaluate(ScoredRun(tmp_path), "test").figures
+
     z, n, share = 1.959964, 9, 8 / 9
-    centre, spread = (
-        share + z * z / (2 * n),
-        z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)),
-    )
-    bounds = [(centre + sign * spread) / (1 + z * z / n) for sign in (-1, 1)]
-    assert [figures["interval"][name] for name in ("low", "high")] == pytest.approx(
-        bounds, abs=1e-5
-    )
+    centre = share + z * z / (2 * n)
+    spread = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (centre - spread) / (1 + z * z / n), (centre + spread) / (1 + z * z / n)
+    assert figures["interval"] == pytest.approx({"low": low, "high": high, "level": 0.95})
     assert figures["majority"] == pytest.approx(1 / 3)
-    assert figures["partitions"]["easy"]["majority"] == pytest.approx(2 / 3)
-    assert figures["partitions"]["empty"] == {"examples": 0}
-    names = [
-        line.split()[0] for section in report.sections for line in lines(section) if line.strip()
-    ]
-    assert ("easy" in names, "empty" in names, report.notes) == (True, False, ["a note"])
-    assert "trained on demo" in report.title
-    assert ("merged by mesh 2024" in report.title) == ("merged_by" in figures) == bool(merged_by)
+    assert (figures["corpus"], figures["trained_on"]) == ("snli", "demo")
+    assert figures["split"] == "test"
+
+
+def test_evaluation_shows_the_partitions_that_hold_pairs(tmp_path):
+    names = ("easy", "empty")
+    partitions = [Partition(name, f"{name}.txt", ("a",), (1,)) for name in names]
+
+    report = page.evaluate(ScoredRun(tmp_path), "test", partitions)
+
+    figures = report.figures["partitions"]
+    assert figures["easy"]["majority"] == pytest.approx(2 / 3)
+    assert figures["empty"] == {"examples": 0}
+    assert list(cells(report.sections[0])) == ["test", "easy"]
     assert not report.private
 
 
-def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alone(tmp_path):
-    # The second run gains the two last neutral pairs, entailments before, and a contradiction,
-    # neutral before.
-    gained = ("eeenecccn", "eeennnccc")
-    first = write_run(tmp_path / "a", "eeeneeccn")
-    second, third = write_run(tmp_path / "b", gained[1]), write_run(tmp_path / "c", gained[1])
-    change(first / "config.json", model__knowledge="none")
-    for folder, size in ((second, 300), (third, 299)):
-        change(folder / "config.json", model__knowledge="replace", model__hidden_size=size)
-    change(first / "config.json", model__hidden_size=300)
-    report = page.compare([first, second, third], "test")
-    assert report.title == "a and b and c: test of demo"
-    assert [row["second"] for row in report.figures["comparisons"]] == ["b", "c"]
-    assert len(report.page_only[0].charts) == 3
-    changes = {
-        section.title: section for section in report.sections if " against " in section.title
-    }
-    first_words = {name: section.words[0] for name, section in changes.items()}
-    for words in first_words.values():
-        assert words.startswith(
-            "of 3 predictions gained, 67% are of neutral; 100% of these were entailment before"
-        )
-    assert ["the paper" in words for words in first_words.values()] == [True, False]
-    assert cells(changes["b against a"], 1)["contradiction"]["previously"] == "1 neutral"
+@pytest.mark.parametrize(
+    ("merged_by", "corpus"), [("", "snli"), ("mesh 2024", "snli, merged by mesh 2024")]
+)
+def test_the_title_of_an_evaluation_names_the_corpora(tmp_path, merged_by, corpus):
+    report = page.evaluate(ScoredRun(tmp_path, merged_by), "test")
+    assert f"esim, trained on demo on {corpus}, test" in report.title
+    assert report.figures.get("merged_by", "") == merged_by
+    assert report.notes == ["a note"]
+
+
+def test_a_probe_is_scored_in_total_and_by_category(tmp_path):
+    """The categories of its pairs are slices."""
+    of_probe = scores("eec", ("eee", "eee")) | {"slices": {"antonym": scores("c", ("c", "e"))}}
+
+    report = page.evaluate_probe(ScoredRun(tmp_path), of_probe, "probe.jsonl")
+
+    assert (report.figures["probe"], report.figures["trained_on"]) == ("probe.jsonl", "demo")
+    assert report.figures["majority"] == pytest.approx(2 / 3)
+    low, high = wilson_interval(2, 3)
+    assert report.figures["interval"] == {"low": low, "high": high, "level": 0.95}
+    rows = cells(report.sections[0])
+    assert rows["probe"]["accuracy"] == "66.7"
+    assert rows["probe, antonym"]["accuracy"] == "50.0"
+    assert "esim, trained on demo on probe.jsonl, probe" in report.title
+
+
+# ---- comparisons ----
+
+
+def statistics(*folders, split="test"):
+    """The rows of a comparison's table of statistics."""
+    sections = page.compare(folders, split).sections
+    return cells(next(section for section in sections if section.title == "Statistics")).values()
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """The report on a run without attention, on the same with it, and on one that has another size,
+    too.
+
+    The second and third gain the last two neutral pairs, entailments before, and a contradiction,
+    neutral before.
+    """
+    folders = []
+    settings = (("a", "none", 300), ("b", "replace", 300), ("c", "replace", 299))
+    for name, knowledge, size in settings:
+        predicted = "eeeneeccn" if name == "a" else "eeennnccc"
+        folder = write_run(tmp_path / name, predicted)
+        change(folder / "config.json", model__knowledge=knowledge, model__hidden_size=size)
+        folders.append(folder)
+    return page.compare(folders, "test")
+
+
+def test_a_comparison_is_of_the_first_run_with_each_of_the_others(compared):
+    assert compared.title == "a and b and c: test of demo"
+    assert [row["second"] for row in compared.figures["comparisons"]] == ["b", "c"]
+    assert len(compared.page_only[0].charts) == 3
+
+
+@pytest.mark.parametrize(("name", "names_paper"), [("b", True), ("c", False)])
+def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alone(
+    compared, name, names_paper
+):
+    changes = next(s for s in compared.sections if s.title == f"{name} against a")
+    gains = "of 3 predictions gained, 67% are of neutral; 100% of these were entailment before"
+    assert changes.words[0].startswith(gains)
+    assert ("the paper" in changes.words[0]) == names_paper
+    assert cells(changes, 1)["contradiction"]["previously"] == "1 neutral"
+
+
+@pytest.mark.parametrize("gold", ["eeennnccc", "eeeeecccc", "nnnnnnnnn"])
+def test_macro_f1_is_of_all_seeds_over_the_gold_classes(tmp_path, gold):
+    """On a comparison, and on the run's own page."""
+    seeds = "eenenccce", "cceeecnnc", "nnnneeccc"
+    folders = [write_run(tmp_path / name, *seeds, gold=gold) for name in "ab"]
+    gold = indices(gold)
+    f1_S = [
+        f1_score(gold, indices(seed), labels=np.unique(gold), average="macro", zero_division=0)
+        for seed in seeds
+    ]
+    mean = points(np.mean(f1_S))
+    assert points(f1_S[0]) != mean
+
+    assert [row["macro F1"] for row in statistics(*folders)] == [mean] * 2
+    (shown, _), _ = page.run_sections(RunDirectory(folders[0]).result())
+    assert {row["macro F1"] for row in cells(shown).values()} == {mean}
+
+
+@pytest.mark.parametrize(("split", "second"), [("test", "dev"), ("dev", "test")])
+def test_a_comparison_also_has_the_accuracy_on_the_second_split(tmp_path, split, second):
+    folders = [write_run(tmp_path / name, GOLD, dev=["eeennneee"]) for name in "ab"]
+    accuracy = {"test": "100.0", "dev": "66.7"}
+    for row in statistics(*folders, split=split):
+        assert (row["accuracy"], row[second]) == (accuracy[split], accuracy[second])
+
+
+def test_classes_without_a_gold_pair_are_not_scored(tmp_path):
+    folders = [write_run(tmp_path / name, "ecn", gold="ecc") for name in "ab"]
+    _, (classes, *_) = page.run_sections(RunDirectory(folders[0]).result())
+    recall = page.compare(folders, "test").sections[-1]
+    for section in (classes, recall):
+        assert list(cells(section)) == ["entailment", "contradiction"]
+
+
+# ---- predict ----
 
 
 def test_a_prediction_is_the_most_probable_class():
@@ -142,27 +256,22 @@ def test_a_prediction_is_the_most_probable_class():
     assert page.prediction(row) == {"predicted": "contradiction", **rounded}
 
 
-def test_attention_maps_are_private_and_never_over_older_ones(tmp_path):
-    of_seeds = np.array(
-        [[[0.25, 0.75]], [[0.75, 0.25]]]
-    )  # [seeds, premise tokens, hypothesis tokens]
-    maps = {"words": {"premise": of_seeds, "hypothesis": of_seeds.transpose(0, 2, 1)}}
-    pair = {"premise": ["gout"], "hypothesis": ["no", "gout"], "maps": maps}
-    run = fake_run(tmp_path)
-    run.attention = lambda pairs: [pair] * len(pairs)
-    folders = [page.write_attention(run, [("a", "b")] * count) for count in (2, 1)]
-    assert [folder.relative_to(tmp_path).as_posix() for folder in folders] == [
-        "private/attention",
-        "private/attention-2",
-    ]
-    names = [sorted(path.name for path in folder.glob("pair-*")) for folder in folders]
-    assert names == [
-        ["pair-1.json", "pair-1.png", "pair-2.json", "pair-2.png"],
-        ["pair-1.json", "pair-1.png"],
-    ]
-    kept = json.loads((folders[0] / "pair-2.json").read_text())
-    assert kept["maps"]["words"]["premise"] == of_seeds.tolist()
-    assert kept["hypothesis"] == ["no", "gout"]
-    for folder in folders:
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+def test_attention_maps_are_never_over_older_ones(tmp_path):
+    run = ScoredRun(tmp_path)
+    older, newer = (page.write_attention(run, [("a", "b")] * count) for count in (2, 1))
+    assert {path.name for path in older.glob("*.png")} == {"pair-1.png", "pair-2.png"}
+    assert {path.name for path in newer.glob("*.png")} == {"pair-1.png"}
+
+
+def test_attention_maps_hold_the_tokens_and_the_map_of_each_seed(tmp_path):
+    folder = page.write_attention(ScoredRun(tmp_path), [("a", "b")])
+    written = json.loads((folder / "pair-1.json").read_text())
+    assert written["hypothesis"] == ["no", "gout"]
+    assert written["maps"]["words"]["premise"] == [[[0.25, 0.75]], [[0.75, 0.25]]]
+
+
+def test_attention_maps_are_private(tmp_path):
+    folder = page.write_attention(ScoredRun(tmp_path), [("a", "b")])
+    assert folder == tmp_path / "private" / "attention"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}

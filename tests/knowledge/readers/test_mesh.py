@@ -12,32 +12,41 @@ def mesh():
     return bundled_mesh()
 
 
-def table(folder, *rows):
-    return write(folder / "table.tsv", "".join("\t".join(row) + "\n" for row in (HEADER, *rows)))
+def own_table(folder, *rows):
+    """rows: with "/" between the cells."""
+    lines = ["\t".join(HEADER), *(row.replace("/", "\t") for row in rows)]
+    return write(folder / "table.tsv", "".join(f"{line}\n" for line in lines))
 
 
-def test_the_2024_edition(mesh):
-    assert len(mesh) == len(mesh.ids) == 30764
-    assert (
-        mesh.parents.nnz == 42020
-    )  # 42,021 by tree numbers, without the one that would close a cycle
+def test_the_bundled_edition_has_the_concepts_and_parents_of_2024(mesh):
     assert mesh.version == "2024"
+    assert len(mesh) == len(mesh.ids) == 30764
+    # 42,021 by tree numbers, without the one that would close a cycle
+    assert mesh.parents.nnz == 42020
     assert list(mesh.ids) == sorted(mesh.ids)
-    assert sum(not kinds for kinds in mesh.types) == 2  # Female and Male have no tree number
-    # The one cycle of 2024 is opened at the lower place: the tree numbers of Ocular Motility
-    # Disorders are C10.228.758, C10.292.562, C11.590 and, below its own child, C10.292.562.887.825.
-    assert "C10.292.562.887.825" in mesh.types[mesh.index("D015835")].split("|")
-    assert mesh.ancestors("D013285")["D015835"] == 1  # Strabismus is an ocular motility disorder
-    assert "D013285" not in mesh.ancestors("D015835")
+    assert mesh.types.count("") == 2  # Female and Male have no tree number
 
 
-def test_ancestors_by_tree_numbers(mesh):
-    # Atrial Fibrillation: C14.280.067.198 -> C14.280.067 -> C14.280 -> C14, and C23.550.073.198 ->
-    # C23.550.073 -> C23.550 -> C23. Both .067 and .073 are Arrhythmias, Cardiac; Heart Diseases is
-    # C14.280, Pathologic Processes C23.550.
+def test_the_cycle_of_mesh_is_opened_at_its_lower_place(mesh):
+    """The tree numbers of Ocular Motility Disorders are C10.228.758, C10.292.562, C11.590 and, below
+    its own child Strabismus, C10.292.562.887.825."""
+    motility_disorders, strabismus = "D015835", "D013285"
+
+    assert "C10.292.562.887.825" in mesh.types[mesh.index(motility_disorders)].split("|")
+    assert mesh.ancestors(strabismus)[motility_disorders] == 1
+    assert strabismus not in mesh.ancestors(motility_disorders)
+
+
+def test_ancestors_follow_tree_numbers(mesh):
+    """Atrial Fibrillation: C14.280.067.198 -> C14.280.067 -> C14.280 -> C14, and C23.550.073.198 ->
+    C23.550.073 -> C23.550 -> C23. Both .067 and .073 are Arrhythmias, Cardiac; Heart Diseases is
+    C14.280, Pathologic Processes C23.550."""
+    labels = {}
+    for concept, distance in mesh.ancestors("D001281").items():
+        labels[mesh.labels[mesh.index(concept)]] = distance
+
     assert mesh.labels[mesh.index("D001281")] == "Atrial Fibrillation"
-    found = mesh.ancestors("D001281")
-    assert {mesh.labels[mesh.index(concept)]: distance for concept, distance in found.items()} == {
+    assert labels == {
         "Arrhythmias, Cardiac": 1,
         "Heart Diseases": 2,
         "Pathologic Processes": 2,
@@ -46,19 +55,27 @@ def test_ancestors_by_tree_numbers(mesh):
     }
 
 
-def test_names_hold_synonyms_aliases_abbreviations_and_natural_order(mesh):
-    concepts = {}
-    for name, concept in mesh.names:
-        concepts.setdefault(name.casefold(), []).append(mesh.ids[concept])
-    assert concepts["auricular fibrillation"] == ["D001281"]  # a synonym
-    assert concepts["breast cancer"] == ["D001943"]  # an everyday name that the table lacks
-    assert concepts["chf"][0] == "D006333"  # an abbreviation
-    assert "CHF".casefold() in mesh.abbreviations
-    assert concepts["type 2 diabetes mellitus"] == ["D003924"]
+@pytest.mark.parametrize(
+    ("name", "concept"),
+    [
+        ("auricular fibrillation", "D001281"),  # a synonym
+        ("breast cancer", "D001943"),  # an everyday name that the table lacks
+        ("chf", "D006333"),  # an abbreviation
+        ("type 2 diabetes mellitus", "D003924"),  # in natural order
+    ],
+)
+def test_names_hold_synonyms_aliases_abbreviations_and_natural_order(mesh, name, concept):
+    concepts = [mesh.ids[place] for text, place in mesh.names if text.casefold() == name]
+
+    assert concepts[0] == concept
+
+
+def test_preferred_names_come_first_and_no_name_comes_twice(mesh):
+    names = [name for name, _ in mesh.names[: len(mesh)]]
+
+    assert names == list(mesh.labels)
     assert len(set(mesh.names)) == len(mesh.names)
-    assert [name for name, _ in mesh.names[: len(mesh)]] == list(
-        mesh.labels
-    )  # preferred names come first
+    assert "chf" in mesh.abbreviations
 
 
 @pytest.mark.parametrize(
@@ -74,45 +91,47 @@ def test_names_hold_synonyms_aliases_abbreviations_and_natural_order(mesh):
         ("Abortion, Induced (Legal)", None),
     ],
 )
-def test_natural_order(name, natural):
+def test_an_inverted_name_is_turned_into_natural_order(name, natural):
     assert natural_order(name) == natural
 
 
-def test_a_table_of_ones_own_gets_its_aliases_and_natural_order_that_is_no_other_name(tmp_path):
-    own = read_mesh(table(tmp_path, ("D006333", "Heart Failure", "C14", "")))
-    assert ("chf", 0) in own.names
-    assert "htn" not in {name for name, _ in own.names}
-    rows = [
-        ("D1", "Failure, Heart", "C01", ""),
-        ("D2", "Heart Failure", "C02", ""),
-        ("D3", "Pain, Chest", "C03", ""),
-    ]
-    names = read_mesh(table(tmp_path, *rows)).names
-    assert names == (
-        ("Failure, Heart", 0),
-        ("Heart Failure", 1),
-        ("Pain, Chest", 2),
-        ("Chest Pain", 2),
-    )
+def test_a_table_of_ones_own_gets_the_aliases_of_its_concepts(tmp_path):
+    names = read_mesh(own_table(tmp_path, "D006333/Heart Failure/C14/")).names
+
+    assert ("chf", 0) in names
+    assert "htn" not in dict(names)
 
 
-def test_parents_follow_tree_numbers_whatever_the_order_of_rows_and_the_line_ends(tmp_path):
-    path = table(
+def test_natural_order_adds_no_name_that_another_concept_has(tmp_path):
+    rows = ("D1/Failure, Heart/C01/", "D2/Heart Failure/C02/", "D3/Pain, Chest/C03/")
+
+    names = read_mesh(own_table(tmp_path, *rows)).names
+
+    assert dict(names) == {
+        "Failure, Heart": 0,
+        "Heart Failure": 1,
+        "Pain, Chest": 2,
+        "Chest Pain": 2,
+    }
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize("windows", [False, True], ids=["unix", "windows"])
+def test_parents_follow_tree_numbers_in_any_order_of_rows_and_with_any_line_ends(tmp_path, windows):
+    path = own_table(
         tmp_path,
-        ("D3", "leaf", "C01.100.200|C02.100", ""),
-        ("D1", "top", "C01", "summit|peak"),
-        ("D2", "middle", "C01.100", ""),
-        ("D4", "orphan", "C09.100.100", ""),
+        "D3/leaf/C01.100.200|C02.100/",
+        "D1/top/C01/summit|peak",
+        "D2/middle/C01.100/",
+        "D4/orphan/C09.100.100/",
     )
-    windows = write(
-        tmp_path / "windows.tsv", b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n")
-    )
-    for ontology in (read_mesh(path), read_mesh(windows)):
-        assert ontology.ids == ("D1", "D2", "D3", "D4")
-        assert ontology.ancestors("D3") == {
-            "D2": 1,
-            "D1": 2,
-        }  # no row has C02, so it gives no parent
-        assert ontology.ancestors("D4") == {}
-        assert ontology.types[2] == "C01.100.200|C02.100"
-        assert ("peak", 0) in ontology.names
+    if windows:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+
+    ontology = read_mesh(path)
+
+    assert ontology.ids == ("D1", "D2", "D3", "D4")
+    assert ontology.ancestors("D3") == {"D2": 1, "D1": 2}  # no row has C02, so it gives no parent
+    assert ontology.ancestors("D4") == {}
+    assert ontology.types[2] == "C01.100.200|C02.100"
+    assert ("peak", 0) in ontology.names

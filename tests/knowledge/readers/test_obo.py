@@ -17,111 +17,128 @@ PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
 
 
 @pytest.fixture
-def path(tmp_path):
-    return write(tmp_path / "made_up.obo", OBO)
+def read(tmp_path):
+    """Reads a file with this content."""
+
+    def read_content(content, options=PLAIN):
+        return read_obo(write(tmp_path / "made_up.obo", content), options)
+
+    return read_content
 
 
-def test_concepts_names_and_types(path):
-    ontology = read_obo(path, PLAIN)
+def stanza(concept, *tags):
+    return "\n".join(["[Term]", f"id: {concept}", *tags, "", ""])
+
+
+def test_a_term_has_its_name_exact_synonyms_and_namespace(read):
+    ontology = read(OBO)
+
     assert (ontology.name, ontology.version) == ("made_up", "releases/2024-01-01")
-    assert ontology.ids == ("XP:1", "XP:2", "XP:3", "XP:4", "XP:5")
-    assert ontology.labels == ("Finding", "Heart disease", "Lung disease", "Heart failure", "Organ")
-    assert ontology.names == (
-        *((label, place) for place, label in enumerate(ontology.labels)),
-        ("Cardiac disease", 1),
-        ('Cardiopathy "old"', 1),
-        ("HF", 3),
-        ("Pump failure", 3),
-    )
+    assert " ".join(ontology.ids) == "XP:1 XP:2 XP:3 XP:4 XP:5"
+    assert "/".join(ontology.labels) == "Finding/Heart disease/Lung disease/Heart failure/Organ"
+    assert ontology.names[:5] == tuple(zip(ontology.labels, range(5), strict=True))
+    assert dict(ontology.names[5:]) == {
+        "Cardiac disease": 1,
+        'Cardiopathy "old"': 1,
+        "HF": 3,
+        "Pump failure": 3,
+    }
     assert ontology.abbreviations == {"HF"}
     assert ontology.types == ("findings",) * 4 + ("anatomy",)
-    linked = Linker(ontology).link(["known", "HF", ",", "prior", "cardiac", "diseases"])
-    assert [mention.concept for mention in linked] == ["XP:4", "XP:2"]
 
 
-def test_is_a_and_other_relations(path, capsys):
-    ontology = read_obo(path, ALL)
+def test_abbreviations_and_synonyms_are_linked(read):
+    mentions = Linker(read(OBO)).link(["known", "HF", ",", "prior", "cardiac", "diseases"])
+
+    assert [mention.concept for mention in mentions] == ["XP:4", "XP:2"]
+
+
+def test_relations_to_terms_of_other_ontologies_are_left_out_and_counted(read, capsys):
+    ontology = read(OBO, ALL)
+
     assert ontology.ancestors("XP:4") == {"XP:2": 1, "XP:3": 1, "XP:1": 2}
     assert ontology.parents.nnz == 4
     assert list(ontology.relations) == ["affects_organ"]
     assert edges_of(ontology.relations["affects_organ"], ontology.ids) == {("XP:2", "XP:5")}
     assert "left out 2 relations to terms of other ontologies" in capsys.readouterr().err
-    assert read_obo(path, PLAIN).relations == {}
+    assert read(OBO, PLAIN).relations == {}
 
 
-def test_cross_references_and_old_ids(path):
-    ontology = read_obo(path, PLAIN)
-    expected = {("MESH:D006333", 3), ("UMLS:C0018801", 3), ("XP:40", 3), ("XP:9", 3)}
-    assert set(ontology.cross_references) == expected
-    assert [ontology.index(old) for old in ("XP:40", "XP:9", "MESH:D006333", "XP:2")] == [
-        3,
-        3,
-        3,
-        1,
-    ]
+def test_a_term_is_found_by_cross_references_and_by_its_old_ids(read):
+    ontology = read(OBO)
+    references = ("MESH:D006333", "UMLS:C0018801", "XP:40", "XP:9")
+
+    assert set(ontology.cross_references) == {(reference, 3) for reference in references}
+    for reference in (*references[:1], *references[2:]):
+        assert ontology.index(reference) == 3
     assert ontology.ancestors("XP:40") == ontology.ancestors("XP:4")
-    more = "\n[Term]\nid: XP:6\nname: six\nis_a: XP:40\nis_a: XP:9\n"
-    more += (
-        "\n[Term]\nid: XP:8\nname: split\nis_obsolete: true\nreplaced_by: XP:2\nreplaced_by: XP:3\n"
-    )
-    ontology = read_obo(write(path, OBO + more), ALL)
+
+
+def test_is_a_may_name_an_old_id(read):
+    ontology = read(OBO + stanza("XP:6", "name: six", "is_a: XP:40", "is_a: XP:9"))
+
     assert ontology.ancestors("XP:6")["XP:4"] == 1
-    assert "XP:8" not in dict(
-        ontology.cross_references
-    )  # two terms replace it: it stands for neither
 
 
-def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path):
-    path = write(
-        tmp_path / "made_up.obo", "[Term]\nid: X:1\n\n[Term]\nid: X:2\nname: fever\nis_a: X:1\n"
-    )
-    ontology = read_obo(path, PLAIN)
+def test_a_term_without_a_name_stays_in_the_graph_alone(read):
+    ontology = read(stanza("X:1") + stanza("X:2", "name: fever", "is_a: X:1"))
+
     assert ontology.ancestors("X:2") == {"X:1": 1}
-    assert (ontology.labels, ontology.names) == (("X:1", "fever"), (("fever", 1),))
-    assert ontology.version == "unknown"
-    assert ontology.types == ()
+    assert ontology.labels == ("X:1", "fever")
+    assert ontology.names == (("fever", 1),)
+    assert (ontology.version, ontology.types) == ("unknown", ())
 
 
-def stanza(concept, *tags):
-    return f"[Term]\nid: {concept}\n" + "".join(f"{tag}\n" for tag in tags) + "\n"
+CURRENT = [stanza("X:3", "name: fever", "alt_id: X:30"), stanza("X:4", "name: cough")]
 
 
-CURRENT = stanza("X:3", "name: fever", "alt_id: X:30"), stanza("X:4", "name: cough")
-CHAINS = (
-    # (stanzas besides CURRENT, the concept of each old id)
-    ({"X:1": ("replaced_by: X:2",), "X:2": ("replaced_by: X:3",)}, {"X:1": "X:3", "X:2": "X:3"}),
-    (
-        {"X:1": ("replaced_by: X:20",), "X:2": ("replaced_by: X:30", "alt_id: X:20")},
-        {"X:1": "X:3", "X:20": "X:3"},
-    ),
-    (
-        {"X:1": ("replaced_by: X:2", "replaced_by: X:3"), "X:2": ("replaced_by: X:3",)},
-        {"X:1": "X:3"},
-    ),
-    (
-        {"X:1": ("replaced_by: X:2", "replaced_by: X:4"), "X:2": ("replaced_by: X:3",)},
-        {"X:1": None, "X:2": "X:3"},
-    ),
-    ({"X:1": ("replaced_by: X:2",), "X:2": ("replaced_by: X:1",)}, {"X:1": None, "X:2": None}),
-    ({"X:1": ("replaced_by: X:2",), "X:2": ("replaced_by: Y:9",)}, {"X:1": None, "X:2": None}),
-    (
-        {"X:1": ("replaced_by: X:1", "alt_id: X:2"), "X:2": ("replaced_by: X:4",)},
-        {"X:1": None, "X:2": "X:4"},
-    ),
+@pytest.mark.parametrize(
+    ("obsolete", "terms"),
+    [
+        pytest.param(
+            {"X:1": "replaced_by: X:2", "X:2": "replaced_by: X:3"},
+            {"X:1": "X:3", "X:2": "X:3"},
+            id="two-steps",
+        ),
+        pytest.param(
+            {"X:1": "replaced_by: X:20", "X:2": "replaced_by: X:30\nalt_id: X:20"},
+            {"X:1": "X:3", "X:20": "X:3"},
+            id="over-alternative-ids",
+        ),
+        pytest.param(
+            {"X:1": "replaced_by: X:2\nreplaced_by: X:3", "X:2": "replaced_by: X:3"},
+            {"X:1": "X:3"},
+            id="two-ways-to-one-term",
+        ),
+        pytest.param(
+            {"X:1": "replaced_by: X:2\nreplaced_by: X:4", "X:2": "replaced_by: X:3"},
+            {"X:1": None, "X:2": "X:3"},
+            id="two-terms",
+        ),
+        pytest.param(
+            {"X:1": "replaced_by: X:2", "X:2": "replaced_by: X:1"},
+            {"X:1": None, "X:2": None},
+            id="circle",
+        ),
+        pytest.param(
+            {"X:1": "replaced_by: X:2", "X:2": "replaced_by: Y:9"},
+            {"X:1": None, "X:2": None},
+            id="missing-term",
+        ),
+        pytest.param(
+            {"X:1": "replaced_by: X:1\nalt_id: X:2", "X:2": "replaced_by: X:4"},
+            {"X:1": None, "X:2": "X:4"},
+            id="itself",
+        ),
+    ],
 )
+def test_an_old_id_leads_over_any_number_of_steps_to_one_term_in_any_order(read, obsolete, terms):
+    old = [stanza(concept, "is_obsolete: true", tags) for concept, tags in obsolete.items()]
 
-
-@pytest.mark.parametrize(("obsolete", "expected"), CHAINS)
-def test_old_ids_lead_over_any_number_of_steps_to_one_term_in_any_order(
-    tmp_path, obsolete, expected
-):
-    old = [stanza(concept, "is_obsolete: true", *tags) for concept, tags in obsolete.items()]
-    for stanzas in permutations([*CURRENT, *old]):
-        ontology = read_obo(write(tmp_path / "x.obo", "".join(stanzas)), PLAIN)
-        found = {concept: ontology.index(concept) for concept in expected}
-        assert {
-            c: None if place is None else ontology.ids[place] for c, place in found.items()
-        } == expected
+    for stanzas in permutations(CURRENT + old):
+        ontology = read("".join(stanzas))
+        places = {concept: term and ontology.index(term) for concept, term in terms.items()}
+        assert {concept: ontology.index(concept) for concept in terms} == places
 
 
 @pytest.mark.parametrize(
@@ -138,20 +155,19 @@ def test_old_ids_lead_over_any_number_of_steps_to_one_term_in_any_order(
         ('fever ! a comment {source="X:1"}', "fever"),
     ],
 )
-def test_only_modifiers_and_comments_at_the_end_are_no_part_of_a_name(tmp_path, value, name):
-    path = write(tmp_path / "x.obo", stanza("X:1", f"name: {value}"))
-    assert read_obo(path, PLAIN).labels == (name,)
+def test_only_modifiers_and_comments_at_the_end_are_no_part_of_a_name(read, value, name):
+    assert read(stanza("X:1", f"name: {value}")).labels == (name,)
 
 
 @pytest.mark.parametrize(
     "rest", ['EXACT [] {source="a ! b"}', "EXACT ! {c}", 'EXACT abbreviation {a="["} ! b', "EXACT"]
 )
 def test_modifiers_and_comments_are_no_part_of_a_synonym(tmp_path, rest):
-    path = write(
-        tmp_path / "x.obo",
-        stanza("X:1", "name: a", rf'synonym: "cyclo{{b}} ! c {{d=e}}\nf" {rest}'),
-    )
+    synonym = rf'synonym: "cyclo{{b}} ! c {{d=e}}\nf" {rest}'
+    path = write(tmp_path / "x.obo", stanza("X:1", "name: a", synonym))
+
     ontology = load_ontology(str(path), cache_dir=tmp_path / "cache")
+
     assert ontology.names == (("a", 0), ("cyclo{b} ! c {d=e} f", 0))
     assert bool(ontology.abbreviations) == ("abbreviation" in rest)
 
@@ -174,24 +190,31 @@ GCI = '{gci_filler="NCBITaxon:10090", gci_relation="part_of"}'
         ('{all_only="true"}', False),
     ],
 )
-def test_relations_under_a_condition_are_left_out_and_counted(tmp_path, capsys, modifiers, holds):
+def test_relations_under_a_condition_are_left_out_and_counted(read, capsys, modifiers, holds):
     lines = (f"is_a: X:2 {modifiers}", f"relationship: part_of X:2 {modifiers}")
-    path = write(tmp_path / "x.obo", stanza("X:1", "name: a", *lines) + stanza("X:2", "name: b"))
-    ontology = read_obo(path, ALL)
-    edges = [ontology.parents, *ontology.relations.values()]
-    assert sum(matrix.nnz for matrix in edges) == (2 if holds else 0)
+
+    ontology = read(stanza("X:1", "name: a", *lines) + stanza("X:2", "name: b"), ALL)
+
+    parts = ontology.relations.get("part_of", ontology.parents)
+    assert ontology.parents.nnz == parts.nnz == int(holds)
     assert ("left out 2 relations" in capsys.readouterr().err) == (not holds)
 
 
-def test_relations_to_terms_that_are_not_there_are_refused_within_the_prefix_of_most_terms_alone(
-    tmp_path, capsys
-):
-    """Terms of other ontologies are often imported in part."""
-    terms = stanza("X:1", "name: a") + stanza("X:2", "name: b", "is_a: Y:8", "is_a: X:1")
-    terms += stanza("Y:1", "name: c", "is_a: Y:9", "relationship: part_of Z:1")
-    path = write(tmp_path / "x.obo", terms)
-    assert read_obo(path, ALL).parents.nnz == 1
+IMPORTED = (
+    stanza("X:1", "name: a")
+    + stanza("X:2", "name: b", "is_a: Y:8", "is_a: X:1")
+    + stanza("Y:1", "name: c", "is_a: Y:9", "relationship: part_of Z:1")
+)
+
+
+def test_relations_to_missing_terms_of_an_ontology_imported_in_part_are_left_out(read, capsys):
+    assert read(IMPORTED, ALL).parents.nnz == 1
     assert "left out 3 relations" in capsys.readouterr().err
-    with pytest.raises(DataError) as found:
-        read_obo(write(path, terms + stanza("Y:2", "name: d", "is_a: X:9")), ALL)
-    assert (found.value.line, found.value.field) == (20, "is_a")
+
+
+def test_a_relation_to_a_missing_term_of_the_ontology_itself_is_refused(read):
+    """Its prefix is that of most terms."""
+    with pytest.raises(DataError) as caught:
+        read(IMPORTED + stanza("Y:2", "name: d", "is_a: X:9"), ALL)
+
+    assert (caught.value.line, caught.value.field) == (20, "is_a")

@@ -1,8 +1,23 @@
-"""The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, tags,
-relationships."""
+"""The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, semantic tags,
+relationships, editions."""
 
 import pytest
-from support import files, ontologies, ontology_files
+from support.files import write
+from support.ontologies import edges_of
+from support.ontology_files import (
+    FSN,
+    IS_A,
+    RF2_FILES,
+    RF2_FOLDER,
+    RF2_ROWS,
+    SITE,
+    rf2_table,
+    rrf_row,
+    sct_concept,
+    sct_edge,
+    sct_term,
+    snomed_folder,
+)
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
@@ -11,8 +26,9 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
-TERMS, EDGES = ontology_files.RF2_ROWS["Description"], ontology_files.RF2_ROWS["Relationship"]
+TERMS, EDGES = RF2_ROWS["Description"], RF2_ROWS["Relationship"]
 PARENTS = {("101", "64572001"), ("102", "64572001"), ("103", "101"), ("103", "102")}
+SITES = {("103", "104")}
 
 
 def refused(folder, options=PLAIN):
@@ -21,204 +37,207 @@ def refused(folder, options=PLAIN):
     return caught.value
 
 
-def test_labels_types_and_names(tmp_path):
-    ontology = read_snomed(ontology_files.snomed_folder(tmp_path), PLAIN)
-    assert ontology.ids == (
-        "101",
-        "102",
-        "103",
-        "104",
-        "64572001",
-        ontology_files.IS_A,
-        ontology_files.SITE,
-    )  # in the order of numbers
-    assert ontology.labels[:5] == (
-        "Quokka (small) fever",
-        "Wombat rash",
-        "narwhal flu",
-        "pouch",
-        "Disease",
-    )
-    assert ontology.types == (
-        "disorder",
-        "finding",
-        "disorder",
-        "",
-        "disorder",
-        "attribute",
-        "attribute",
-    )
-    labels = zip(ontology.labels, range(7), strict=True)
-    assert set(ontology.names) == {*labels, ("quokka fever", 0), ("flu of narwhals", 2)}
-    assert len(set(ontology.names)) == len(ontology.names)
-    assert (ontology.name, ontology.version) == ("snomed", "INT_20240101")
-    linked = Linker(ontology).link(
-        ["finding", "site", "of", "a", "quokka", "fever"]
-    )  # an attribute is not linked
-    assert [(mention.start, mention.end, mention.concept) for mention in linked] == [(4, 6, "101")]
+def parents_of(ontology):
+    return edges_of(ontology.parents, ontology.ids)
 
 
-def test_active_relationships_by_their_type(tmp_path):
-    ontology = read_snomed(ontology_files.snomed_folder(tmp_path), PLAIN)
-    assert ontologies.edges_of(ontology.parents, ontology.ids) == PARENTS
-    assert dict(ontology.relations) == {}
-    ontology = read_snomed(tmp_path, ALL)
-    assert ontologies.edges_of(ontology.parents, ontology.ids) == PARENTS
+def sites_of(ontology):
+    return edges_of(ontology.relations["finding_site"], ontology.ids)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return snomed_folder(tmp_path_factory.mktemp("snomed"))
+
+
+@pytest.fixture(scope="module")
+def plain(folder):
+    return read_snomed(folder, PLAIN)
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    return read_snomed(folder, ALL)
+
+
+def test_a_concept_has_its_fully_specified_name_without_the_tag_which_is_its_type(plain):
+    assert " ".join(plain.ids) == f"101 102 103 104 64572001 {IS_A} {SITE}"  # ordered as numbers
+    labels = "Quokka (small) fever/Wombat rash/narwhal flu/pouch/Disease/Is a/Finding site"
+    assert "/".join(plain.labels) == labels
+    types = "disorder/finding/disorder//disorder/attribute/attribute"
+    assert "/".join(plain.types) == types
+    assert (plain.name, plain.version) == ("snomed", "INT_20240101")
+
+
+def test_a_concept_has_each_active_english_synonym_once(plain):
+    labels = zip(plain.labels, range(7), strict=True)
+
+    assert sorted(plain.names) == sorted([*labels, ("quokka fever", 0), ("flu of narwhals", 2)])
+
+
+def test_an_attribute_is_not_linked(plain):
+    mentions = Linker(plain).link(["finding", "site", "of", "a", "quokka", "fever"])
+
+    assert [mention.concept for mention in mentions] == ["101"]
+
+
+def test_inactive_relationships_are_left_out_and_others_are_read_only_on_request(plain, whole):
+    assert parents_of(plain) == parents_of(whole) == PARENTS
+    assert dict(plain.relations) == {}
+    assert list(whole.relations) == ["finding_site"]
+    assert sites_of(whole) == SITES
+
+
+def test_relationships_of_an_inactive_type_are_left_out(tmp_path):
+    inactive, active = sct_edge("101", "102", "105"), sct_edge("102", "104", SITE)
+    folder = snomed_folder(tmp_path, Relationship=(*EDGES, inactive, active))
+
+    ontology = read_snomed(folder, ALL)
+
     assert list(ontology.relations) == ["finding_site"]
-    assert ontologies.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104")}
-    # Relationships of an inactive type are left out; a type that is no concept is a fault where
-    # types count.
-    ontology_files.snomed_folder(
-        tmp_path,
-        Relationship=(
-            *EDGES,
-            ontology_files.sct_edge("101", "102", "105"),
-            ontology_files.sct_edge("102", "104", ontology_files.SITE),
-        ),
-    )
-    ontology = read_snomed(tmp_path, ALL)
-    assert ontologies.edges_of(ontology.relations["finding_site"], ontology.ids) == {
-        ("103", "104"),
-        ("102", "104"),
-    }
-    ontology_files.snomed_folder(
-        tmp_path, Relationship=(*EDGES, ontology_files.sct_edge("101", "102", "999"))
-    )
-    assert read_snomed(tmp_path, PLAIN).parents.nnz == 4
-    error = refused(tmp_path, ALL)
+    assert sites_of(ontology) == SITES | {("102", "104")}
+
+
+def test_a_type_that_is_no_concept_is_refused_where_types_count(tmp_path):
+    edges = (*EDGES, sct_edge("101", "102", "999"))
+    folder = snomed_folder(tmp_path, Relationship=edges)
+
+    assert parents_of(read_snomed(folder, PLAIN)) == PARENTS
+    error = refused(folder, ALL)
     assert (error.line, error.field) == (10, "typeId")
 
 
-def test_languages(tmp_path):
-    ontology_files.snomed_folder(tmp_path)
-    both = read_snomed(tmp_path, OntologyOptions(languages=("ENG", "fr")))
-    assert ("fièvre", 0) in both.names
-    spanish = ontology_files.rf2_table(
-        "Description",
-        ontology_files.sct_term("101", "fiebre", language="es"),
-        ontology_files.sct_term("102", "x (x)", ontology_files.FSN, "es"),
-    )
-    files.write(
-        tmp_path
-        / ontology_files.RF2_FOLDER
-        / ontology_files.RF2_FILES["Description"].replace("-en_", "-es_"),
-        spanish,
-    )
-    assert not {name for name, _ in read_snomed(tmp_path, PLAIN).names} & {"fiebre", "x"}
-    mixed = read_snomed(tmp_path, OntologyOptions(languages=("SPA", "ENG")))
-    assert ("fiebre", 0) in mixed.names
-    assert mixed.sha256 != read_snomed(tmp_path, PLAIN).sha256
-    # A concept without a name in the language keeps its id.
-    terms = (
-        *TERMS[:-1],
-        ontology_files.sct_term(ontology_files.SITE, "sitio", ontology_files.FSN, "es"),
-    )
-    nameless = read_snomed(ontology_files.snomed_folder(tmp_path, Description=terms), PLAIN)
-    assert nameless.labels[6] == ontology_files.SITE
+def test_names_are_in_the_chosen_languages_of_all_description_files(tmp_path):
+    folder = snomed_folder(tmp_path)
+    fever = sct_term("101", "fiebre", language="es")
+    rash = sct_term("102", "x (x)", FSN, "es")
+    file = RF2_FILES["Description"].replace("-en_", "-es_")
+    write(folder / RF2_FOLDER / file, rf2_table("Description", fever, rash))
+
+    english = read_snomed(folder, PLAIN)
+    french = read_snomed(folder, OntologyOptions(languages=("ENG", "fr")))
+    spanish = read_snomed(folder, OntologyOptions(languages=("SPA", "ENG")))
+
+    assert not {"fiebre", "x", "fièvre"} & dict(english.names).keys()
+    assert ("fièvre", 0) in french.names
+    assert ("fiebre", 0) in spanish.names
+    assert spanish.sha256 != english.sha256
 
 
-def test_gzip_and_line_ends_change_nothing(tmp_path):
-    whole = read_snomed(ontology_files.snomed_folder(tmp_path / "plain"), ALL)
-    for name in ontology_files.RF2_FILES.values():
-        content = (tmp_path / "plain" / ontology_files.RF2_FOLDER / name).read_bytes()
-        files.write(tmp_path / "zipped" / f"{name}.gz", content)
-        files.write(
-            tmp_path / "unix" / f"x{name}",
-            b"\xef\xbb\xbf" + content.replace(b"\r\n", b"\n").rstrip(),
-        )
+def test_a_concept_without_a_name_in_the_language_has_its_id_as_label(tmp_path):
+    site = sct_term(SITE, "sitio", FSN, "es")
+
+    ontology = read_snomed(snomed_folder(tmp_path, Description=(*TERMS[:-1], site)), PLAIN)
+
+    assert ontology.labels[6] == SITE
+
+
+def test_gzip_and_line_ends_change_nothing(tmp_path, folder, whole):
+    for name in RF2_FILES.values():
+        content = (folder / RF2_FOLDER / name).read_bytes()
+        write(tmp_path / "zipped" / f"{name}.gz", content)
+        unix = content.replace(b"\r\n", b"\n").rstrip()
+        write(tmp_path / "unix" / f"x{name}", b"\xef\xbb\xbf" + unix)
+
     zipped, unix = read_snomed(tmp_path / "zipped", ALL), read_snomed(tmp_path / "unix", ALL)
-    for other in (zipped, unix):
-        assert (other.ids, other.names, other.types) == (whole.ids, whole.names, whole.types)
-        assert ontologies.edges_of(other.parents, other.ids) == PARENTS
-        assert ontologies.edges_of(other.relations["finding_site"], other.ids) == {("103", "104")}
+
+    for ontology in (zipped, unix):
+        for field in ("ids", "names", "types"):
+            assert getattr(ontology, field) == getattr(whole, field)
+        assert parents_of(ontology) == PARENTS
+        assert sites_of(ontology) == SITES
     assert zipped.sha256 == whole.sha256 != unix.sha256
 
 
+def write_edition(folder, prefix, release, ending=".txt"):
+    """Writes the snapshot under other names."""
+    for table, rows in RF2_ROWS.items():
+        name = RF2_FILES[table].replace("Snapshot", f"{prefix}Snapshot")
+        name = name.replace("INT_20240101", release).replace(".txt", ending)
+        write(folder / RF2_FOLDER / name, rf2_table(table, *rows))
+
+
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
 @pytest.mark.parametrize(
-    ("kind", "release"),
+    "edition",
     [
-        ("MONO", "GB_20240313"),
-        ("UKCL", "GB1000000_20240410"),
-        ("UKED", "GB_20240410"),
-        ("SpanishExtension", "INT_20240430"),
+        "MONO_GB_20240313",
+        "UKCL_GB1000000_20240410",
+        "UKED_GB_20240410",
+        "SpanishExtension_INT_2024",
     ],
 )
-@pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
 def test_an_edition_of_any_name_is_read_alone_and_beside_another_both_are_named(
-    tmp_path, kind, release, ending
+    tmp_path, edition, ending
 ):
-    international = ontology_files.snomed_folder(tmp_path / "snomed" / "international")
-    whole = read_snomed(international, ALL)
-    for name in ontology_files.RF2_FILES.values():
-        renamed = (
-            name.replace("Snapshot", f"{kind}Snapshot")
-            .replace("INT_20240101", release)
-            .replace(".txt", ending)
-        )
-        content = (international / ontology_files.RF2_FOLDER / name).read_bytes()
-        files.write(tmp_path / "snomed" / kind / ontology_files.RF2_FOLDER / renamed, content)
-    for place in (
-        tmp_path / "snomed" / kind,
-        tmp_path / "snomed" / kind / ontology_files.RF2_FOLDER,
-    ):
+    prefix, _, release = edition.partition("_")
+    write_edition(tmp_path / "own", prefix, release, ending)
+
+    for place in (tmp_path / "own", tmp_path / "own" / RF2_FOLDER):
         alone = load_ontology(str(place), options=ALL)
-        assert (alone.version, alone.names) == (f"{kind}_{release}", whole.names)
-        assert ontologies.edges_of(alone.parents, alone.ids) == PARENTS
-    problem = refused(tmp_path / "snomed").problem
-    assert f"{kind}_{release}" in problem
-    assert "INT_20240101" in problem.replace(f"{kind}_{release}", "")
+        assert alone.version == edition
+        assert parents_of(alone) == PARENTS
+    snomed_folder(tmp_path / "international")
+    problem = refused(tmp_path).problem
+    assert edition in problem
+    assert "INT_20240101" in problem.replace(edition, "")
 
 
 def test_an_extension_alone_lacks_concepts_of_the_international_edition(tmp_path):
-    tables = {
-        "Concept": ontology_files.sct_concept("999001"),
-        "Description": ontology_files.sct_term(
-            "999001", "British pox (disorder)", ontology_files.FSN
-        ),
-        "Relationship": ontology_files.sct_edge("999001", "101"),
-    }
-    for kind, row in tables.items():
-        name = ontology_files.RF2_FILES[kind].replace("Snapshot", "UKCLSnapshot")
-        files.write(
-            tmp_path / ontology_files.RF2_FOLDER / name, ontology_files.rf2_table(kind, row)
-        )
-    error = refused(tmp_path)
+    folder = snomed_folder(
+        tmp_path,
+        Concept=[sct_concept("999001")],
+        Description=[sct_term("999001", "British pox (disorder)", FSN)],
+        Relationship=[sct_edge("999001", "101")],
+    )
+    for path in (folder / RF2_FOLDER).iterdir():
+        path.rename(path.with_name(path.name.replace("Snapshot", "UKCLSnapshot")))
+
+    error = refused(folder)
+
     assert (error.line, error.field) == (2, "destinationId")
     assert "an extension alone" in error.fix
 
 
-def conso(cui, number, **fields):
-    return ontology_files.rrf_row("MRCONSO.RRF", CUI=cui, CODE=number, STR="x", **fields)
+# One CUI has two concepts, one concept two CUIs.
+CUIS = "C0000001 101/C0000001 103/C0000001 103/C0000002 103"
 
 
-def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
-    """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes
-    do not count."""
-    ontology_files.snomed_folder(tmp_path / "snomed")
-    plain = load_ontology("snomed", tmp_path)
-    assert len(plain.cross_references) == 0
-    rows = (
-        *(
-            conso("C0000001", "101"),
-            conso("C0000001", "103"),
-            conso("C0000001", "103"),
-            conso("C0000002", "103"),
-        ),
-        *(
-            conso("C0000004", "999"),
-            conso("C0000005", "102", SUPPRESS="O"),
-            conso("C0000006", "102", SAB="MSH"),
-        ),
-    )
-    files.write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
-    first, second = plain.index("101"), plain.index("103")
-    for cache in (None, tmp_path / "cache", tmp_path / "cache"):
-        joined = load_ontology("snomed", tmp_path, cache_dir=cache)
-        expected = [("C0000001", first), ("C0000001", second), ("C0000002", second)]
-        assert sorted(tuple(pair) for pair in joined.cross_references) == expected
-        assert joined.indices("C0000001") == [first, second]
-        assert (joined.indices("C0000002"), joined.indices("C0000005")) == ([second], [])
-    assert joined.sha256 != plain.sha256
-    assert (
-        load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256
-    )  # no data folder is given, so no UMLS
+def conso(text, **fields):
+    cui, code = text.split()
+    return rrf_row("MRCONSO.RRF", CUI=cui, CODE=code, STR="x", **fields)
+
+
+@pytest.fixture
+def with_umls(tmp_path):
+    """A data folder with SNOMED CT and a UMLS that names its concepts."""
+    rows = [
+        *map(conso, CUIS.split("/")),
+        conso("C0000004 999"),
+        conso("C0000005 102", SUPPRESS="O"),
+        conso("C0000006 102", SAB="MSH"),
+    ]
+    write(tmp_path / "umls/META/MRCONSO.RRF", "".join(rows))
+    snomed_folder(tmp_path / "snomed")
+    return tmp_path
+
+
+@pytest.mark.parametrize("cache", [None, "cache"])
+def test_cuis_of_the_umls_lead_to_concepts_of_snomed(with_umls, cache):
+    cache_dir = with_umls / cache if cache else None
+    for _ in range(2):  # read, then taken from the cache
+        ontology = load_ontology("snomed", with_umls, cache_dir=cache_dir)
+
+        cuis = [f"{cui} {ontology.ids[place]}" for cui, place in ontology.cross_references]
+        assert set(cuis) == set(CUIS.split("/"))
+        assert len(cuis) == 3
+        assert ontology.indices("C0000001") == [ontology.index("101"), ontology.index("103")]
+        assert ontology.indices("C0000005") == []
+
+
+def test_without_a_data_folder_snomed_has_no_cuis(with_umls):
+    joined = load_ontology("snomed", with_umls)
+    alone = load_ontology(str(with_umls / "snomed"))
+
+    assert len(alone.cross_references) == 0
+    assert joined.sha256 != alone.sha256

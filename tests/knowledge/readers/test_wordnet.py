@@ -16,63 +16,80 @@ from mednli_jax.knowledge.readers.wordnet import read_wordnet
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
 
 
-@pytest.fixture
-def ontology(tmp_path):
-    return read_wordnet(lay_out(tmp_path, WORDNET), ALL)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return lay_out(tmp_path_factory.mktemp("wordnet"), WORDNET)
 
 
-def concepts(ontology, name):
-    return [ontology.ids[concept] for known, concept in ontology.names if known.lower() == name]
+@pytest.fixture(scope="module")
+def ontology(folder):
+    return read_wordnet(folder, ALL)
 
 
-def test_synsets_pointers_and_types(ontology, tmp_path):
-    """Hypernyms and instances are is-a, other pointers are relations."""
+def test_a_synset_has_an_id_and_a_lexicographer_file_as_type(ontology):
     assert (ontology.name, ontology.version, len(ontology)) == ("wordnet", "3.0", 10)
     assert ontology.ids[:2] == ("n00000100", "n00000200")
-    assert ontology.ids[-1] == "v00000300"
-    types = [
-        ontology.types[ontology.index(concept)]
-        for concept in ("n00000200", "n00000400", "v00000100")
-    ]
-    assert types == ["noun.body", "noun.state", "verb.body"]
+    types = dict(zip(ontology.ids, ontology.types, strict=True))
+    assert types["n00000200"] == "noun.body"
+    assert types["n00000400"] == "noun.state"
+    assert types["v00000100"] == "verb.body"
+
+
+def test_hypernyms_and_instances_are_is_a_edges(ontology):
     assert ontology.ancestors("n00000400") == {"n00000300": 1, "n00000100": 2}
-    assert ontology.ancestors("n00000700") == {
-        "n00000200": 1,
-        "n00000100": 2,
-    }  # Paris is an instance of body
+    paris = "n00000700"  # an instance of body
+    assert ontology.ancestors(paris) == {"n00000200": 1, "n00000100": 2}
     assert ontology.ancestors("v00000200") == {"v00000100": 1}
     assert ontology.parents.nnz == 7
-    assert {
-        name: edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()
-    } == {
-        "antonym": {("n00000500", "n00000600"), ("n00000600", "n00000500")},
-        "derivation": {("n00000200", "v00000200"), ("v00000200", "n00000200")},
-        "entails": {("v00000200", "v00000300")},
-        "part_of": {("n00000700", "n00000100")},
-        "verb_group": {("v00000300", "v00000100")},
+
+
+def test_pointers_besides_hypernyms_are_relations(ontology):
+    relations = {}
+    for name, matrix in ontology.relations.items():
+        relations[name] = ", ".join(sorted(map(" ".join, edges_of(matrix, ontology.ids))))
+
+    assert relations == {
+        "antonym": "n00000500 n00000600, n00000600 n00000500",
+        "derivation": "n00000200 v00000200, v00000200 n00000200",
+        "entails": "v00000200 v00000300",
+        "part_of": "n00000700 n00000100",
+        "verb_group": "v00000300 v00000100",
     }
-    bare = read_wordnet(tmp_path, PLAIN)
-    assert bare.relations == {}
-    assert (bare.parents != ontology.parents).nnz == 0
-    assert bare.sha256 != ontology.sha256
 
 
-def test_the_most_frequent_sense_owns_the_name_and_labels_say_which_sense_they_are(ontology):
-    assert concepts(ontology, "cold") == ["n00000500", "n00000400", "v00000300"]
-    assert concepts(ontology, "paris") == ["n00000700"]
-    linker = Linker(ontology)
-    assert [m.concept for m in linker.link(["a", "cold"])] == ["n00000500"]
-    assert [m.concept for m in linker.link(["the", "common", "cold"])] == ["n00000400"]
-    assert [m.concept for m in linker.link(["in", "paris", ",", "organic", "structures"])] == [
-        "n00000700",
-        "n00000200",
-    ]
-    assert concepts(ontology, "ha") == ["n00000600"]
-    assert ontology.names[-1] == (
-        "ha",
-        ontology.index("n00000600"),
-    )  # a word that the index lacks comes last
+def test_relations_are_read_on_request_alone(folder, ontology):
+    plain = read_wordnet(folder, PLAIN)
+
+    assert plain.relations == {}
+    assert (plain.parents != ontology.parents).nnz == 0
+    assert plain.sha256 != ontology.sha256
+
+
+@pytest.mark.parametrize(
+    ("name", "synsets"),
+    [
+        ("cold", "n00000500 n00000400 v00000300"),
+        ("paris", "n00000700"),
+        ("ha", "n00000600"),  # a word that the index lacks
+    ],
+)
+def test_synsets_of_a_word_stand_in_the_order_of_their_frequency(ontology, name, synsets):
+    concepts = [ontology.ids[place] for text, place in ontology.names if text.lower() == name]
+
+    assert " ".join(concepts) == synsets
+
+
+def test_the_most_frequent_sense_is_linked(ontology):
+    text = "a cold , the common cold in paris , organic structures"
+
+    concepts = [mention.concept for mention in Linker(ontology).link(text.split())]
+
+    assert concepts == ["n00000500", "n00000400", "n00000700", "n00000200"]
+
+
+def test_a_label_is_the_first_word_of_its_own_or_names_its_sense(ontology):
     labels = dict(zip(ontology.ids, ontology.labels, strict=True))
+
     assert labels["n00000500"] == "cold"
     assert labels["n00000400"] == "common cold"  # its first word belongs to the temperature
     assert labels["v00000300"] == "cold (verb 1)"
@@ -80,60 +97,71 @@ def test_the_most_frequent_sense_owns_the_name_and_labels_say_which_sense_they_a
     assert len(set(ontology.labels)) == len(ontology)
 
 
-def loop(one, other):
-    """Verbs of which each is the other's hypernym, and nouns that point to no verb."""
+def write_loop(folder, first, second):
+    """Writes two verbs, each the hypernym of the other, and nouns that point to no verb."""
+    pointer = "002 @ 00000100 n 0000 + 00000200 v 0101"
     verbs = (
-        f"00000100 41 v 02 {one} 0 hold 0 001 @ 00000200 v 0000 01 + 08 00 | x\n"
-        f"00000200 41 v 01 {other} 0 001 @ 00000100 v 0000 01 + 08 00 | x\n"
+        f"00000100 41 v 02 {first} 0 hold 0 001 @ 00000200 v 0000 01 + 08 00 | x\n"
+        f"00000200 41 v 01 {second} 0 001 @ 00000100 v 0000 01 + 08 00 | x\n"
     )
-    index = f"{other} v 1 1 @ 1 1 00000200\n{one} v 1 1 @ 1 1 00000100\n"
-    nouns = WORDNET["data.noun"].replace(
-        "002 @ 00000100 n 0000 + 00000200 v 0101", "001 @ 00000100 n 0000"
+    return lay_out(
+        folder,
+        WORDNET,
+        data_verb="  licence\n" * 2 + verbs,
+        index_verb=f"{second} v 1 1 @ 1 1 00000200\n{first} v 1 1 @ 1 1 00000100\n",
+        data_noun=WORDNET["data.noun"].replace(pointer, "001 @ 00000100 n 0000"),
     )
-    return {"data_verb": "  licence\n" * 2 + verbs, "index_verb": index, "data_noun": nouns}
 
 
-def test_the_known_loop_is_opened_and_another_is_left_out(tmp_path, capsys):
-    ontology = read_wordnet(lay_out(tmp_path, WORDNET, **loop("restrain", "inhibit")), PLAIN)
+def test_the_loop_of_wordnet_is_opened(tmp_path, capsys):
+    ontology = read_wordnet(write_loop(tmp_path, "restrain", "inhibit"), PLAIN)
+
     assert ontology.ancestors("v00000100") == {"v00000200": 1}  # restrain is-a inhibit
     assert ontology.ancestors("v00000200") == {}
     assert "left out that inhibit is-a restrain" in capsys.readouterr().err
-    lay_out(tmp_path, WORDNET, **loop("restrain", "stop"))
-    assert read_wordnet(tmp_path, PLAIN).ancestors("v00000100") == {}
+
+
+def test_another_loop_is_left_out_of_is_a_and_is_a_relation(tmp_path, capsys):
+    folder = write_loop(tmp_path, "restrain", "stop")
+
+    assert read_wordnet(folder, PLAIN).ancestors("v00000100") == {}
     assert "left out 2 is-a edges" in capsys.readouterr().err
-    every = read_wordnet(tmp_path, ALL)
-    ends = [[every.index_of["v00000100"], every.index_of["v00000200"]]]
-    assert every.relations[CIRCULAR].nnz == 2
-    assert [
-        shortest_paths(every, ends, direction=way).tolist() for way in ("undirected", "all")
-    ] == [[-1], [1]]
+    ontology = read_wordnet(folder, ALL)
+    ends = [[ontology.index("v00000100"), ontology.index("v00000200")]]
+    assert ontology.relations[CIRCULAR].nnz == 2
+    assert shortest_paths(ontology, ends, direction="undirected") == [-1]
+    assert shortest_paths(ontology, ends, direction="all") == [1]
 
 
-def test_where_wordnet_is_looked_for(tmp_path, monkeypatch):
+def test_wordnet_is_looked_for_in_the_data_folder_then_where_debian_puts_it(tmp_path, monkeypatch):
     monkeypatch.setattr(wordnet, "FOLDER", tmp_path / "debian")
     data = tmp_path / "data"
     (data / "wordnet").mkdir(parents=True)
+
     with pytest.raises(UserError, match="wordnet-base"):
         load_ontology("wordnet", data)
     lay_out(tmp_path / "debian", WORDNET)
-    assert len(load_ontology("wordnet", data)) == len(load_ontology("wordnet", None)) == 10
-    own = {
-        name.replace(".", "_"): WORDNET[name].replace("entity", "thing")
-        for name in ("data.noun", "index.noun")
-    }
-    lay_out(data / "wordnet", WORDNET, **own)
-    assert load_ontology("wordnet", data).labels[0] == "thing"  # the user's own folder comes first
+    assert load_ontology("wordnet", data).labels[0] == "entity"
+    assert load_ontology("wordnet", None).labels[0] == "entity"
+    renamed = {name: text.replace("entity", "thing") for name, text in WORDNET.items()}
+    lay_out(data / "wordnet", renamed)
+    assert load_ontology("wordnet", data).labels[0] == "thing"
 
 
 @pytest.mark.parametrize("lacking", [(), ("noun.exc",), ("verb.exc",), ("noun.exc", "verb.exc")])
-def test_files_of_irregular_forms_that_are_missing_are_named(tmp_path, capsys, lacking):
-    forms = {"noun.exc": "bodies body\n", "verb.exc": "inhalt inhale\n"}
-    folder = lay_out(
-        tmp_path, {**WORDNET, **{name: forms[name] for name in forms if name not in lacking}}
-    )
-    read_wordnet(folder, ALL)
+def test_missing_files_of_irregular_forms_are_named_where_relations_are_read(
+    tmp_path, capsys, lacking
+):
+    files = {**WORDNET, "noun.exc": "bodies body\n", "verb.exc": "inhalt inhale\n"}
+    for name in lacking:
+        del files[name]
+    lay_out(tmp_path, files)
+
+    read_wordnet(tmp_path, ALL)
     warning = capsys.readouterr().err
+    read_wordnet(tmp_path, PLAIN)
+
     assert ("warning: " in warning) == bool(lacking)
-    assert [name for name in forms if name in warning] == list(lacking)
-    read_wordnet(folder, PLAIN)  # reads no irregular forms
+    for name in ("noun.exc", "verb.exc"):
+        assert (name in warning) == (name in lacking)
     assert capsys.readouterr().err == ""
