@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class Queue:
         self.commands = Commands()
         self._done: set[str] = {job.name for job in jobs if job.is_done()}
         self._taken: set[str] = set()
-        self._attempts: dict[str, int] = {}
+        self._attempts: Counter[str] = Counter()
         self._mutex = threading.Lock()
         self._seconds: list[float] = []
         self._check_locks()
@@ -68,9 +69,7 @@ class Queue:
         """Ends when each job is done or has failed. Raises KeyboardInterrupt after a signal."""
         say(f"{len(self.jobs)} runs and files, {len(self._done)} of them done")
         with ThreadPoolExecutor(self.workers) as pool:
-            threads = [pool.submit(self._work, device) for device in range(self.workers)]
-        for thread in threads:
-            thread.result()
+            list(pool.map(self._work, range(self.workers)))  # raises the errors of the threads
         if self.commands.stopped:
             raise KeyboardInterrupt
 
@@ -114,7 +113,7 @@ class Queue:
         return None
 
     def _waits(self, job: Job) -> bool:
-        """Whether the job reads one that is not done. It fails where that one failed."""
+        """Whether the job reads one that is not done. Where that one failed, this one fails."""
         for name in job.after:
             if name in self.failures:
                 self._fail(job, f"needs {name}")
@@ -145,9 +144,10 @@ class Queue:
         part = job.place.with_name(f"{job.place.name}.part") if job.prints else None
         if part:
             part.unlink(missing_ok=True)
+        self._attempts[job.name] += 1
         started = time.monotonic()
         code = self.commands.call(words, log, device=device, output=part)
-        if was_ended(code) and self._may_go_on(job):
+        if was_ended(code) and self._attempts[job.name] < ATTEMPTS:
             say(f"{job.name}: its process ended (code {code}); it goes on")
             return
         if code:
@@ -157,10 +157,6 @@ class Queue:
         if not job.is_done():
             raise RunError("it wrote no result", fix=f"see {log}")
         self._report(job, time.monotonic() - started)
-
-    def _may_go_on(self, job: Job) -> bool:
-        self._attempts[job.name] = self._attempts.get(job.name, 0) + 1
-        return self._attempts[job.name] < ATTEMPTS
 
     def _report(self, job: Job, seconds: float) -> None:
         with self._mutex:

@@ -3,9 +3,9 @@
 import json
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import filter as matching_names
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,12 @@ class Job:
       words: the command, without "python -m mednli_jax.".
       place: the folder of the run, or the file.
       after: names of the jobs whose results it reads.
-      config: of the run; None for a command without one. config_name: without its variant.
-      is_training: whether it trains the run.
-      prints: whether the file is what the command prints.
-      state: a file that the interrupted command leaves, with which it goes on.
+      config: of --config; None for a command without one.
+      config_name: of the run's config, without its variant.
+      is_run: whether the place is the folder of a run.
+      is_training: whether the command trains this run.
+      prints: whether the command prints the content of the file.
+      state: a file that the interrupted command leaves; it is continued with --resume.
       key: gives the fields and values that the file must have.
     """
 
@@ -55,14 +57,13 @@ class Job:
     def is_done(self) -> bool:
         """Whether the run is complete, or the file is there and of the same data."""
         if self.is_run:
-            is_run = (self.place / "result.json").is_file()
-            return is_run and RunDirectory(self.place).status() == "complete"
-        return self.place.is_file() and (self.key is None or self._has_key(self.key))
-
-    def _has_key(self, key: Callable[[], Mapping[str, str]]) -> bool:
+            has_result = (self.place / "result.json").is_file()
+            return has_result and RunDirectory(self.place).status() == "complete"
+        if self.key is None or not self.place.is_file():
+            return self.place.is_file()
         try:
             values: dict[str, Json] = json.loads(self.place.read_bytes())
-            return all(values.get(name, "") == value for name, value in key().items())
+            return all(values.get(name, "") == value for name, value in self.key().items())
         except (ValueError, UserError):
             return False
 
@@ -88,25 +89,25 @@ class Jobs:
     """The jobs of a request, each after those that it reads.
 
     Args:
-      jobs: that can be done.
-      blocked: whose data, or those of the jobs before them, are not there.
-      lacking: data that are not there -> names of the runs and files that need them.
+      jobs: that are done or can be done.
+      blocked: jobs whose data are missing, and jobs that read these.
+      lacking: missing data -> names of the runs and files that need them.
     """
 
     jobs: list[Job]
     blocked: list[Job]
-    lacking: dict[str, list[str]] = field(default_factory=dict)
+    lacking: dict[str, list[str]]
 
 
 def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
     """The jobs of a request.
 
-    only: patterns of names; jobs that these need come, too. Without patterns all jobs that are not
-    optional.
+    only: patterns of names, which choose jobs and those that they need. Without patterns: all jobs
+    that are not optional.
     """
     runs = {run.name: run for run in plan.runs(request)}
-    steps = {step.file: step for step in plan.steps(request)}
-    steps = {name: step for name, step in steps.items() if set(step.tables) & set(request.tables)}
+    tables = set(request.tables)
+    steps = {step.file: step for step in plan.steps(request) if tables & set(step.tables)}
     names = _chosen(runs, steps, only)
     builder = _Builder(plan, request)
     jobs: list[Job] = []
@@ -124,13 +125,13 @@ def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
         if job:
             jobs.append(job)
     builder.check_fields()
-    left_out: set[str] = set().union(*lacking.values())
+    blocked_names: set[str] = set().union(*lacking.values())
     possible, blocked = [], []
     for job in jobs:
-        if job.is_done() or left_out.isdisjoint((job.name, *job.after)):
+        if job.is_done() or blocked_names.isdisjoint((job.name, *job.after)):
             possible.append(job)
         else:
-            left_out.add(job.name)
+            blocked_names.add(job.name)
             blocked.append(job)
     return Jobs(possible, blocked, lacking)
 
@@ -139,15 +140,16 @@ def _chosen(
     runs: Mapping[str, PaperRun], steps: Mapping[str, Step], only: Collection[str]
 ) -> set[str]:
     """The names of the jobs that match, and of those that they need."""
-    names = {name for name in (*runs, *steps) if name in steps or not runs[name].optional}
-    if only:
-        names = set()
-        for pattern in only:
-            matching = matching_names((*runs, *steps), pattern)
-            if not matching:
-                hint = did_you_mean(pattern, (*runs, *steps))
-                raise UsageError(f"--only: no run '{pattern}'.{hint}", fix="see --dry-run")
-            names.update(matching)
+    every_name = (*runs, *steps)
+    names: set[str] = set()
+    for pattern in only:
+        matching = matching_names(every_name, pattern)
+        if not matching:
+            hint = did_you_mean(pattern, every_name)
+            raise UsageError(f"--only: no run '{pattern}'.{hint}", fix="see --dry-run")
+        names.update(matching)
+    if not only:
+        names = {name for name in every_name if name in steps or not runs[name].optional}
     for name in list(names):
         names.update(_needs(name, runs, steps))
     return names
@@ -163,11 +165,14 @@ def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -
 
 
 class _NotThere(Exception):
-    """Data of a run that are not there."""
+    """A run's file that is missing, for which the run's flags have no value."""
 
 
 class _Builder:
-    """Makes the jobs of a request, and remembers which fields of the user any config has."""
+    """Makes the jobs of a request.
+
+    known_fields: of the configs of all jobs.
+    """
 
     def __init__(self, plan: Plan, request: Request) -> None:
         self.plan, self.request = plan, request
@@ -204,21 +209,21 @@ class _Builder:
         return path
 
     def step(self, step: Step) -> Job:
-        folder, words, config, key = self.request.folder, list(step.words), None, None
+        folder = self.request.folder
+        words = step.words
+        config = key = None
         if step.config:
-            config, of_config = self._configured(step.config, step.corpus, step.settings)
-            words += of_config
-        if config is not None and step.key:
-            key = _key_of(step.key, config)
-        state = folder / step.state if step.state else None
+            config, flags_of_config = self._configured(step.config, step.corpus, step.settings)
+            words = (*words, *flags_of_config)
+            key = _key_of(step.key, config) if step.key else None
         return Job(
             step.file,
-            tuple(words),
+            words,
             folder / step.file,
             step.after,
             config,
             prints=step.prints,
-            state=state,
+            state=folder / step.state if step.state else None,
             key=key,
         )
 
@@ -241,32 +246,31 @@ class _Builder:
     def _values(
         self, fields: Collection[str], corpus: str, settings: Settings
     ) -> dict[str, Setting]:
-        """The fields of a run with their values. The user's replace settings of training, not those
-        that distinguish the run.
+        """The fields of a run with their values. A value of the user replaces the run's setting of
+        training, but no setting that distinguishes the run from others.
 
         fields: all of the run's config. corpus: another one than the request's, or "".
         """
-        values: dict[str, Setting] = {}
-        if self.plan.seeds:
-            values["seeds"] = self.plan.seeds
-        of_training = {field for field in settings if _is_training(field)}
-        values |= {field: settings[field] for field in settings if field in of_training}
+        seeds = {"seeds": self.plan.seeds} if self.plan.seeds else {}
+        of_training = {name: settings[name] for name in settings if _is_training(name)}
+        of_run = {name: settings[name] for name in settings if name not in of_training}
+        of_user = {}
         for name, text in self.request.fields.items():
             is_own_data = name.startswith("data.") and self.request.corpus == "file"
             if name in fields and not (corpus and is_own_data):
-                values[name] = text
-        values |= {field: settings[field] for field in settings if field not in of_training}
-        return values
+                of_user[name] = text
+        return {**seeds, **of_training, **of_user, **of_run}
 
     def missing_data(self, job: Job) -> list[str]:
         """The data of a job's config that are not there."""
         if job.config is None:
             return []
-        return [
-            *_missing_corpus(job.config),
-            *(_missing_vectors(job.config) if job.is_run else ()),
-            *(_missing_ontology(job.config) if job.is_run or job.key else ()),
-        ]
+        missing = list(_missing_corpus(job.config))
+        if job.is_run:
+            missing += _missing_vectors(job.config)
+        if job.is_run or job.key:
+            missing += _missing_ontology(job.config)
+        return missing
 
     def check_fields(self) -> None:
         """Refuses a field of the user that no config has."""
@@ -314,11 +318,11 @@ def _key_of(
 
 def _missing_corpus(config: ConfigDict) -> Iterator[str]:
     folder, corpus = data_folder(config.data.dir), config.data.name
-    sources = {name: of for task in tasks.tasks().values() for name, of in task.sources.items()}
-    if corpus in sources:
-        files, origin = sources[corpus]
-        if folder is None or not _is_any_there(lambda: files(folder)):
-            yield f"corpus {corpus} ({origin})"
+    for task in tasks.tasks().values():
+        if corpus in task.sources:
+            files, origin = task.sources[corpus]
+            if folder is None or not _is_any_there(partial(files, folder)):
+                yield f"corpus {corpus} ({origin})"
 
 
 def _missing_vectors(config: ConfigDict) -> Iterator[str]:
@@ -335,7 +339,7 @@ def _missing_ontology(config: ConfigDict) -> Iterator[str]:
     ontology, folder = config.knowledge.ontology, data_folder(config.data.dir)
     if ontology == "mesh" or ontology not in NAMES:
         return
-    if not _is_any_there(lambda: needed_files(ontology, folder)):
+    if not _is_any_there(partial(needed_files, ontology, folder)):
         yield f"ontology {ontology} (docs/data.md)"
 
 
@@ -348,10 +352,6 @@ def _is_any_there(files: Callable[[], Iterable[Path]]) -> bool:
 
 # -- hours -----------------------------------------------------------------------------------------
 
-# Pairs a second of configs of sentence pairs, on 2 cores of an AMD EPYC at hidden size 300
-# (docs/benchmarks.md).
-PAIRS_PER_SECOND = {"bow": 13_850.0, "infersent": 1_147.0, "esim": 463.0, "features": 100.0}
-USUAL_EPOCHS = {"features": 1}
 EPOCHS = 12  # of at most 40, because patience is 5
 PAIRS = {
     "mednli": 11_232,
@@ -364,39 +364,48 @@ PAIRS = {
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of a config. pairs: of the run in which it was measured; 0 for the table above."""
+    """The speed of a config.
 
-    pairs: int
-    pairs_per_second: float  # of all seeds together
-    epochs: int
+    Args:
+      pairs_per_second: of all seeds together.
+      pairs: of training, in the run in which it was measured; 0 for USUAL_SPEEDS.
+    """
+
+    pairs_per_second: float
+    epochs: int = EPOCHS
+    pairs: int = 0
+
+
+# On 2 cores of an AMD EPYC at hidden size 300 (docs/benchmarks.md).
+USUAL_SPEEDS = {
+    "bow": Speed(13_850.0),
+    "infersent": Speed(1_147.0),
+    "esim": Speed(463.0),
+    "features": Speed(100.0, epochs=1),
+}
 
 
 def speeds(jobs: Sequence[Job]) -> dict[str, Speed]:
-    """Name of a config -> its speed, as that of the finished run with the most pairs."""
-    measured: dict[str, Speed] = {}
-    for name, rate in PAIRS_PER_SECOND.items():
-        measured[name] = Speed(0, rate, USUAL_EPOCHS.get(name, EPOCHS))
+    """Name of a config -> its speed in the finished run with the most pairs, else the usual one."""
+    speed_of = dict(USUAL_SPEEDS)
     for job in jobs:
         if job.is_training and job.is_done():
             speed = _measured(RunDirectory(job.place))
-            if speed and speed.pairs > measured.get(job.config_name, Speed(0, 0.0, 0)).pairs:
-                measured[job.config_name] = speed
-    return measured
+            usual = speed_of.get(job.config_name)
+            if speed and (usual is None or speed.pairs > usual.pairs):
+                speed_of[job.config_name] = speed
+    return speed_of
 
 
 def _measured(run: RunDirectory) -> Speed | None:
-    """The speed of a finished run; None where its files do not tell."""
-    result = run.result()
-    try:
-        train = run.data().splits.get("train")
-    except UserError:
+    """The speed of a finished run; None for one without a training split, such as folds."""
+    result, train = run.result(), run.data().splits.get("train")
+    if train is None or not result.seconds:
         return None
     epochs = result.epochs or 1
-    if train is None or not (result.seconds and result.seeds):
-        return None
     of_all_seeds = train.rows * len(result.seeds) * epochs / result.seconds
     rate = result.values.get("train_examples_per_second") or of_all_seeds
-    return Speed(train.rows, float(rate), epochs)
+    return Speed(float(rate), epochs, train.rows)
 
 
 def seconds(job: Job, speed_of: Mapping[str, Speed]) -> float:
@@ -404,7 +413,8 @@ def seconds(job: Job, speed_of: Mapping[str, Speed]) -> float:
     if not job.is_training or job.config is None or job.config_name not in speed_of:
         return 0.0
     config, speed = job.config, speed_of[job.config_name]
-    usual = PAIRS.get(config.data.name, speed.pairs or PAIRS["mednli"])
-    pairs = min(usual, config.data.get("limit") or usual)
+    pairs = PAIRS.get(config.data.name, speed.pairs or PAIRS["mednli"])
+    if config.data.get("limit"):
+        pairs = min(pairs, config.data.limit)
     work: float = pairs * len(config.seeds) * min(speed.epochs, config.train.epochs)
     return work / speed.pairs_per_second

@@ -111,12 +111,12 @@ def _request(values: cli.Flags, plan: Plan, folder: str, corpus: str) -> Request
 
 
 def _numbers(tables: Sequence[str], plan: Plan) -> tuple[int, ...]:
-    number_of = {str(number): number for number in plan.numbers}
+    names = list(map(str, plan.numbers))
     for table in tables:
-        if table not in number_of:
-            fix = f"give some of {', '.join(number_of)}"
+        if table not in names:
+            fix = f"give some of {', '.join(names)}"
             raise UsageError(f"--tables: no table {table}", fix=fix)
-    return tuple(number_of[table] for table in tables or number_of)
+    return tuple(map(int, tables or names))
 
 
 def _weights(pairs: Sequence[str]) -> dict[str, str]:
@@ -142,24 +142,24 @@ def _dry_run(jobs: planning.Jobs) -> list[str]:
     speed_of = planning.speeds(jobs.jobs)
     lines, total, done = [], 0.0, 0
     for job in (*jobs.jobs, *jobs.blocked):
-        is_done = job.is_done()
-        hours = 0.0 if is_done else planning.seconds(job, speed_of) / HOUR
-        state = "done" if is_done else "no data" if job in jobs.blocked else "to do"
-        lines.append(f"{state:7} {f'{hours:.1f} h' if hours else '':>8}  {job.shell_command()}")
+        hours = planning.seconds(job, speed_of) / HOUR
+        state = "no data" if job in jobs.blocked else "to do"
+        if job.is_done():
+            state, hours = "done", 0.0
+            done += 1
+        shown_hours = f"{hours:.1f} h" if hours else ""
+        lines.append(f"{state:7} {shown_hours:>8}  {job.shell_command()}")
         total += hours
-        done += is_done
-    about = f"; about {total:,.1f} hours for the others" if total else ""
-    lines += ["", f"{len(lines)} runs and files, {done} done{about}"]
+    summary = f"{len(lines)} runs and files, {done} done"
+    if not total:
+        return [*lines, "", summary]
+    lines += ["", f"{summary}; about {total:,.1f} hours for the others"]
     measured = sorted(model for model, speed in speed_of.items() if speed.pairs)
-    if total and measured:
+    if measured:
         lines.append(f"speed and epochs of the largest finished run: {', '.join(measured)}")
-    if total:
-        usual = [model for model in planning.PAIRS_PER_SECOND if model not in measured]
-        lines.append(
-            f"measured on 2 cores of an AMD EPYC at hidden 300, {planning.EPOCHS} epochs: "
-            f"{', '.join(usual)}"
-        )
-    return lines
+    usual = [model for model in planning.USUAL_SPEEDS if model not in measured]
+    about = f"measured on 2 cores of an AMD EPYC at hidden 300, {planning.EPOCHS} epochs"
+    return [*lines, f"{about}: {', '.join(usual)}"]
 
 
 def _train(jobs: Sequence[planning.Job], folder: Path, workers: int) -> list[str]:

@@ -10,8 +10,8 @@ from mednli_jax import cli
 from mednli_jax.errors import RunError
 from mednli_jax.training.visible import one_device
 
-# On Linux a command ends with its worker, by SIGTERM. Elsewhere it goes on, and the next attempt
-# waits for it.
+# On Linux a command gets SIGTERM when this process ends. Elsewhere it goes on, and the next attempt
+# of the same run waits for it.
 TIE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
 TIED = [sys.executable, "-c", TIE] if sys.platform == "linux" else []
 RESUMABLE = (cli.INTERRUPTED, 134)  # jax ends a process with 134 where its partner is lost
