@@ -1,4 +1,5 @@
-"""Partitions: files of ids as text and as arrays, the pairs that they name, and errors in them."""
+"""Partitions: files of ids as text and as arrays, the pairs that they name, and the paper's tables
+from them."""
 
 import gzip
 import json
@@ -17,57 +18,72 @@ from mednli_jax.report import __main__ as report
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.sections import markdown_text
 
-SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)],
+    ids=["windows", "gzip"],
+)
+def test_a_partition_is_a_file_with_one_id_a_line(tmp_path, content):
+    partition = read_partition(write(tmp_path / "easy.txt", content))
+
+    assert partition == Partition("easy", "easy.txt", ("x1", "x2", "x3"), (1, 2, 4))
 
 
-def partition(*ids):
-    return Partition("easy", "easy.txt", ids, tuple(range(1, len(ids) + 1)))
+def array_file(folder, array):
+    np.save(folder / "ids.npy", array, allow_pickle=True)
+    return folder / "ids.npy"
 
 
-def array(tmp_path, value):
-    np.save(tmp_path / "ids.npy", value, allow_pickle=True)
-    return tmp_path / "ids.npy"
+@pytest.mark.parametrize("kind", "US")
+def test_a_partition_may_be_an_array_of_strings(tmp_path, kind):
+    partition = read_partition(array_file(tmp_path, np.array(["train0", "dev17"], kind)))
+
+    assert partition == Partition("ids", "ids.npy", ("train0", "dev17"), (1, 2))
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)]
+    "array",
+    [
+        pytest.param(np.array(["a", None], object), id="objects"),  # only unpickling could read it
+        pytest.param(np.arange(3), id="numbers"),
+        pytest.param(np.array([["a"], ["b"]]), id="two-dimensions"),
+        pytest.param(np.array([b"\xff\xfe"]), id="no-utf8"),
+    ],
 )
-def test_one_id_a_line(tmp_path, content):
-    found = read_partition(write(tmp_path / "easy.txt", content))
-    assert (found.name, found.file, found.ids, found.lines) == (
-        "easy",
-        "easy.txt",
-        ("x1", "x2", "x3"),
-        (1, 2, 4),
-    )
+def test_an_array_of_anything_else_is_refused(tmp_path, array):
+    with pytest.raises(DataError) as caught:
+        read_partition(array_file(tmp_path, array))
+
+    assert (caught.value.file, caught.value.line) == ("ids.npy", None)
 
 
-def test_arrays_of_strings_and_others(tmp_path):
-    for kind in "US":
-        found = read_partition(array(tmp_path, np.array(["train0", "dev17"], kind)))
-        assert (found.name, found.ids, found.lines) == ("ids", ("train0", "dev17"), (1, 2))
-    objects = np.array(["train0", None], dtype=object)  # only unpickling could read this array
-    for value in (objects, np.arange(3), np.array([["a"], ["b"]]), np.array([b"\xff\xfe"])):
-        with pytest.raises(DataError) as caught:
-            read_partition(array(tmp_path, value))
-        assert (caught.value.file, caught.value.line) == ("ids.npy", None)
+def test_partitions_have_the_names_of_their_files_or_their_paths_where_these_are_equal(tmp_path):
+    paths = [tmp_path / name for name in ("one/easy.txt", "two/easy.txt", "hard.txt")]
+    easy, same_name, hard = (str(write(path, f"{path}\n")) for path in paths)
 
+    def names(*files):
+        return [partition.name for partition in read_partitions(list(files))]
 
-def test_several_are_told_apart(tmp_path):
-    names = ("one/easy.txt", "two/easy.txt", "hard.txt")
-    one, two, hard = (str(write(tmp_path / name, f"{name}\n")) for name in names)
-    assert [part.name for part in read_partitions([one, hard])] == ["easy", "hard"]
-    assert [part.name for part in read_partitions([one, two])] == [one, two]
-    assert read_partitions([]) == []
+    assert names(easy, hard) == ["easy", "hard"]
+    assert names(easy, same_name) == [easy, same_name]
+    assert names() == []
     with pytest.raises(UsageError):
-        read_partitions([one, hard, one])
+        names(easy, hard, easy)
 
 
+SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
 NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
 
 
+def uids(ids, splits=SPLITS, **options):
+    ids = tuple(ids.split())
+    lines = tuple(range(1, len(ids) + 1))
+    return uids_in(Partition("easy", "easy.txt", ids, lines), splits=splits, **options)
+
+
 @pytest.mark.parametrize(
-    ("ids", "how", "expected"),
+    ("ids", "options", "pairs"),
     [
         ("f a e", {}, "f a e"),
         ("f secret", {"filtered": True}, "f"),  # a filtered corpus may lack some pairs
@@ -76,89 +92,103 @@ NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
         ("dev0", {"splits": NAMED}, "dev0"),  # one uid makes all ids uids
     ],
 )
-def test_ids_are_uids_or_numbers(ids, how, expected):
-    assert uids_in(partition(*ids.split()), **{"splits": SPLITS, **how}) == set(expected.split())
+def test_ids_are_uids_or_numbers_over_all_splits(ids, options, pairs):
+    assert uids(ids, **options) == set(pairs.split())
 
 
 @pytest.mark.parametrize(
-    ("ids", "line", "how"),
+    ("ids", "line", "options"),
     [
         ("f secret a other", 2, {}),
         ("other secret", 1, {"filtered": True}),  # all ids are unknown
-        (
-            "train0 dev3",
-            1,
-            {"gaps": {"train"}},
-        ),  # the reader left pairs out, so numbers are unknown
+        ("train0 dev3", 1, {"gaps": {"train"}}),  # its reader left pairs out: numbers are unknown
         ("train0 dev2", 2, {}),  # a number between two splits
     ],
 )
-def test_ids_of_no_pair_are_counted_and_not_quoted(ids, line, how):
+def test_ids_of_no_pair_are_refused_by_line_and_not_quoted(ids, line, options):
     with pytest.raises(DataError) as caught:
-        uids_in(partition(*ids.split()), **{"splits": SPLITS, **how})
+        uids(ids, **options)
+
     assert (caught.value.file, caught.value.line) == ("easy.txt", line)
     assert "secret" not in str(caught.value)
 
 
-def artifact_lines(folder, read):
-    return markdown_text(tables.filled(folder, TableOptions(read)).sections).splitlines()
+# -- the paper's tables --
 
 
-def test_the_papers_tables_from_runs_and_partitions(tmp_path):
-    """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two
-    seeds."""
+@pytest.fixture
+def folder(tmp_path):
+    """A run, and evaluations of partitions in which two seeds have 9 and 6 of 9 pairs right."""
     runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn", corpus="mednli")
-    whole, easy = (
-        runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]),
-        runs.scores("een", ["eee"]),
-    )
-    whole["corpus"] = "mednli"
-    scores = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
-    for name in ("hypothesis", "pair"):
-        for split in ("dev", "test"):
-            (tmp_path / f"partition-{name}-{split}.json").write_text(scores)
-    lines = list(artifact_lines(tmp_path, read_config))
-    assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9 are right
-    assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
-    assert (
-        "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines
-    )  # 3 in one seed and none in the other
-    row = "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |"
-    assert row in lines
-    assert (
-        "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
-    )
-    assert any("raw text" in line and "Table 6" in line for line in lines)
-    code, out, _ = call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--markdown")
-    assert (code, set(filter(None, lines)) <= set(out.splitlines())) == (0, True)
-    assert (
-        call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--public")[0] == 2
-    )  # counts of few pairs
-    facts = dict.fromkeys(("merged", "merged_without_own_vector", "without_vector", "tokens"), 0)
-    facts |= {
-        "kind": "mean vectors",
-        "vectors": "mimic.vec",
-        "dim": 8,
-        "entities": "parts",
-        "unknown": "zero",
+    evaluation = {
+        **runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]),
+        "corpus": "mednli",
+        "partitions": {"easy": runs.scores("een", ["eee"]), "difficult": {"examples": 0}},
     }
-    (tmp_path / "analysis").mkdir()
-    (tmp_path / "analysis" / "aflite.json").write_text(
-        json.dumps({"features": facts, "merged_by": "spans.tsv"})
-    )
-    (filtered,) = (
-        line for line in artifact_lines(tmp_path, read_config) if line.startswith("Filtering")
-    )
-    assert all(text in filtered for text in ("no premise", "mimic.vec", "spans.tsv"))
+    for model in ("hypothesis", "pair"):
+        for split in ("dev", "test"):
+            path = tmp_path / f"partition-{model}-{split}.json"
+            path.write_text(json.dumps(evaluation))
+    return tmp_path
+
+
+def lines_of_tables(folder):
+    sections = tables.filled(folder, TableOptions(read_config)).sections
+    return markdown_text(sections).splitlines()
+
+
+def test_tables_1_2_and_6_show_percent_beside_the_paper_and_the_mean_confusion(folder):
+    lines = lines_of_tables(folder)
+
+    for line in (
+        "| fastText | 83.3 (64.8) | 83.3 (62.6) |",
+        "| majority class | 33.3 (33.3) | 33.3 (33.3) |",
+        "| contradiction | 0 (69) | 2 (60) | 2 (345) |",  # 3 in one seed and none in the other
+        "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |",
+        "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |",
+    ):
+        assert line in lines
+    assert any("raw text" in line and "Table 6" in line for line in lines)
+
+
+def test_the_command_prints_the_tables(folder):
+    code, out, _ = call_command(report, "--table=artifacts", f"--runs={folder}", "--markdown")
+
+    assert code == 0
+    assert set(out.splitlines()) > set(lines_of_tables(folder)) - {""}
+
+
+def test_counts_of_few_pairs_are_not_public(folder):
+    flags = ("--table=artifacts", f"--runs={folder}", "--public")
+
+    assert call_command(report, *flags)[0] == 2
+
+
+def test_the_note_on_filtering_names_vectors_and_the_table_of_entities(folder):
+    features = dict.fromkeys(("merged", "merged_without_own_vector", "without_vector", "tokens"), 0)
+    features |= {"kind": "mean vectors", "vectors": "mimic.vec", "dim": 8}
+    features |= {"entities": "parts", "unknown": "zero"}
+    filtering = {"features": features, "merged_by": "spans.tsv"}
+    write(folder / "analysis" / "aflite.json", json.dumps(filtering))
+
+    (note,) = (line for line in lines_of_tables(folder) if line.startswith("Filtering"))
+
+    for words in ("no premise", "mimic.vec", "spans.tsv"):
+        assert words in note
+
+
+def test_the_note_on_table_6_names_the_table_of_entities(folder):
     for split in ("dev", "test"):
-        merged = {**json.loads(scores), "merged_by": "spans.tsv"}
-        (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))
-    assert any(
-        "raw text and entities of spans.tsv" in line
-        for line in artifact_lines(tmp_path, read_config)
-    )
-    (tmp_path / "partition-pair-test.json").unlink()
-    (lacking,) = (
-        line for line in artifact_lines(tmp_path, read_config) if line.startswith("Table 6")
-    )
-    assert "partition-pair-test.json: no such file" in lacking
+        path = folder / f"partition-hypothesis-{split}.json"
+        evaluation = json.loads(path.read_text())
+        path.write_text(json.dumps({**evaluation, "merged_by": "spans.tsv"}))
+
+    assert any("raw text and entities of spans.tsv" in line for line in lines_of_tables(folder))
+
+
+def test_a_missing_evaluation_is_named(folder):
+    (folder / "partition-pair-test.json").unlink()
+
+    (note,) = (line for line in lines_of_tables(folder) if line.startswith("Table 6"))
+
+    assert "partition-pair-test.json: no such file" in note
