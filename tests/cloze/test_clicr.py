@@ -1,240 +1,268 @@
-"""CliCR's reader on small made-up files: what it reads, what it refuses and where."""
+"""CliCR's reader on small made-up files: its examples, and the faults that it refuses."""
 
-import gzip
 import json
 
 import pytest
+from support.cloze import clicr_query, mark, write_articles
+from support.files import write
 
-from mednli_jax.cloze import clicr
-from mednli_jax.cloze.clicr import load, parse_marked, read_clicr, source_files, write_clicr
+from mednli_jax.cloze.clicr import FILES, load, parse_marked, read_clicr, source_files, write_clicr
+from mednli_jax.cloze.encoding import corpus_named
 from mednli_jax.data.examples import Answer, Entity
-from mednli_jax.errors import DataError
+from mednli_jax.errors import DataError, UsageError
 
 SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
+TUMOUR = f"The {mark('rare Tumour')} was treated {SECRET} .\nNo {mark('relapse')} ."
 
 
-def answer(text, origin="dataset", cui="C1", kind="problem"):
-    return {"text": text, "cui": cui, "sem_type": kind, "origin": origin}
+def query(uid, text="He avoided @placeholder ."):
+    return clicr_query(uid, text, "relapse")
 
 
-def query(uid, text="He avoided @placeholder .", answers=None):
-    return {"id": uid, "query": text, "answers": answers or [answer("relapse")]}
-
-
-def article(source="r1", queries=None, **document):
-    values = {
-        "title": "A BEG__rare tumour__END",
-        "context": f"The BEG__rare Tumour__END was treated {SECRET} .\nNo BEG__relapse__END .",
-        "qas": queries if queries is not None else [query(f"{source}.1")],
+def article(source="r1", *queries, title="A case", context=TUMOUR, **document):
+    qas = [*queries] or [query(f"{source}.1")]
+    return {
+        "source": source,
+        "document": {"title": title, "context": context, "qas": qas, **document},
     }
-    return {"source": source, "document": values | document}
 
 
-def corpus(*articles, **top):
-    return {"version": "1.0", "data": list(articles)} | top
+def write_corpus(path, *articles, **fields):
+    """Writes a file of a corpus."""
+    return write(path, json.dumps({"version": "1.0", "data": articles, **fields}))
 
 
-def write(path, value):
-    data = json.dumps(value).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
+def test_an_article_has_its_text_title_and_specialty(tmp_path):
+    queries = (query("r1.1"), query("r1.2"))
+    of_title = article("r1", *queries, title=f"A {mark('rare tumour')}", specialty="oncology")
+
+    first, second = read_clicr(write_corpus(tmp_path / "dev1.0.json", of_title)).examples
+
+    passage = first.passage
+    assert (first.uid, passage.uid, passage.specialty) == ("r1.1", "r1", "oncology")
+    assert passage is second.passage
+    assert " ".join(passage.tokens) == f"The rare Tumour was treated {SECRET} . No relapse ."
+    assert passage.entities == (Entity(1, 3), Entity(8, 9))
+    assert passage.sentences == (7, 10)
+    assert " ".join(passage.title) == "A rare tumour"
+    assert passage.title_entities == (Entity(1, 3),)
 
 
-def test_an_article_by_hand(tmp_path):
-    answers = [
-        answer("return", "UMLS"),
-        answer("Relapse", kind="Problem"),
-        answer("recurrence", "UMLS", "C2", ""),
-    ]
-    text = "A BEG__rare Tumour__END\nneeds @placeholder ."
-    value = corpus(
-        article(queries=[query("r1.1", text, answers), query("r1.2")], specialty="oncology")
-    )
-    split = read_clicr(write(tmp_path / "dev1.0.json", value))
-    first, second = split.examples
-    assert (first.uid, first.passage.uid, first.passage.specialty) == ("r1.1", "r1", "oncology")
-    assert first.passage is second.passage
-    assert first.passage.tokens == (
-        "The",
-        "rare",
-        "Tumour",
-        "was",
-        "treated",
-        SECRET,
-        ".",
-        "No",
-        "relapse",
-        ".",
-    )
-    assert first.passage.entities == (Entity(1, 3), Entity(8, 9))
-    assert first.passage.sentences == (7, 10)
-    assert (first.passage.title, first.passage.title_entities) == (
-        ("A", "rare", "tumour"),
-        (Entity(1, 3),),
-    )
-    assert first.query == ("A", "rare", "Tumour", "needs", "@placeholder", ".")
-    assert (first.query_entities, first.blank) == ((Entity(1, 3),), 4)
-    # the dataset's answer comes first, its semantic type in lower case, then synonyms in their
-    # order
-    assert first.answers == (
+def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(tmp_path):
+    asked = query("r1.1", f"A {mark('rare Tumour')}\nneeds @placeholder .")
+    answers = "return problem UMLS C1/Relapse Problem dataset C1/recurrence  UMLS C2"
+    names = ("text", "sem_type", "origin", "cui")
+    asked["answers"] = []
+    for row in answers.split("/"):
+        asked["answers"].append(dict(zip(names, row.split(" "), strict=True)))
+
+    split = read_clicr(write_corpus(tmp_path / "dev1.0.json", article("r1", asked)))
+
+    (example,) = split.examples
+    assert " ".join(example.query) == "A rare Tumour needs @placeholder ."
+    assert (example.query_entities, example.blank) == ((Entity(1, 3),), 4)
+    assert example.answers == (
         Answer("Relapse", "C1", "problem", "dataset"),
         Answer("return", "C1", "problem", "UMLS"),
         Answer("recurrence", "C2", "", "UMLS"),
     )
-    assert split.facts["queries"] == 2
-    assert split.facts["answers"] == {"dataset": 2, "UMLS": 2}
-    assert split.facts["semantic_types"] == {"problem": 2, "treatment": 0, "test": 0, "other": 0}
+    assert split.facts["queries"] == 1
+    assert split.facts["answers"] == {"dataset": 1, "UMLS": 2}
+    assert split.facts["semantic_types"] == {"problem": 1, "treatment": 0, "test": 0, "other": 0}
 
 
 @pytest.mark.parametrize(
     ("text", "tokens", "entities", "sentences", "stray"),
     [
-        ("anti-BEG__a\n b c__ENDs x\n\n \nBEG__d_e___ENDBEG__f__END", "anti- a b c s x d_e_ f",
-         [(1, 4), (6, 7), (7, 8)], (6, 8), 0),
+        (
+            "anti-BEG__a\n b c__ENDs x\n\n \nBEG__d_e___ENDBEG__f__END",
+            "anti- a b c s x d_e_ f",
+            [(1, 4), (6, 7), (7, 8)],
+            (6, 8),
+            0,
+        ),
         ("BEG__a b", "a b", [], (2,), 1),
         ("a b__END", "a b", [], (2,), 1),
         ("BEG__a BEG__b__END c__END", "a b c", [(1, 2)], (3,), 2),
         ("a BEG____END b", "a b", [], (2,), 1),
         ("BEG__a @placeholder__END b", "a @placeholder b", [], (3,), 2),
         # a mark without a partner joins no sentences, an entity does
-        ("a BEG__b .\nc BEG__d\ne__END .\n@placeholder f\nBEG__g\nh", "a b . c d e . @placeholder f g h", [(4, 6)],
-         (3, 7, 9, 10, 11), 2),
+        (
+            "a BEG__b .\nc BEG__d\ne__END .\n@placeholder f\nBEG__g\nh",
+            "a b . c d e . @placeholder f g h",
+            [(4, 6)],
+            (3, 7, 9, 10, 11),
+            2,
+        ),
     ],
-)  # fmt: skip
+)
 def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(
     text, tokens, entities, sentences, stray
 ):
     marked = parse_marked(text)
-    assert (marked.tokens, marked.entities) == (
-        tuple(tokens.split()),
-        tuple(Entity(*span) for span in entities),
-    )
+
+    assert " ".join(marked.tokens) == tokens
+    assert marked.entities == tuple(Entity(*span) for span in entities)
     assert (marked.sentences, marked.stray) == (sentences, stray)
 
 
 @pytest.mark.parametrize(
-    "text", ["to @placeholder, x", "to @ placeholder , x", "to @\nplaceholder , x"]
+    ("text", "joined"),
+    [
+        ("to @placeholder, x", 0),
+        ("to @ placeholder , x", 1),
+        ("to @\nplaceholder , x", 1),
+    ],
 )
-def test_a_placeholder_is_found_where_the_tokeniser_touched_it(tmp_path, text):
-    split = read_clicr(write(tmp_path / "x.json", corpus(article(queries=[query("r1.1", text)]))))
+def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(tmp_path, text, joined):
+    split = read_clicr(write_corpus(tmp_path / "x.json", article("r1", query("r1.1", text))))
+
     assert split.examples[0].query == ("to", "@placeholder", ",", "x")
-    assert split.facts["joined_placeholders"] == (0 if "@p" in text else 1)
+    assert split.facts["joined_placeholders"] == joined
+
+
+@pytest.mark.parametrize(
+    ("specialty", "text"),
+    [(["surgery", "oncology"], "surgery; oncology"), ([], ""), ("urology", "urology")],
+    ids=["list", "empty", "text"],
+)
+def test_a_specialty_is_a_text_or_a_list(tmp_path, specialty, text):
+    split = read_clicr(write_corpus(tmp_path / "x.json", article(specialty=specialty)))
+
+    assert split.examples[0].passage.specialty == text
 
 
 @pytest.mark.parametrize("name", ["train1.0.json", "train1.0.json.gz"])
-def test_what_is_written_is_read_back(tmp_path, name):
-    articles = (
-        article(f"r{n}", [query(f"r{n}.{q}", f'say "\\ é {n} @placeholder') for q in range(n)])
-        for n in range(4)
-    )
-    value = corpus(*articles, note={"data": [1, "]", {}]})
-    value["data"][1]["document"]["specialty"] = ["surgery", "oncology"]
-    value["data"][2]["document"]["specialty"] = []
-    value["data"][3]["document"]["specialty"] = "urology"
-    value["data"][2]["document"]["qas"][0]["answers"].append(answer("é  x", "UMLS", "", ""))
-    split = read_clicr(write(tmp_path / "in" / name, value))
-    specialties = {example.passage.uid: example.passage.specialty for example in split.examples}
-    assert specialties == {"r1": "surgery; oncology", "r2": "", "r3": "urology"}
+def test_a_written_corpus_is_read_back(tmp_path, name):
+    quoted = query("r2.1", 'say "\\ é @placeholder')
+    quoted["answers"].append({"text": "é  x", "cui": "", "sem_type": "", "origin": "UMLS"})
+    articles = (article("r1"), article("r2", quoted, query("r2.2"), specialty=["a", "b"]))
+    path = write_corpus(tmp_path / "in" / name, *articles, note={"data": [1, "]", {}]})
     (tmp_path / "out").mkdir()
-    write_clicr(split.examples, tmp_path / "out" / name)
-    assert read_clicr(tmp_path / "out" / name).examples == split.examples
+    examples = read_clicr(path).examples
+
+    write_clicr(examples, tmp_path / "out" / name)
+
+    assert read_clicr(tmp_path / "out" / name).examples == examples
 
 
-NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four marks have no partner
+def corpus_with_stray_marks(path, articles):
+    """Of the first article's six marks two have no partner; the others have four each."""
+    nested = article("r0", context=f"The BEG__big BEG__tumour__END mass__END of {SECRET}")
+    titled = {"title": mark("a"), "context": f"{mark('b')} ."}
+    good = [article(f"r{number}", **titled) for number in range(1, articles + 1)]
+    return write_corpus(path, nested, *good)
 
 
-@pytest.mark.parametrize(("good", "refused"), [(49, False), (48, True)])
-def test_few_marks_without_a_partner_are_text_and_many_another_format(
-    tmp_path, capsys, good, refused
-):
-    # Good articles have four marks, the other has six, two of them without a partner: 2 of 202, or
-    # of 198.
-    value = corpus(
-        *(article(f"r{n}", context=NESTED if n == 0 else "BEG__a__END .") for n in range(good + 1))
-    )
-    path = write(tmp_path / "dev1.0.json", value)
-    if refused:
-        with pytest.raises(DataError) as caught:
-            read_clicr(path)
-        assert (caught.value.line, SECRET in str(caught.value)) == (
-            "data[0].document.context",
-            False,
-        )
-        return
-    split = read_clicr(path)
-    shown = capsys.readouterr().err
-    assert shown.startswith("warning: dev1.0.json:data[0].document.context: ")
+def test_few_marks_without_a_partner_are_text(tmp_path, capsys):
+    split = read_clicr(corpus_with_stray_marks(tmp_path / "dev1.0.json", 49))  # 2 of 200
+
+    warning = capsys.readouterr().err
+    assert warning.startswith("warning: dev1.0.json:data[0].document.context: ")
     assert split.facts["stray_marks"] == 2
     passage = split.examples[0].passage
-    assert (passage.tokens, passage.entities) == (
-        ("The", "big", "tumour", "mass", "grew", "."),
-        (Entity(2, 3),),
-    )
+    assert " ".join(passage.tokens) == f"The big tumour mass of {SECRET}"
+    assert passage.entities == (Entity(2, 3),)
 
 
-def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
-    path = write(
-        tmp_path / "test1.0.json", corpus(article("r1"), article("r2", context=f"No {SECRET} ."))
-    )
-    split = read_clicr(path)
-    assert (
-        split.facts["passages_without_candidates"],
-        split.facts["queries_without_candidates"],
-    ) == (1, 1)
-    shown = capsys.readouterr().err
-    assert shown.startswith(
-        "warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase"
-    )
-    assert SECRET not in shown
+def test_a_file_with_many_marks_without_a_partner_is_refused(tmp_path):
+    with pytest.raises(DataError) as caught:
+        read_clicr(corpus_with_stray_marks(tmp_path / "dev1.0.json", 48))  # 2 of 196
+
+    assert caught.value.line == "data[0].document.context"
+    assert SECRET not in str(caught.value)
 
 
+def test_passages_without_candidates_are_counted_and_named(tmp_path, capsys):
+    bare = article("r2", context=f"No {SECRET} .")
+    split = read_clicr(write_corpus(tmp_path / "test1.0.json", article("r1"), bare))
+
+    facts, warning = split.facts, capsys.readouterr().err
+    assert facts["passages_without_candidates"] == facts["queries_without_candidates"] == 1
+    problem = "1 passages have no marked phrase"
+    assert warning.startswith(f"warning: test1.0.json:data[1].document.context: {problem}")
+    assert SECRET not in warning
+
+
+TITLED = article("r2", title=f"A {mark('case')}", context=f"No {SECRET} .")
+
+
+@pytest.mark.parametrize(("titles", "without", "first"), [(True, 1, 2), (False, 2, 1)])
 def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_titles(
-    tmp_path, capsys
+    tmp_path, capsys, titles, without, first
 ):
-    titled = article("r2", title="A BEG__case__END", context=f"No {SECRET} .")
-    bare = article("r3", title="A case", context="No mark .")
-    path = write(tmp_path / "test1.0.json", corpus(article("r1"), titled, bare))
-    counts, warnings = [], []
-    for titles in (True, False):
-        facts = read_clicr(path, titles=titles).facts
-        counts.append((facts["passages_without_candidates"], facts["queries_without_candidates"]))
-        warnings.append(capsys.readouterr().err)
-    assert counts == [(1, 1), (2, 2)]
-    assert "test1.0.json:data[2].document.context: 1 passages" in warnings[0]
-    assert "test1.0.json:data[1].document.context: 2 passages" in warnings[1]
-    alone = write(tmp_path / "dev1.0.json", corpus(titled))
-    assert len(read_clicr(alone, titles=True)) == 1
+    articles = (article("r1"), TITLED, article("r3", context="No mark ."))
+    path = write_corpus(tmp_path / "test1.0.json", *articles)
+
+    facts = read_clicr(path, titles=titles).facts
+
+    assert facts["passages_without_candidates"] == without
+    assert facts["queries_without_candidates"] == without
+    warning = f"data[{first}].document.context: {without} passages"
+    assert warning in capsys.readouterr().err
+
+
+def test_a_file_without_any_candidate_is_refused(tmp_path, capsys):
+    path = write_corpus(tmp_path / "dev1.0.json", TITLED)
+
+    assert len(read_clicr(path, titles=True)) == 1
     assert capsys.readouterr().err == ""
     with pytest.raises(DataError, match=r"dev1\.0\.json"):
-        read_clicr(alone)
+        read_clicr(path)
 
 
-def write_corpus(folder, ending="", **articles):
-    for split, file in clicr.FILES.items():
-        write(
-            folder / (file + ending),
-            corpus(*articles.get(split, [article(split, [query(f"{split}.1")])])),
-        )
+def write_splits(folder, ending="", **articles):
+    for split, file in FILES.items():
+        write_corpus(folder / (file + ending), articles.get(split, article(split)))
     return folder
 
 
-def test_a_corpus_is_found_in_its_own_folder_and_in_the_data_folder_and_limited_in_train(tmp_path):
-    train = [article("train", [query("train.1"), query("train.2")])]
-    write_corpus(tmp_path / "clicr", ".gz", train=train)
-    splits = load(tmp_path)
-    assert [len(split) for split in splits.values()] == [2, 1, 1]
-    assert load(tmp_path / "clicr") == splits
-    assert [len(split) for split in load(tmp_path, limit=1).values()] == [1, 1, 1]
-    (tmp_path / "clicr" / "dev1.0.json.gz").unlink()
+def test_a_corpus_is_found_in_its_own_folder_and_in_the_data_folder(tmp_path):
+    folder = write_splits(tmp_path / "clicr", ".gz")
+
+    assert load(tmp_path) == load(folder)
+    (folder / "dev1.0.json.gz").unlink()
     with pytest.raises(DataError, match=r"dev1\.0\.json"):
         source_files(tmp_path)
 
 
-def test_a_query_in_two_splits_is_refused_and_shared_passages_are_counted(tmp_path):
-    both, other = (article("r1", [query(uid)]) for uid in ("r1.1", "r1.2"))
-    splits = load(write_corpus(tmp_path / "a", train=[both], dev=[other]))
+def test_a_limit_bounds_the_training_queries(tmp_path):
+    two = article("train", query("train.1"), query("train.2"))
+    folder = write_splits(tmp_path, train=two)
+
+    assert [len(split) for split in load(folder).values()] == [2, 1, 1]
+    assert [len(split) for split in load(folder, limit=1).values()] == [1, 1, 1]
+
+
+def test_passages_that_splits_share_are_counted(tmp_path):
+    splits = load(write_splits(tmp_path, train=article("r1"), dev=article("r1", query("r1.2"))))
+
     assert splits["dev"].facts["shared_passages"] == {"train": 1}
     assert splits["test"].facts["shared_passages"] == {"train": 0, "dev": 0}
+
+
+def test_a_query_in_two_splits_is_refused(tmp_path):
+    folder = write_splits(tmp_path, train=article("r1"), test=article("r1"))
+
     with pytest.raises(DataError, match="1 queries are in train as well as in test"):
-        load(write_corpus(tmp_path / "b", train=[both], test=[both]))
+        load(folder)
+
+
+def test_the_name_clicr_is_the_folder_in_the_data_folder_of_the_variable(tmp_path, monkeypatch):
+    folder = write_articles(tmp_path / "clicr")
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+
+    test = load(folder)["test"]
+    for name in ("clicr", str(folder)):
+        uids = [example.uid for example in corpus_named(name)["test"].examples]
+        assert uids == [example.uid for example in test.examples]
+
+
+def test_the_name_clicr_is_refused_where_the_variable_is_not_set():
+    with pytest.raises(UsageError, match=r"--corpus=clicr: \$MEDNLI_JAX_DATA is not set"):
+        corpus_named("clicr")
+
+
+def test_a_corpus_that_is_no_folder_is_refused_with_the_choices(tmp_path):
+    with pytest.raises(UsageError, match="demo_cloze, clicr, or a FOLDER"):
+        corpus_named(str(tmp_path / "absent"))

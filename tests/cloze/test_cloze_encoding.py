@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cloze import corpus, own_part
+from support.files import write
 
 from mednli_jax.cloze.encoding import (
     SETUPS,
@@ -22,151 +23,152 @@ from mednli_jax.data.text import SPECIALS, UNK
 from mednli_jax.errors import UserError
 
 
+def assert_positions(arrays, name, number, spans_of_candidates):
+    candidates, positions = [], []
+    for candidate, spans in enumerate(spans_of_candidates):
+        for start, end in spans:
+            positions += range(start, end)
+            candidates += [candidate] * (end - start)
+    assert own_part(arrays, f"{name}_candidate", number, name) == candidates
+    assert own_part(arrays, name, number) == positions
+
+
+def assert_passage(arrays, number, view, vocab):
+    tokens, candidates = view.passage.tokens, view.passage.candidates
+    assert own_part(arrays, "passage", number) == vocab.encode(tokens)
+    assert Texts(arrays).candidates(number) == candidates
+    assert_positions(arrays, "position", number, view.passage.positions)
+    if "loose_position" in arrays:
+        assert_positions(arrays, "loose_position", number, loose_positions(tokens, candidates))
+    lengths = own_part(arrays, "candidate_length", number, "candidate_type")
+    assert lengths == [len(phrase.split()) for phrase in candidates]
+
+
+def assert_query(arrays, row, example, view, vocab):
+    size = arrays["query_length"][row]
+    assert arrays["query"][row, :size].tolist() == vocab.encode(view.query)
+    assert not arrays["query"][row, size:].any()
+    assert view.query[arrays["blank"][row]] == "@placeholder"
+    assert arrays["gold"][row] == arrays["label"][row] == view.gold
+    assert arrays["premise_length"][row] == len(view.passage.tokens)
+    assert arrays["hypothesis_length"][row] == size
+    assert Texts(arrays).answers(row) == example.answers
+
+
 @pytest.mark.parametrize("setup", SETUPS)
-@pytest.mark.parametrize("limits", [{}, {"max_passage": 17}])
-def test_arrays_say_what_the_views_say(setup, limits):
+@pytest.mark.parametrize("limits", [{}, {"max_passage": 17}], ids=["whole", "cut"])
+def test_arrays_hold_the_queries_and_passages_of_the_views(setup, limits):
     encoding = ClozeEncoding(setup, vectors_dim=4, **limits)
+
     splits, arrays, vocab, vectors, facts = encode_cloze(corpus(), encoding)
-    texts, row, passages, types = Texts(arrays), 0, {}, {}
-    for name, part in splits.items():
+
+    row, number_of_passage, type_of_phrase = 0, {}, {}
+    for name, split in splits.items():
         assert facts["splits"][name]["first"] == row
-        shared = all_views(part.examples, setup, max_tokens=encoding.max_passage)
-        for case, view in shared:
+        for example, view in all_views(split.examples, setup, max_tokens=encoding.max_passage):
             number = arrays["query_passage"][row]
-            assert passages.setdefault(case.passage.uid, number) == number
-            expected = vocab.encode(view.passage.tokens)
-            assert own_part(arrays, "passage", number) == expected
-            assert texts.candidates(number) == view.passage.candidates
-            assert texts.answers(row) == case.answers
-            assert arrays["gold"][row] == arrays["label"][row] == view.gold
-            size, candidates = arrays["query_length"][row], view.passage.candidates
-            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (
-                len(expected),
-                size,
-            )
-            check_positions(arrays, "position", number, view.passage.positions)
-            if setup == "noent":
-                check_positions(
-                    arrays,
-                    "loose_position",
-                    number,
-                    loose_positions(view.passage.tokens, candidates),
-                )
-            for phrase, type_ in zip(
-                candidates, own_part(arrays, "candidate_type", number), strict=True
-            ):
-                assert (
-                    types.setdefault(
-                        view.passage.names[phrase] if setup == "anonym" else phrase, type_
-                    )
-                    == type_
-                )
-            lengths = own_part(arrays, "candidate_length", number, "candidate_type")
-            assert lengths == [len(phrase.split()) for phrase in candidates]
-            assert arrays["query"][row, :size].tolist() == vocab.encode(view.query)
-            assert view.query[arrays["blank"][row]] == "@placeholder"
-            assert not arrays["query"][row, size:].any()
+            assert number_of_passage.setdefault(example.passage.uid, number) == number
+            assert_passage(arrays, number, view, vocab)
+            assert_query(arrays, row, example, view, vocab)
+            types = own_part(arrays, "candidate_type", number)
+            for phrase, of_phrase in zip(view.passage.candidates, types, strict=True):
+                phrase = view.passage.names.get(phrase, phrase)
+                assert type_of_phrase.setdefault(phrase, of_phrase) == of_phrase
             row += 1
     assert row == len(arrays["query"]) == len(arrays["answer_text_start"]) - 1
-    assert len(passages) == len(arrays["passage_start"]) - 1  # each passage is stored once
-    assert sorted(types.values()) == list(range(facts["candidates"]["types"]))
+    assert len(number_of_passage) == len(arrays["passage_start"]) - 1  # each is stored once
+    assert sorted(type_of_phrase.values()) == list(range(facts["candidates"]["types"]))
     assert vectors.shape == (len(vocab), 4)
     assert ("loose_position" in arrays) == (setup == "noent")
 
 
-def check_positions(arrays, name, number, positions):
-    places = [
-        (c, p)
-        for c, spans in enumerate(positions)
-        for start, end in spans
-        for p in range(start, end)
-    ]
-    assert own_part(arrays, f"{name}_candidate", number, name) == [c for c, _ in places]
-    assert own_part(arrays, name, number) == [p for _, p in places]
-
-
 @pytest.mark.parametrize("setup", SETUPS)
-def test_training_is_filtered_dev_and_test_are_whole(setup):
+def test_training_has_only_queries_with_a_right_candidate_dev_and_test_have_all(setup):
     splits = corpus()
-    kept, arrays, _, _, facts = encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4))
-    assert all(len(kept[name]) == len(splits[name]) for name in ("dev", "test"))
-    rows = facts["splits"]["train"]
-    assert (arrays["gold"][: rows["rows"]] >= 0).all()
-    answerable = rows["answerable"]
-    assert answerable["exact"] + answerable["synonym"] == len(kept["train"]) < len(splits["train"])
-    assert sum(answerable.values()) == len(splits["train"])
-    dev = facts["splits"]["dev"]
+
+    encoded, arrays, _, _, facts = encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4))
+
+    train, dev = facts["splits"]["train"], facts["splits"]["dev"]
+    for name in ("dev", "test"):
+        assert len(encoded[name]) == len(splits[name])
+    assert (arrays["gold"][: train["rows"]] >= 0).all()
+    answerable = train["answerable"]
+    right = answerable["exact"] + answerable["synonym"]
+    assert right == len(encoded["train"]) < len(splits["train"]) == sum(answerable.values())
     gold = arrays["gold"][dev["first"] : dev["first"] + dev["rows"]]
     assert (gold < 0).sum() == dev["answerable"]["none"] > 0
     assert dev["file"] == "dev1.0.json"
 
 
-def test_the_vocabulary_is_that_of_training():
-    splits = corpus()
-    kept, _, vocab, _, facts = encode_cloze(splits, ClozeEncoding("noent", vectors_dim=4))
-    train = {
-        token for case in kept["train"].examples for token in (*case.passage.tokens, *case.query)
-    }
-    assert set(vocab.words[2:]) == {word.lower() for word in train}
+def test_the_vocabulary_has_the_words_of_training_in_order_of_frequency():
+    splits, _, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    train = splits["train"].examples
+    passages = {example.passage.uid: example.passage for example in train}
+    count = Counter()
+    for passage in passages.values():
+        count.update(passage.tokens)
+    for example in train:
+        count.update(example.query)
+
+    assert list(vocab.words[2:]) == sorted(count, key=lambda word: (-count[word], word))
     assert "xylo" not in vocab
-    dev = facts["splits"]["dev"]
-    views = [view for _, view in all_views(kept["dev"].examples, "noent")]
-    assert (
-        dev["unknown_tokens"]["query"]
-        == sum(vocab.encode(view.query).count(UNK) for view in views)
-        > 0
-    )
-    once = {case.passage.uid: case.passage for case in kept["train"].examples}.values()
-    often = Counter(word for passage in once for word in passage.tokens)
-    often.update(word for case in kept["train"].examples for word in case.query)
-    assert list(vocab.words[2:]) == sorted(train, key=lambda word: (-often[word], word))
 
 
-def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("xylo 1 2 3\nw3 4 5 6\nelsewhere 7 8 9\n")
+def test_unknown_tokens_of_dev_are_counted():
+    splits, _, vocab, _, facts = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    unknown = 0
+    for _, view in all_views(splits["dev"].examples, "noent"):
+        unknown += vocab.encode(view.query).count(UNK)
+
+    assert facts["splits"]["dev"]["unknown_tokens"]["query"] == unknown > 0
+
+
+def test_words_of_dev_and_test_with_a_vector_are_added(tmp_path):
+    path = write(tmp_path / "v.txt", "xylo 1 2 3\nw3 4 5 6\nelsewhere 7 8 9\n")
     encoding = ClozeEncoding("noent", vectors_path=path, vectors_dim=3, vectors_seed=5)
+
     _, _, vocab, vectors, facts = encode_cloze(corpus(("xylo", "yodel")), encoding)
-    by_word = dict(zip(vocab.words, vectors.tolist(), strict=True))
-    assert (by_word["xylo"], by_word["w3"]) == ([1, 2, 3], [4, 5, 6])
-    assert "yodel" not in vocab
-    assert "elsewhere" not in vocab
-    assert by_word[SPECIALS[0]] == [0, 0, 0]
-    words = facts["vocabulary"]
-    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (
-        2,
-        1,
-        len(vocab) - 2,
-    )
+
+    vector_of = dict(zip(vocab.words, vectors.tolist(), strict=True))
+    assert (vector_of["xylo"], vector_of["w3"]) == ([1, 2, 3], [4, 5, 6])
+    assert not {"yodel", "elsewhere"} & vector_of.keys()
+    assert vector_of[SPECIALS[0]] == [0, 0, 0]
+    words, size = facts["vocabulary"], len(vocab) - len(SPECIALS)
+    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, size)
     assert words["source"] == "v.txt"
-    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(
-        2 / (len(vocab) - 2 + 1)
-    )  # "yodel" is missing
+    share = words["coverage"]["share_of_words"]["found"]
+    assert share == pytest.approx(2 / (size + 1))  # "yodel" is missing
 
 
-def test_queries_stand_between_bounds_where_that_is_asked_for():
-    """The blank moves by one, and nothing else changes."""
+BOUNDED = ClozeEncoding("ent", vectors_dim=4, query_bounds=True)
+
+
+def test_bounds_stand_around_queries_and_move_the_blank_by_one():
     _, plain, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
-    encoding = ClozeEncoding("ent", vectors_dim=4, query_bounds=True)
-    kept, arrays, bounded, _, _ = encode_cloze(corpus(), encoding)
+    _, arrays, bounded, _, _ = encode_cloze(corpus(), BOUNDED)
+
     assert set(bounded.words) == {*vocab.words, "@begin", "@end"}
-    np.testing.assert_array_equal(arrays["query_length"], plain["query_length"] + 2)
-    np.testing.assert_array_equal(arrays["blank"], plain["blank"] + 1)
-    np.testing.assert_array_equal(arrays["gold"], plain["gold"])
-    for row, length in enumerate(arrays["query_length"]):
-        words = [bounded.words[number] for number in arrays["query"][row, :length]]
-        assert (words[0], words[-1]) == ("@begin", "@end")
-        assert words[1:-1] == [vocab.words[number] for number in plain["query"][row, : length - 2]]
-    new, _ = encode_new({"new": kept["test"]}, bounded, encoding, ())
+    for name, moved_by in (("query_length", 2), ("blank", 1), ("gold", 0)):
+        np.testing.assert_array_equal(arrays[name], plain[name] + moved_by)
+    for row, length in enumerate(plain["query_length"]):
+        words = [vocab.words[number] for number in plain["query"][row, :length]]
+        expected = bounded.encode(["@begin", *words, "@end"])
+        assert arrays["query"][row, : length + 2].tolist() == expected
+
+
+def test_new_queries_stand_between_bounds_too():
+    splits, arrays, vocab, _, _ = encode_cloze(corpus(), BOUNDED)
+
+    new, _ = encode_new({"new": splits["test"]}, vocab, BOUNDED, ())
+
     for name in ("query_length", "blank"):
-        np.testing.assert_array_equal(new[name], arrays[name][-len(kept["test"]) :])
+        np.testing.assert_array_equal(new[name], arrays[name][-len(splits["test"]) :])
 
 
-def test_without_an_answerable_training_query_nothing_is_prepared():
-    splits = corpus()
-    nowhere = tuple(
-        replace(case, answers=(Answer("not there"),)) for case in splits["train"].examples
-    )
-    splits["train"] = replace(splits["train"], examples=nowhere)
+def test_a_corpus_without_an_answerable_training_query_is_refused():
+    splits, absent = corpus(), (Answer("not there"),)
+    train = splits["train"]
+    examples = tuple(replace(example, answers=absent) for example in train.examples)
+
     with pytest.raises(UserError):
-        encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4))
+        encode_cloze({**splits, "train": replace(train, examples=examples)}, BOUNDED)

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from support.cloze import cloze, passage
+from support.files import write
 
 from mednli_jax.cloze.baselines import (
     best_window,
@@ -27,151 +28,193 @@ REPORT = (
 )
 
 
-def test_the_most_frequent_entity():
-    about = passage(REPORT)
-    said = most_frequent_entity([cloze("q", about, "_ went", "cough")])
-    assert said == {"q": "fever"}  # "chest pain" has as many mentions, but comes later
-    examples = [
-        cloze("marked", about, "[FEVER] causes _", "cough"),
-        cloze("not marked", about, "fever causes _", "cough"),
-        cloze("a part", about, "[Lassa fever] causes _", "cough"),
-        cloze("two", about, "_ and the [fever] , [Chest pain]", "cough"),
-        cloze("all", about, "[fever] , [chest pain] , [cough] , [aspirin] , _", "cough"),
-    ]
-    assert most_frequent_entity(examples, outside_query=True) == {
-        "marked": "chest pain",
-        "not marked": "fever",
-        "a part": "fever",
-        "two": "aspirin",
-        "all": "fever",
-    }
+def test_the_most_frequent_entity_is_the_first_of_equally_frequent_ones():
+    assert most_frequent_entity([cloze("q", REPORT, "_ went", "cough")]) == {"q": "fever"}
+
+
+@pytest.mark.parametrize(
+    ("query", "entity"),
+    [
+        ("[FEVER] causes _", "chest pain"),
+        ("fever causes _", "fever"),  # not marked
+        ("[Lassa fever] causes _", "fever"),  # a part of an entity
+        ("_ and the [fever] , [Chest pain]", "aspirin"),
+        ("[fever] , [chest pain] , [cough] , [aspirin] , _", "fever"),  # all
+    ],
+)
+def test_the_most_frequent_entity_outside_the_query(query, entity):
+    examples = [cloze("q", REPORT, query, "cough")]
+
+    assert most_frequent_entity(examples, outside_query=True) == {"q": entity}
 
 
 def test_the_most_frequent_word_is_neither_grammar_nor_a_sign():
-    about = passage("the fever and the chills , , , , 3 3 3 of the fever [chills] . fever")
-    assert most_frequent_word([cloze("q", about, "_", "fever")]) == {"q": "fever"}
+    text = "the fever and the chills , , , , 3 3 3 of the fever [chills] . fever"
+
+    assert most_frequent_word([cloze("q", text, "_", "fever")]) == {"q": "fever"}
 
 
-def test_random_mentions():
-    examples = [cloze(f"q{i}", REPORT, "_ went", "Fever", "cough") for i in range(4000)]
-    said = random_entity(examples)
-    shares = {phrase: count / 4000 for phrase, count in Counter(said.values()).items()}
-    # Fever and chest pain have two of six mentions each. The standard deviation of a share is
-    # .0075.
+def shares(answers):
+    count = Counter(answers.values())
+    return {text: times / len(answers) for text, times in count.items()}
+
+
+def bleu2(examples, answers):
+    return summary(query_scores(examples, answers))["bleu2"]
+
+
+@pytest.fixture(scope="module")
+def many():
+    return [cloze(f"q{number}", REPORT, "_ went", "Fever", "cough") for number in range(4000)]
+
+
+def test_a_random_entity_is_drawn_by_its_mentions(many):
+    """Fever and chest pain have two of six mentions each. The standard deviation of a share is
+    .0075."""
+    answers = random_entity(many)
+
     expected = {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}
-    assert shares == pytest.approx(expected, abs=4 * 0.0075)
-    assert random_entity(examples) == said
-    assert random_entity(examples, seed=1) != said
-    expected = random_expectation(examples[:1])
+    assert shares(answers) == pytest.approx(expected, abs=4 * 0.0075)
+    assert answers == random_entity(many)
+    assert answers != random_entity(many, seed=1)
+
+
+def test_a_random_word_is_any_word_of_the_passage(many):
+    words = set(random_entity(many[:300], words=True).values())
+
+    assert words == {word.lower() for word in passage(REPORT).tokens}
+
+
+def test_the_expectation_of_random_entities_is_their_mean_score(many):
+    expected = random_expectation(many[:1])
+
     assert (expected["exact_match"], expected["f1"]) == pytest.approx((3 / 6, 3 / 6))
-    assert summary(query_scores(examples, said))["exact_match"] == pytest.approx(0.5, abs=4 * 0.008)
-    partly = [
-        cloze("q", REPORT, "_ went", "back pain"),
+    drawn = summary(query_scores(many, random_entity(many)))
+    assert drawn["exact_match"] == pytest.approx(expected["exact_match"], abs=4 * 0.008)
+
+
+def test_the_expectation_of_random_entities_counts_queries_without_an_entity_as_wrong():
+    examples = [
+        cloze("partly", REPORT, "_ went", "back pain"),
         cloze("none", "no entity", "_ went", "fever"),
     ]
-    expected = random_expectation(partly)
+
+    expected = random_expectation(examples)
+
     assert (expected["exact_match"], expected["f1"]) == pytest.approx((0, (2 / 6 * 1 / 2) / 2))
     assert expected["embedding"] is None
-    assert expected["predicted_length"] == pytest.approx(
-        8 / 6
-    )  # the mean over the one query that is answered
-    words = set(random_entity(examples[:300], words=True).values())
-    assert words == {word.lower() for word in passage(REPORT).tokens}
-    drawn = [
-        summary(query_scores(partly, random_entity(partly, seed=seed)))["bleu2"]
-        for seed in range(10)
-    ]
+    # the mean over the one query that is answered
+    assert expected["predicted_length"] == pytest.approx(8 / 6)
+    drawn = [bleu2(examples, random_entity(examples, seed=seed)) for seed in range(10)]
     assert expected["bleu2"] == pytest.approx(np.mean(drawn))
 
 
-def test_the_embedding_score_of_random_mentions_by_hand():
-    # The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector).
+# The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector).
+VOCAB = Vocab((*SPECIALS, "north", "south", "east", "fever", "cough"))
+VECTORS = np.array([[7, 7], [5, 5], [0, 1], [0, -1], [1, 0], [9, 9], [-9, 9]], np.float32)
+
+
+def test_the_expected_embedding_score_of_random_entities_by_hand():
     about = passage("[North] and [south] , [east] and [zebra] .")
     examples = [
         cloze("q", about, "_ went", "north"),
-        cloze("two", about, "_ went", "north", "east"),
+        cloze("two", about, "_ went", "north", "east"),  # the nearer answer counts: 1, 0, 1, 0
     ]
+
     expected = random_expectation(examples, VOCAB, VECTORS)
-    # With two answers the nearer one counts: 1, 0 (east), 1, 0.
+
     assert expected["embedding"] == pytest.approx(((1 - 1 + 0 + 0) / 4 + (1 + 0 + 1 + 0) / 4) / 2)
     assert expected["predicted_length"] == 1
 
 
-WORDS = ("north", "south", "east", "fever", "cough")
-VOCAB = Vocab(SPECIALS + WORDS)
-VECTORS = np.array([[7, 7], [5, 5], [0, 1], [0, -1], [1, 0], [9, 9], [-9, 9]], np.float32)
+TWO_SENTENCES = "North [cough] north | South [Fever] ."
 
 
-def similar(query, text, **how):
-    return most_similar_entity([cloze("q", text, query, "x")], VOCAB, VECTORS, **how)["q"]
+@pytest.mark.parametrize(
+    ("query", "text", "options", "answer"),
+    [
+        ("south of _", TWO_SENTENCES, {}, "fever"),
+        ("north of _", TWO_SENTENCES, {}, "cough"),
+        # East is as near to both: the first mention wins, also where no word has a vector.
+        ("east of _", TWO_SENTENCES, {}, "cough"),
+        ("zebra _", TWO_SENTENCES, {}, "cough"),
+        # The words of the next sentence are no context.
+        ("south of _", "north a [cough] | south south [fever] .", {"window": 2}, "fever"),
+        (
+            "east _ fever",
+            "North a south | east Wanted [fever] east",
+            {"window": 1, "words": True},
+            "wanted",
+        ),
+    ],
+)
+def test_the_entity_in_the_most_similar_context(query, text, options, answer):
+    examples = [cloze("q", text, query, "x")]
+
+    assert most_similar_entity(examples, VOCAB, VECTORS, **options) == {"q": answer}
 
 
-def test_the_entity_in_the_most_similar_context():
-    text = "North [cough] north | South [Fever] ."
-    assert similar("south of _", text) == "fever"
-    assert similar("north of _", text) == "cough"
-    # East is as near to both, so the first mention wins. It also wins where no word around the
-    # blank has a vector.
-    assert similar("east of _", text) == similar("zebra _", text) == "cough"
-    # The words of the next sentence are no context.
-    assert similar("south of _", "north a [cough] | south south [fever] .", window=2) == "fever"
-    assert (
-        similar("east _ fever", "North a south | east Wanted [fever] east", window=1, words=True)
-        == "wanted"
-    )
+# Windows up to 4 words give "cough", larger ones "fever".
+WINDOW_TEXT = "south south north a b [cough] | north a b c d [fever]"
 
 
-def test_the_best_window_by_f1():
-    text = "south south north a b [cough] | north a b c d [fever]"
-    examples = [cloze("q", text, "north _", "fever")]
-    window, found = best_window(examples, VOCAB, VECTORS, windows=(3, 6, 5, 4))
+def test_the_first_window_of_the_best_f1_is_chosen():
+    examples = [cloze("q", WINDOW_TEXT, "north _", "fever")]
+
+    window, scores = best_window(examples, VOCAB, VECTORS, windows=(3, 6, 5, 4))
+
     assert window == 5
-    assert {window: scores["f1"] for window, scores in found.items()} == {3: 0, 4: 0, 5: 1, 6: 1}
-    assert found[5]["embedding"] == pytest.approx(1)
+    assert {size: of_size["f1"] for size, of_size in scores.items()} == {3: 0, 4: 0, 5: 1, 6: 1}
+    assert scores[5]["embedding"] == pytest.approx(1)
 
 
 def test_exact_matches_do_not_choose_the_window():
-    """Window 3 gives "cough" and window 5 "fever": one exact match, or two answers with an F1 of
-    2/3."""
-    text = "south south north a b [cough] | north a b c d [fever]"
     answers = ("cough", "high fever", "mild fever")
-    examples = [
-        cloze(f"q{number}", text, "north _", answer) for number, answer in enumerate(answers)
-    ]
-    window, found = best_window(examples, VOCAB, VECTORS, windows=(3, 5))
-    assert [found[size]["exact_match"] for size in (3, 5)] == pytest.approx([1 / 3, 0])
-    assert [found[size]["f1"] for size in (3, 5)] == pytest.approx([1 / 3, 4 / 9])
+    examples = [cloze(answer, WINDOW_TEXT, "north _", answer) for answer in answers]
+
+    window, scores = best_window(examples, VOCAB, VECTORS, windows=(3, 5))
+
+    assert scores[3]["exact_match"] == pytest.approx(1 / 3)
+    assert scores[5]["exact_match"] == 0
+    assert (scores[3]["f1"], scores[5]["f1"]) == pytest.approx((1 / 3, 4 / 9))
     assert window == 5
 
 
-def test_the_upper_bound_is_the_best_an_entity_can_score():
-    examples = [
-        cloze("there", REPORT, "_", "Pain", "the chest pain"),
-        cloze("partly", REPORT, "_", "back pain"),
-        cloze("not", REPORT, "_", "rash"),
-        cloze("no entity", "nothing marked", "_", "fever"),
-    ]
-    best = upper_bound(examples)
-    said = most_similar_entity(examples, VOCAB, VECTORS)
-    assert said.keys() == best.keys()  # a passage without entities has no answer
-    assert best == {"there": "chest pain", "partly": "chest pain", "not": "fever"}
-    outside = out_of_passage(examples, best)
+EXAMPLES = [
+    cloze("in it", REPORT, "_", "Pain", "the chest pain"),
+    cloze("partly", REPORT, "_", "back pain"),
+    cloze("not", REPORT, "_", "rash"),
+    cloze("no entity", "nothing marked", "_", "fever"),
+]
+
+
+def test_the_upper_bound_is_the_best_score_of_an_entity():
+    best = upper_bound(EXAMPLES)
+
+    assert best == {"in it": "chest pain", "partly": "chest pain", "not": "fever"}
+    assert most_similar_entity(EXAMPLES, VOCAB, VECTORS).keys() == best.keys()
+    scores = query_scores(EXAMPLES, best)
+    of_baseline = query_scores(EXAMPLES, most_frequent_entity(EXAMPLES))
+    assert (of_baseline.exact <= scores.exact).all()
+    assert (of_baseline.f1 <= scores.f1).all()
+
+
+def test_queries_that_no_entity_matches_are_out_of_the_passage():
+    outside = out_of_passage(EXAMPLES, upper_bound(EXAMPLES))
+
     assert [example.uid for example in outside] == ["partly", "not", "no entity"]
-    scores, others = (
-        query_scores(examples, best),
-        query_scores(examples, most_frequent_entity(examples)),
-    )
-    assert (others.exact <= scores.exact).all()
-    assert (others.f1 <= scores.f1).all()
 
 
-def test_vectors_of_the_words_of_a_corpus(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("fever 1 2\ntcell 3 4\ncough 5 6\nrash 7 8\nzebra 9 9\n")
+def test_the_words_of_a_corpus_and_further_texts_have_vectors(tmp_path):
+    rows = "fever 1 2\ntcell 3 4\ncough 5 6\nrash 7 8\nzebra 9 9\n"
     examples = [cloze("q", "Fever of the T-cell", "cough _", "fever")]
-    vocab, vectors = known_vectors(path, examples, more=["the Rash!"])
+
+    vocab, vectors = known_vectors(write(tmp_path / "v.txt", rows), examples, more=["the Rash!"])
+
     assert set(vocab.words[2:]) == {"fever", "tcell", "cough", "rash"}
     assert vectors[vocab.words.index("tcell")].tolist() == [3, 4]
-    path.write_text("zebra 1 2\n")
+
+
+def test_vectors_without_a_word_of_the_corpus_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"v\.txt: .* Fix: "):
-        known_vectors(path, examples)
+        known_vectors(write(tmp_path / "v.txt", "zebra 1 2\n"), EXAMPLES)
