@@ -1,7 +1,7 @@
-"""The language model against numbers worked out by hand and a small implementation of the published
-formulas."""
+"""The language model against a small implementation of the published formulas, and its answers."""
 
 from collections import Counter
+from itertools import zip_longest
 
 import numpy as np
 import pytest
@@ -15,107 +15,104 @@ class Reference:
 
     def __init__(self, sentences, order):
         padded = [("<s>", *sentence, "</s>") for sentence in sentences]
-        grams = [
-            Counter(s[i : i + n] for s in padded for i in range(len(s) - n + 1))
-            for n in range(1, order + 1)
-        ]
-        self.grams = [found for found in grams if found]
-        self.words = {gram[0] for gram in self.grams[0]} - {"<s>"} | {"<unk>"}
-        self.adjusted = []
-        for n, found in enumerate(self.grams):
-            counts = dict(found)
-            if n + 1 < len(self.grams):
-                for gram in found:
-                    if gram[0] != "<s>":
-                        counts[gram] = len(
-                            {longer[0] for longer in self.grams[n + 1] if longer[1:] == gram}
-                        )
-            if n == 0:
-                del counts[("<s>",)]
-            self.adjusted.append(counts)
-        self.discounts = [self.discount(counts.values()) for counts in self.adjusted]
+        occurrences = []  # of n-grams, for each n that occurs
+        for n in range(1, min(order, max(map(len, padded))) + 1):
+            grams = Counter()
+            for sentence in padded:
+                grams.update(sentence[at : at + n] for at in range(len(sentence) - n + 1))
+            occurrences.append(grams)
+        self.words = {word for (word,) in occurrences[0]} - {"<s>"} | {"<unk>"}
+        levels = zip_longest(occurrences, occurrences[1:], fillvalue={})
+        self.counts = [self.adjusted(grams, longer) for grams, longer in levels]
+        del self.counts[0][("<s>",)]
+        self.discounts = [self.discount(Counter(counts.values())) for counts in self.counts]
 
     @staticmethod
-    def discount(counts):
-        n = Counter(counts)
+    def adjusted(grams, longer):
+        """The number of distinct words before an n-gram; the occurrences of those that begin a
+        sentence, and of the longest."""
+        before = Counter(gram[1:] for gram in longer)
+        return {
+            gram: count if gram[0] == "<s>" or not longer else before[gram]
+            for gram, count in grams.items()
+        }
+
+    @staticmethod
+    def discount(n):
+        """n: the number of n-grams of each count."""
         if n[1] and n[2] and n[3]:
             y = n[1] / (n[1] + 2 * n[2])
-            found = (1 - 2 * y * n[2] / n[1], 2 - 3 * y * n[3] / n[2], 3 - 4 * y * n[4] / n[3])
-            if all(0 < d <= k for d, k in zip(found, (1, 2, 3), strict=True)):
-                return (0.0, *found)
+            of_counts = [k - (k + 1) * y * n[k + 1] / n[k] for k in (1, 2, 3)]
+            if all(0 < of_count <= k for k, of_count in enumerate(of_counts, start=1)):
+                return (0.0, *of_counts)
         return 0.0, 0.5, 1.0, 1.5
 
-    def p(self, word, history):
-        known = [w if w in self.words or w == "<s>" else "<unk>" for w in history]
-        word = word if word in self.words else "<unk>"
-        return self._p(word, tuple(known[max(0, len(known) - len(self.grams) + 1) :]))
+    def probability(self, word, history):
+        tokens = [word, *history]
+        for place, token in enumerate(tokens):
+            if token not in self.words | {"<s>"}:
+                tokens[place] = "<unk>"
+        word, *context = tokens
+        skipped = max(len(context) - len(self.counts) + 1, 0)
+        return self.interpolated(word, tuple(context[skipped:]))
 
-    def _p(self, word, context):
-        lower = self._p(word, context[1:]) if context else 1 / len(self.words)
-        counts, discount = self.adjusted[len(context)], self.discounts[len(context)]
+    def interpolated(self, word, context):
+        lower = self.interpolated(word, context[1:]) if context else 1 / len(self.words)
+        counts, discount = self.counts[len(context)], self.discounts[len(context)]
         after = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == context}
-        total = sum(after.values())
-        if not total:
+        if not any(after.values()):
             return lower
         taken = sum(discount[min(count, 3)] for count in after.values())
         own = after.get(word, 0)
-        return (own - discount[min(own, 3)] + taken * lower) / total
+        return (own - discount[min(own, 3)] + taken * lower) / sum(after.values())
 
 
-def text(seed, sentences=120, words=9):
+def random_text(seed, sentences):
     """Sentences in which each word tends to follow certain words, so that every order of n-gram
     matters."""
     rng = np.random.default_rng(seed)
-    names = [f"w{i}" for i in range(words)]
-    result = []
+    text = []
     for _ in range(sentences):
-        sentence = [names[int(rng.zipf(1.6)) % words]]
-        while len(sentence) < 9 and rng.random() < 0.85:
-            habit = (3 * int(sentence[-1][1:]) + len(sentence)) % words
-            sentence.append(names[habit if rng.random() < 0.5 else int(rng.zipf(1.4)) % words])
-        result.append(sentence)
-    return result
+        numbers = [int(rng.zipf(1.6)) % 9]
+        while len(numbers) < 9 and rng.random() < 0.85:
+            habit = 3 * numbers[-1] + len(numbers)
+            numbers.append((habit if rng.random() < 0.5 else int(rng.zipf(1.4))) % 9)
+        text.append([f"w{number}" for number in numbers])
+    return text
 
 
-HISTORIES = (
-    [],
-    ["w1"],
-    ["w1", "w3"],
-    ["w2", "w8", "w1"],
-    ["w1", "zebra"],
-    ["zebra", "w1"],
-    ["w0"] * 7,
-    ["w5", "w4"],
-)
+HISTORIES = ("", "w1", "w1 w3", "w2 w8 w1", "w1 zebra", "zebra w1", "w0 w0 w0 w0 w0 w0 w0", "w5 w4")
 
 
 @pytest.mark.parametrize(
     ("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)]
 )
 def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
-    corpus = text(seed, sentences)
-    model, reference = estimate(corpus, order=order), Reference(corpus, order)
-    for level, expected in zip(model.levels, reference.discounts, strict=True):
-        assert level.discounts == pytest.approx(expected[1:])
-    if sentences >= 120:
-        assert FALLBACK not in [level.discounts for level in model.levels[1:]]
-    for history in HISTORIES:
-        found = model.distribution(history)
-        assert found.sum() == pytest.approx(1, abs=1e-12)
-        assert found[START] == 0
-        for word, probability in zip(model.words, found, strict=True):
+    text = random_text(seed, sentences)
+
+    model, reference = estimate(text, order=order), Reference(text, order)
+
+    discounts = [level.discounts for level in model.levels]
+    for of_level, expected in zip(discounts, reference.discounts, strict=True):
+        assert of_level == pytest.approx(expected[1:])
+    assert sentences < 120 or FALLBACK not in discounts[1:]
+    for history in map(str.split, HISTORIES):
+        probabilities = model.distribution(history)
+        assert probabilities.sum() == pytest.approx(1, abs=1e-12)
+        assert probabilities[START] == 0
+        for word, probability in zip(model.words, probabilities, strict=True):
             if word != "<s>":
-                assert probability == pytest.approx(
-                    reference.p(word, ("<s>", *history)), rel=1e-10
-                ), (history, word)
+                expected = reference.probability(word, ["<s>", *history])
+                assert probability == pytest.approx(expected, rel=1e-10), (history, word)
 
 
-def test_the_text_a_model_is_trained_on():
+def test_the_training_text_has_each_passage_once_and_queries_with_their_answers():
     shared = passage("he had [Chest pain] . | [Aspirin] helped .")
     examples = [
         cloze("q1", shared, "[aspirin] against _ and [fever]", "Chest  Pain"),
         cloze("q2", shared, "_ helped", "Aspirin", "ASA"),
     ]
+
     assert list(training_text(examples)) == [
         ["he", "had", "@entitychest pain", "."],
         ["@entityaspirin", "helped", "."],
@@ -124,15 +121,23 @@ def test_the_text_a_model_is_trained_on():
     ]
 
 
-def test_continuations_of_queries():
+DRUG = cloze("a", "x", "they gave [aspirin] for _ today", "chest pain")
+PATIENT = cloze("b", "x", "the _", "patient")
+
+
+def test_the_likeliest_word_after_the_left_side_of_a_query_is_its_answer():
     text, query = "the [fever] of the patient rose", "we gave [aspirin] for _ ."
-    model = estimate(training_text([cloze(f"t{i}", text, query, "chest pain") for i in range(3)]))
-    asked = [
-        cloze("a", "x", "they gave [aspirin] for _ today", "chest pain"),
-        cloze("b", "x", "the _", "patient"),
-    ]
-    assert continuations(model, asked) == {"a": "chest pain", "b": "fever"}
+    examples = [cloze(f"t{number}", text, query, "chest pain") for number in range(3)]
+
+    model = estimate(training_text(examples))
+
+    assert continuations(model, [DRUG, PATIENT]) == {"a": "chest pain", "b": "fever"}
+
+
+def test_answers_may_be_entities_alone():
     model = estimate([["the", "patient"], ["the", "patient"], ["the", "@entityfever"]])
-    assert continuations(model, asked[1:]) == {"b": "patient"}
-    assert continuations(model, asked[1:], entities_only=True) == {"b": "fever"}
-    assert continuations(estimate([["the", "patient"]]), asked, entities_only=True) == {}
+
+    assert continuations(model, [PATIENT]) == {"b": "patient"}
+    assert continuations(model, [PATIENT], entities_only=True) == {"b": "fever"}
+    without = estimate([["the", "patient"]])
+    assert continuations(without, [PATIENT], entities_only=True) == {}

@@ -4,10 +4,12 @@ import json
 import runpy
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from support.ontologies import is_a_matrix
+from support.cloze import mark
+from support.commands import ROOT
+from support.files import contents, lines, write
+from support.ontologies import bundled_mesh, small
 
 from mednli_jax.cloze.clicr import load
 from mednli_jax.cloze.query_builder import (
@@ -22,102 +24,92 @@ from mednli_jax.cloze.query_builder import (
 )
 from mednli_jax.data.examples import PLACEHOLDER, Answer, Entity
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.readers.mesh import read_mesh
 
-SCRIPT = Path(__file__).parents[2] / "launch" / "build_queries.py"
+FUROSEMIDE = {"start": 1, "end": 2, "id": "D2", "type": "treatment"}
+DIGOXIN = {"start": 8, "end": 9, "type": "treatment"}
 REPORT = {
     "id": "r1",
-    "title": "A case of BEG__heart failure__END",
+    "title": f"A case of {mark('heart failure')}",
     "specialty": "cardiology",
     "sentences": [
-        "He had BEG__his dropsy__END and BEG__heart failure ( HF )__END .",
+        f"He had {mark('his dropsy')} and {mark('heart failure ( HF )')} .",
         {"text": "An echocardiogram proved it .", "entities": [{"start": 0, "end": 2}]},
-        "Give BEG__digoxin__END early in the course .",
+        f"Give {mark('digoxin')} early in the course .",
     ],
     "learning_points": [
-        "BEG__The dropsy__END may point to BEG__heart failure__END .",
+        f"{mark('The dropsy')} may point to {mark('heart failure')} .",
         {
             "text": "Give furosemide early in the course , with digoxin .",
-            "entities": [
-                {"start": 8, "end": 9, "type": "treatment"},
-                {"start": 1, "end": 2, "id": "D2", "type": "treatment"},
-            ],
+            "entities": [DIGOXIN, FUROSEMIDE],
         },
     ],
 }
-
-
-@pytest.fixture
-def ontology():
-    names = (
+ONTOLOGY = small(
+    (),
+    ("Heart Failure", "Furosemide"),
+    ids=("D1", "D2"),
+    names=(
         ("Heart Failure", 0),
         ("Cardiac Failure", 0),
         ("heart failure", 0),
         ("Furosemide", 1),
         ("Frusemide", 1),
-    )
-    types, labels = ("C14.280.434", "D02.065|E02"), ("Heart Failure", "Furosemide")
-    return Ontology(
-        "toy", "1", ("D1", "D2"), labels, names, is_a_matrix([], 2), "0" * 64, types=types
-    )
+    ),
+    types=("C14.280.434", "D02.065|E02"),
+)
 
 
-def written(path, *rows):
-    path.write_text(
-        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8"
-    )
-    return path
+@pytest.fixture
+def build(tmp_path):
+    """Builds the queries of a report with these learning points, or with its own."""
 
+    def build_report(*points, ontology=ONTOLOGY):
+        report = {**REPORT, "learning_points": points} if points else REPORT
+        path = write(tmp_path / "reports.jsonl", lines(report))
+        return build_queries(read_reports(path), ontology)
 
-def reports(tmp_path, *rows):
-    return read_reports(written(tmp_path / "reports.jsonl", *rows))
-
-
-def sentence(text, *marks):
-    return Sentence(tuple(text.split()), tuple(Mark(*mark) for mark in marks))
+    return build_report
 
 
 @pytest.mark.parametrize(
-    ("text", "mark", "expected"),
+    ("text", "span", "phrase"),
     [
         ("she had the fever today", (2, 4), "fever"),
         ("He had His Own dropsy", (2, 5), "Own dropsy"),
         ("heart failure ( HF ) came", (0, 5), "heart failure"),
         ("heart failure -LRB- HF -RRB- came", (0, 5), "heart failure"),
         ("heart failure ( NYHA ( III ) ) ( HF )", (0, 11), "heart failure"),
-        (
-            "heart failure ( HF ) crisis",
-            (0, 6),
-            "heart failure ( HF ) crisis",
-        ),  # the bracket is not at the end
+        # the bracket is not at the end
+        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),
         ("( HF )", (0, 3), "( HF )"),  # a name that is all bracket stays
         ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
         ("failure ) came", (0, 2), "failure )"),  # the bracket has no beginning
-        ("those of them", (0, 1), None),  # a phrase of pronouns is no longer marked
     ],
 )
-def test_boundaries(text, mark, expected):
-    found = cleaned(sentence(text, mark), Counter())
-    assert found.tokens == tuple(text.split())
-    assert [found.phrase(mark) for mark in found.marks] == [expected] * bool(expected)
+def test_a_phrase_loses_words_of_grammar_before_and_brackets_behind_it(text, span, phrase):
+    tokens = tuple(text.split())
+
+    sentence = cleaned(Sentence(tokens, (Mark(*span),)), Counter())
+
+    assert sentence.tokens == tokens
+    assert [sentence.phrase(of_phrase) for of_phrase in sentence.marks] == [phrase]
+
+
+def test_a_phrase_of_pronouns_is_no_longer_marked():
+    sentence = Sentence(("those", "of", "them"), (Mark(0, 1),))
+
+    assert cleaned(sentence, Counter()).marks == ()
 
 
 @pytest.mark.parametrize(
-    ("query", "passage", "expected"),
+    ("query", "passage", "repeats"),
     [
-        (
-            "a @placeholder can lead to shock .",
-            "this can lead to shock at night",
-            True,
-        ),  # the right side is longer
+        # the right side is longer
+        ("a @placeholder can lead to shock .", "this can lead to shock at night", True),
         ("a @placeholder can lead to shock .", "this can lead to a shock", False),
         ("early shock follows @placeholder .", "EARLY Shock follows sepsis", True),
-        (
-            "early shock follows @placeholder .",
-            "nearly shock follows sepsis",
-            False,
-        ),  # only whole tokens match
+        # only whole tokens match
+        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),
         # the passage holds the shorter side only
         ("shock follows @placeholder after days of rest", "shock follows it", False),
         # both sides are equally long, and either counts
@@ -126,127 +118,168 @@ def test_boundaries(text, mark, expected):
         ("@placeholder .", "anything", True),
     ],
 )
-def test_repetition(query, passage, expected):
+def test_a_query_repeats_the_passage_where_it_holds_the_longer_side(query, passage, repeats):
     words = query.split()
-    assert repeats_passage(words, words.index(PLACEHOLDER), f" {passage.lower()} ") is expected
+
+    assert repeats_passage(words, words.index(PLACEHOLDER), f" {passage.lower()} ") is repeats
 
 
-def test_a_report_by_hand(tmp_path, ontology):
-    split = build_queries(reports(tmp_path, REPORT), ontology)
-    dropsy, failure, furosemide, digoxin = split.examples
-    assert [example.uid for example in split.examples] == ["r1.1", "r1.2", "r1.3", "r1.4"]
-    passage = dropsy.passage
-    assert all(example.passage is passage for example in split.examples)
-    assert (passage.uid, passage.specialty, " ".join(passage.title)) == (
-        "r1",
-        "cardiology",
-        "A case of heart failure",
-    )
+def test_the_passage_of_a_report_by_hand(build):
+    examples = build().examples
+
+    passage = examples[0].passage
+    assert all(example.passage is passage for example in examples)
+    assert (passage.uid, passage.specialty) == ("r1", "cardiology")
+    assert " ".join(passage.title) == "A case of heart failure"
     assert passage.title_entities == (Entity(3, 5),)
     assert passage.sentences == (11, 16, 23)
-    phrases = [" ".join(passage.tokens[e.start : e.end]) for e in passage.entities]
+    phrases = [" ".join(passage.tokens[span.start : span.end]) for span in passage.entities]
     assert phrases == ["dropsy", "heart failure", "echocardiogram", "digoxin"]
-    assert dropsy.query == ("The", PLACEHOLDER, "may", "point", "to", "heart", "failure", ".")
-    assert (dropsy.blank, dropsy.query_entities) == (1, (Entity(5, 7),))
+
+
+def test_the_queries_of_a_report_by_hand(build):
+    split = build()
+
+    assert [f"{example.uid} {' '.join(example.query)}" for example in split.examples] == [
+        "r1.1 The @placeholder may point to heart failure .",
+        "r1.2 The dropsy may point to @placeholder .",
+        "r1.3 Give @placeholder early in the course , with digoxin .",
+        "r1.4 Give furosemide early in the course , with @placeholder .",
+    ]
+    dropsy, failure, furosemide, digoxin = split.examples
+    assert [example.blank for example in split.examples] == [1, 5, 1, 8]
+    assert dropsy.query_entities == (Entity(5, 7),)
+    assert failure.query_entities == (Entity(1, 2),)
     assert dropsy.answers == (Answer("dropsy"),)  # the ontology has no such name
-    assert failure.query == ("The", "dropsy", "may", "point", "to", PLACEHOLDER, ".")
-    assert (failure.blank, failure.query_entities) == (5, (Entity(1, 2),))
     assert failure.answers[1:] == (Answer("Cardiac Failure", "D1", "problem", "UMLS"),)
-    assert " ".join(furosemide.query) == f"Give {PLACEHOLDER} early in the course , with digoxin ."
     assert furosemide.answers[1:] == (Answer("Frusemide", "D2", "treatment", "UMLS"),)
-    assert digoxin.query[digoxin.blank] == PLACEHOLDER
     assert digoxin.answers == (Answer("digoxin", "", "treatment"),)
     assert split.facts["concepts"] == {"by_id": 1, "by_name": 1, "none": 2}
-    alone = build_queries(reports(tmp_path, REPORT))  # without an ontology
-    assert {len(example.answers) for example in alone.examples} == {1}
-    point = {
-        "text": "Try heart failure in two weeks , then stop .",
-        "entities": [{"start": 1, "end": 3, "id": "D2"}],
-    }
-    (example,) = build_queries(
-        reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology
-    ).examples
-    assert [answer.text for answer in example.answers] == [
-        "heart failure",
-        "Furosemide",
-        "Frusemide",
-    ]  # id before name
-    point = {
-        "text": "Give furosemide-like drugs in two weeks , then stop .",
-        "entities": [{"start": 1, "end": 2}],
-    }
-    (example,) = build_queries(
-        reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology
-    ).examples
-    assert example.answers == (Answer("furosemide-like"),)  # a part of a token names no answer
 
 
-def test_by_hand_what_was_left_out(tmp_path, ontology):
-    points = [
-        "Give BEG__furosemide__END early in the course .",  # the passage holds the text on the right of the blank
-        "BEG__Dropsy__END is often BEG__dropsy__END and nothing else .",  # the query shows its answer
-        "Use BEG__digoxin__END , BEG__furosemide__END or BEG__rest__END for that .",
-    ]
-    split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology)
-    assert [example.uid for example in split.examples] == ["r1.4", "r1.5", "r1.6"]
-    assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2}
-    assert split.facts["mended"] == {
-        "function_words": 2,
-        "parentheticals": 1,
-        "no_longer_marked": 0,
-    }
-    assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 2}
+def test_without_an_ontology_a_query_has_its_own_answer_alone(build):
+    split = build(ontology=None)
+
+    assert {len(example.answers) for example in split.examples} == {1}
 
 
-def test_semantic_types_of_mesh():
-    ontology = read_mesh()
-    names = {
-        "Heart Failure": "problem",
-        "Furosemide": "treatment",
-        "Electrocardiography": "test",
-        "Kenya": "",
-    }
-    assert {name: semantic_type(ontology, ontology.labels.index(name)) for name in names} == names
+@pytest.mark.parametrize(
+    ("text", "entity", "answers"),
+    [
+        (
+            "Try heart failure in two weeks , then stop .",
+            {"start": 1, "end": 3, "id": "D2"},
+            "heart failure/Furosemide/Frusemide",
+        ),
+        # a part of a token names no answer
+        (
+            "Give furosemide-like drugs in two weeks , then stop .",
+            {"start": 1, "end": 2},
+            "furosemide-like",
+        ),
+    ],
+    ids=["id-before-name", "part-of-a-token"],
+)
+def test_synonyms_are_those_of_the_id_then_of_the_whole_name(build, text, entity, answers):
+    (example,) = build({"text": text, "entities": [entity]}).examples
+
+    assert "/".join(answer.text for answer in example.answers) == answers
 
 
-def test_splits_are_by_report_and_stable(tmp_path, ontology):
-    rows = [{**REPORT, "id": f"r{n}"} for n in range(60)]
-    split = build_queries(reports(tmp_path, *rows), ontology)
-    parts = divided(split, 0.2, 0.3)
-    of = {name: {example.passage.uid for example in part.examples} for name, part in parts.items()}
-    assert sum(map(len, of.values())) == 60  # no report is in two splits
-    assert min(map(len, of.values())) > 4
-    fewer = divided(build_queries(reports(tmp_path, *rows[::2]), ontology), 0.2, 0.3)
-    for name, part in fewer.items():
-        assert {example.passage.uid for example in part.examples} <= of[name]
-    with pytest.raises(UserError):
-        divided(split, 0.5, 0.5)
-
-
-def test_the_script_writes_a_corpus(tmp_path, monkeypatch, capsys):
-    def run_script(*flags):
-        monkeypatch.setattr(sys, "argv", ["build_queries.py", *map(str, flags)])
-        return runpy.run_path(str(SCRIPT))["main"](), *capsys.readouterr()
-
-    path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
-    code, out, err = run_script(
-        f"--reports={path}",
-        f"--out={tmp_path / 'corpus'}",
-        "--ontology=none",
-        "--dev=0.2",
-        "--test=0.2",
+def test_queries_that_repeat_the_passage_or_show_their_answer_are_dropped_and_counted(build):
+    split = build(
+        f"Give {mark('furosemide')} early in the course .",  # repeats the passage
+        f"{mark('Dropsy')} is often {mark('dropsy')} and nothing else .",  # shows its answer
+        f"Use {mark('digoxin')} , {mark('furosemide')} or {mark('rest')} for that .",
     )
+
+    facts = split.facts
+    assert [example.uid for example in split.examples] == ["r1.4", "r1.5", "r1.6"]
+    assert facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2}
+    assert facts["mended"] == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 0}
+    assert facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Heart Failure", "problem"),
+        ("Furosemide", "treatment"),
+        ("Electrocardiography", "test"),
+        ("Kenya", ""),
+    ],
+)
+def test_the_semantic_type_follows_the_tree_of_mesh(name, kind):
+    mesh = bundled_mesh()
+
+    assert semantic_type(mesh, mesh.labels.index(name)) == kind
+
+
+def write_reports(folder, numbers):
+    reports = [{**REPORT, "id": f"r{number}"} for number in numbers]
+    return write(folder / "reports.jsonl", lines(*reports))
+
+
+def reports_of_splits(folder, numbers):
+    split = build_queries(read_reports(write_reports(folder, numbers)), ONTOLOGY)
+    reports = {}
+    for name, part in divided(split, 0.2, 0.3).items():
+        reports[name] = {example.passage.uid for example in part.examples}
+    return reports
+
+
+def test_a_report_is_in_one_split_which_other_reports_do_not_change(tmp_path):
+    reports = reports_of_splits(tmp_path, range(60))
+    fewer = reports_of_splits(tmp_path, range(0, 60, 2))
+
+    assert sum(map(len, reports.values())) == 60
+    assert min(map(len, reports.values())) > 4
+    for name, of_split in fewer.items():
+        assert of_split <= reports[name]
+
+
+def test_shares_that_leave_no_training_queries_are_refused(build):
+    with pytest.raises(UserError):
+        divided(build(), 0.5, 0.5)
+
+
+@pytest.fixture
+def build_corpus(monkeypatch, capsys):
+    """Runs the script: (exit code, stdout, stderr)."""
+
+    def run_script(reports, out):
+        flags = [f"--reports={reports}", f"--out={out}", "--ontology=none", "--dev=.2", "--test=.2"]
+        monkeypatch.setattr(sys, "argv", ["build_queries.py", *flags])
+        code = runpy.run_path(str(ROOT / "launch" / "build_queries.py"))["main"]()
+        return code, *capsys.readouterr()
+
+    return run_script
+
+
+def test_the_script_writes_a_corpus_in_the_layout_of_clicr(tmp_path, build_corpus):
+    code, out, err = build_corpus(write_reports(tmp_path, range(20)), tmp_path / "corpus")
+
     assert code == 0, err
-    counts = json.loads(out)
-    splits = load(tmp_path / "corpus")
-    assert {name: len(split) for name, split in splits.items()} == counts["queries"]
-    path.write_text("zebrafish\n")
-    for out, file in (
-        ("corpus", f"{tmp_path}/corpus/train1.0.json: "),
-        ("other", "reports.jsonl:1: "),
-    ):
-        code, printed, err = run_script(f"--reports={path}", f"--out={tmp_path / out}")
-        assert (code, printed, err.startswith(f"error: {file}")) == (2, "", True)
-    assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts[
-        "queries"
-    ]
+    sizes = {name: len(split) for name, split in load(tmp_path / "corpus").items()}
+    assert json.loads(out)["queries"] == sizes
+
+
+def test_the_script_overwrites_no_corpus(tmp_path, build_corpus):
+    reports = write_reports(tmp_path, range(20))
+    build_corpus(reports, tmp_path)
+    before = contents(tmp_path)
+
+    code, out, err = build_corpus(reports, tmp_path)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {tmp_path}/train1.0.json: ")
+    assert contents(tmp_path) == before
+
+
+def test_the_script_names_the_line_of_a_bad_report(tmp_path, build_corpus):
+    reports = write(tmp_path / "reports.jsonl", "zebrafish\n")
+
+    code, out, err = build_corpus(reports, tmp_path / "corpus")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("error: reports.jsonl:1: ")
