@@ -8,105 +8,135 @@ import tensorflow_datasets as tfds
 from support.pair_files import write_rows
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.nli import readers as nli
+from mednli_jax.nli import readers
 from mednli_jax.nli import tfds as builders
 from mednli_jax.nli.corpora import CORPORA
 
 SECRET = "Zzyzx"
 
 
-def pair(name, n, **more):
-    # Brackets, quotes, accents, a token that looks like a number, and an unusual uid must all come
-    # back unchanged.
-    premise = f"Pt. №{n} -LRB- {name} -RRB- says `` naïve '' 1.50 gout"
-    values = {
-        "pairID": f"{name}/{n}#é",
+def pair(split, n, **fields):
+    """A row. Brackets, quotes, accents, a token that looks like a number, an unusual uid, and pairs
+    without a label or a parse must all come back unchanged."""
+    premise = f"Pt. №{n} -LRB- {split} -RRB- says `` naïve '' 1.50 gout"
+    row = {
+        "pairID": f"{split}/{n}#é",
         "gold_label": (*LABELS, "-")[n % 4],
         "sentence1": f"{premise} .",
+        "sentence2": f"arthritis {n} {SECRET}",
+        "sentence1_binary_parse": f"( {premise} . )",
+        "sentence2_binary_parse": f"( arthritis {n} )" if n % 3 else "",
     }
-    values |= {"sentence2": f"arthritis {n} {SECRET}", "sentence1_binary_parse": f"( {premise} . )"}
-    return values | {"sentence2_binary_parse": f"( arthritis {n} )" if n % 3 else ""} | more
+    return row | fields
 
 
-def write_mednli(folder, size=23):
-    for split, file in CORPORA["mednli"].files.items():
-        write_rows(folder / "mednli" / file, [pair(split, n) for n in range(size)])
+def write_corpus(folder, name, size, row=pair):
+    for split, file in CORPORA[name].files.items():
+        write_rows(folder / name / file, [row(split, n) for n in range(size)])
     return folder
 
 
 @pytest.fixture
 def data(tmp_path):
-    return write_mednli(tmp_path / "data")
+    return write_corpus(tmp_path / "data", "mednli", 23)
 
 
-def load(name, data, tmp_path, **wishes):
-    return builders.load_tfds(name, tmp_path / "tfds", data, **wishes)
+@pytest.fixture
+def load(tmp_path):
+    """Loads a corpus through TFDS."""
+
+    def load_corpus(name, folder, **options):
+        return builders.load_tfds(name, tmp_path / "tfds", folder, **options)
+
+    return load_corpus
 
 
 @pytest.mark.parametrize("limit", [None, 5])
-def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
-    direct = nli.load_nli("mednli", data, limit=limit)
-    for folder in (data, data, data / "mednli"):  # the first pass builds, the others find the build
-        splits = load("mednli", folder, tmp_path, limit=limit)
+def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, load, limit):
+    direct = readers.load_nli("mednli", data, limit=limit)
+
+    for folder in (data, data / "mednli"):  # the first pass builds, the other finds the build
+        splits = load("mednli", folder, limit=limit)
+
         assert (splits, list(splits)) == (direct, list(direct))
     assert all(type(token) is str for token in splits["train"].examples[1].premise_tokens)
     assert "tensorflow" not in sys.modules
 
 
-def test_mediqa_snli_and_multinli_too(data, tmp_path):
+def test_mediqa_comes_back_with_its_ground_truth(data, load):
     files = CORPORA["mediqa_nli"]
-    rows = [pair("t", n) for n in range(6)]
-    write_rows(
-        data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows]
-    )
-    truth = "pair_id,label\n" + "".join(
-        f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows)
-    )
-    (data / "mediqa_nli" / files.ground_truth).write_text(truth)
-    for split, file in CORPORA["snli"].files.items():
-        write_rows(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
-    for split, file in CORPORA["multinli"].files.items():
-        write_rows(
-            data / "multinli" / file,
-            [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)],
-        )
-    for name, wishes in (
-        ("mediqa_nli", {}),
-        ("snli", {"limit": 3}),
-        ("multinli", {"genre": "slate", "limit": 2}),
-    ):
-        assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
-    assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
+    rows = [pair("t", n, gold_label=None) for n in range(6)]
+    write_rows(data / "mediqa_nli" / files.files["test"], rows)
+    truth = [f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows)]
+    (data / "mediqa_nli" / files.ground_truth).write_text("pair_id,label\n" + "".join(truth))
+
+    assert load("mediqa_nli", data) == readers.load_nli("mediqa_nli", data)
+
+
+def test_snli_comes_back(tmp_path, load):
+    write_corpus(tmp_path, "snli", 7, lambda split, n: pair(split, n, captionID=f"c{n // 3}"))
+
+    splits = load("snli", tmp_path, limit=3)
+
+    assert splits == readers.load_nli("snli", tmp_path, limit=3)
+
+
+def test_a_genre_of_multinli_comes_back(tmp_path, load):
+    genres = ("slate", "travel")
+    write_corpus(tmp_path, "multinli", 9, lambda split, n: pair(split, n, genre=genres[n % 2]))
+
+    splits = load("multinli", tmp_path, genre="slate", limit=2)
+
+    assert splits == readers.load_nli("multinli", tmp_path, genre="slate", limit=2)
+    assert load("multinli", tmp_path)["train"].examples[1].tags == ("travel",)
 
 
 def test_the_builder_serves_tfds_itself(data, tmp_path):
     builder = builders.Mednli(data_dir=tmp_path / "built")
     config = tfds.download.DownloadConfig(manual_dir=str(data))
     builder.download_and_prepare(download_config=config, file_format="array_record")
-    again = builders.Mednli(data_dir=tmp_path / "built")
-    assert again.info.splits["dev"].num_examples == 18  # 23 pairs, of which five are labelled `-`
-    source = again.as_data_source("dev")
-    assert {record["label"] for record in source} == {label.encode() for label in LABELS}
+
+    builder = builders.Mednli(data_dir=tmp_path / "built")
+
+    # Of 23 pairs five are labelled `-`.
+    assert builder.info.splits["dev"].num_examples == 18
+    labels = {record["label"].decode() for record in builder.as_data_source("dev")}
+    assert labels == set(LABELS)
 
 
-def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd):
-    data = write_mednli(tmp_path / "data", 5)
-    load("mednli", data, tmp_path)
-    load("mednli", data, tmp_path, limit=2)
-    (before,) = (tmp_path / "tfds").glob("mednli-all-*")
-    direct = nli.load_nli("mednli", write_mednli(data, 11))
-    assert load("mednli", data, tmp_path) == direct
-    (root,) = (tmp_path / "tfds").glob("mednli-all-*")
-    assert before.name != root.name
-    # the build of the other limit stays, and no temporary folder does
+def test_a_changed_file_is_built_anew(data, load, tmp_path):
+    load("mednli", data)
+    load("mednli", data, limit=2)
+    (old,) = (tmp_path / "tfds").glob("mednli-all-*")
+
+    direct = readers.load_nli("mednli", write_corpus(data, "mednli", 11))
+
+    assert load("mednli", data) == direct
+    (new,) = (tmp_path / "tfds").glob("mednli-all-*")
+    assert new.name != old.name
+    # The build of the other limit stays, and no temporary folder does.
     assert len(list((tmp_path / "tfds").glob("[!.]*"))) == 2
-    (record,), (facts,) = root.rglob("*train.array_record*"), root.rglob("1.0.0/metadata.json")
-    whole = record.read_bytes()
-    text = whole.index(SECRET.encode()) if SECRET.encode() in whole else 200
-    flipped = whole[:text] + bytes([whole[text] ^ 1]) + whole[text + 1 :]
-    for path, content in ((record, whole[:100]), (record, flipped), (facts, b"{")):
-        path.write_bytes(content)
-        assert load("mednli", data, tmp_path) == direct
-        shown = capfd.readouterr()
-        assert str(root) in shown.err
-        assert SECRET not in shown.err + shown.out
+
+
+DAMAGES = {
+    "cut": ("*train.array_record*", lambda content: content[:100]),
+    "a flipped bit": (
+        "*train.array_record*",
+        lambda content: content[:200] + bytes([content[200] ^ 1]) + content[201:],
+    ),
+    "no JSON": ("1.0.0/metadata.json", lambda content: b"{"),
+}
+
+
+@pytest.mark.parametrize(("pattern", "damage"), DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_build_is_built_again(data, load, tmp_path, capfd, pattern, damage):
+    direct = load("mednli", data)
+    (root,) = (tmp_path / "tfds").glob("mednli-all-*")
+    (path,) = root.rglob(pattern)
+    path.write_bytes(damage(path.read_bytes()))
+
+    assert load("mednli", data) == direct
+
+    out, err = capfd.readouterr()
+    assert str(root) in err
+    assert SECRET not in out + err

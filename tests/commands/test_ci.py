@@ -1,7 +1,6 @@
 """.ci/run: which versions of Python and jax the suite runs on. Python, pip, pytest, ruff and mypy
 are fakes."""
 
-import os
 import subprocess
 
 import pytest
@@ -21,11 +20,14 @@ mkdir -p "$3/bin"
 cp "$TOOLS"/* "$3/bin"
 echo "export PATH=$3/bin:\\$PATH PYTHON_OF_TOOL=$name" > "$3/bin/activate"
 """
+NO_PYTHON = "#!/bin/bash\nexit 127\n"
+PIP = "install --quiet --disable-pip-version-check "
 OLDEST = ["python3.11 pip -e .[test] jax==0.10.*", "python3.11 pytest"]
 NEWEST = ["python3.13 pip -e .[test]", "python3.13 pytest"]
+BOTH = "python3.11 python3.13"
 
 
-def executable(path, text):
+def write_program(path, text):
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
@@ -33,57 +35,82 @@ def executable(path, text):
 
 @pytest.fixture
 def ci(tmp_path):
-    """Runs .ci/run where these Pythons are installed: (names, variables) -> (exit code, calls of
-    tools, stderr)."""
-    for tool in ("pip", "pytest", "ruff", "mypy"):
-        executable(tmp_path / "tools" / tool, TOOL)
+    """Runs .ci/run where these Pythons are installed: (exit code, calls of pip and pytest, stderr)."""
 
-    def run(names, **variables):
-        calls, folder = tmp_path / "calls", tmp_path / "_".join(["bin", *names])
-        calls.write_text("")
-        for name in names:
-            executable(folder / name, PYTHON)
+    def run(installed, **variables):
+        for tool in ("pip", "pytest", "ruff", "mypy"):
+            write_program(tmp_path / "tools" / tool, TOOL)
         for name in ("python3.11", "python3.13", "python3"):
-            if name not in names:
-                executable(folder / name, "#!/bin/bash\nexit 127\n")
+            is_installed = name in installed.split()
+            write_program(tmp_path / "bin" / name, PYTHON if is_installed else NO_PYTHON)
         environment = {
-            "PATH": f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
-            "CALLS": str(calls),
+            "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+            "CALLS": str(tmp_path / "calls"),
+            "TOOLS": str(tmp_path / "tools"),
             "FAILS": "",
+            "SHIM": "",
         }
-        environment |= {"TOOLS": str(tmp_path / "tools"), "SHIM": "", **variables}
+        (tmp_path / "calls").write_text("")
         done = subprocess.run(
-            [ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True, timeout=60
+            [ROOT / ".ci" / "run"],
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
-        lines = (
-            calls.read_text()
-            .replace("install --quiet --disable-pip-version-check ", "")
-            .splitlines()
-        )
-        of_suite = [line.strip() for line in lines if "ruff" not in line and "mypy" not in line]
-        return done.returncode, of_suite, done.stderr
+        calls = []
+        for line in (tmp_path / "calls").read_text().splitlines():
+            if line.split()[1] in ("pip", "pytest"):
+                calls.append(line.replace(PIP, "").strip())
+        lint = [call for call in calls if ".[dev]" in call]
+        return done.returncode, [call for call in calls if call not in lint], done.stderr
 
     return run
 
 
-def test_the_suite_runs_on_the_oldest_and_on_the_newest_versions(ci):
-    assert ci(["python3.11", "python3.13"]) == (0, [*OLDEST, *NEWEST], "")
-    assert ci(["python3.11", "python3.13"], SHIM="python3.13") == (0, [*OLDEST, *NEWEST], "")
-    with_torch = [line.replace("[test]", "[test,torch]") for line in (OLDEST[0], NEWEST[0])]
-    _, calls, _ = ci(["python3.11", "python3.13"], TORCH="2.13.0")
-    assert [line for line in calls if " pip " in line] == [
-        f"{line} torch==2.13.0" for line in with_torch
-    ]
+RUNS = {
+    "oldest and newest": (BOTH, {}, OLDEST + NEWEST),
+    "pyenv has another version chosen": (BOTH, {"SHIM": "python3.13"}, OLDEST + NEWEST),
+    "a chosen Python": (BOTH, {"PYTHON": "python3.13", "SHIM": "python3.13"}, NEWEST),
+    "a chosen Python and jax": (
+        BOTH,
+        {"PYTHON": "python3.13", "JAX": "0.12.*"},
+        ["python3.13 pip -e .[test] jax==0.12.*", "python3.13 pytest"],
+    ),
+    "a chosen jax": (
+        "python3",
+        {"JAX": "0.10.*"},
+        ["python3 pip -e .[test] jax==0.10.*", "python3 pytest"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("installed", "variables", "calls"), RUNS.values(), ids=RUNS)
+def test_the_suite_runs_on_the_versions(ci, installed, variables, calls):
+    assert ci(installed, **variables) == (0, calls, "")
+
+
+def test_parity_tests_run_with_a_version_of_torch(ci):
+    _, calls, _ = ci(BOTH, TORCH="2.13.0")
+
+    installs = [line.replace("[test]", "[test,torch]") for line in (OLDEST[0], NEWEST[0])]
+    assert calls[::2] == [f"{line} torch==2.13.0" for line in installs]
 
 
 @pytest.mark.parametrize(
-    ("installed", "calls"), [("python3.11", OLDEST), ("python3.13", NEWEST), ("", [])]
+    ("installed", "lacking", "calls"),
+    [("python3.11", "python3.13", OLDEST), ("python3.13", "python3.11", NEWEST)],
 )
-def test_a_python_that_is_not_installed_is_named(ci, installed, calls):
-    code, called, err = ci([installed] if installed else [])
-    assert (code, called) == (0 if calls else 1, calls)
-    for name in {"python3.11", "python3.13"} - {installed}:
-        assert f"{name} is not installed" in err
+def test_a_python_that_is_not_installed_is_named_and_left_out(ci, installed, lacking, calls):
+    code, called, err = ci(installed)
+
+    assert (code, called) == (0, calls)
+    assert f"{lacking} is not installed" in err
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHON": "python3.13"}], ids=["both", "one"])
+def test_without_a_python_nothing_passes(ci, variables):
+    assert ci("", **variables)[:2] == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -96,22 +123,7 @@ def test_a_python_that_is_not_installed_is_named(ci, installed, calls):
         "python3.11 mypy",
     ],
 )
-def test_each_failure_fails_and_ends_no_other_run(ci, tool):
-    code, calls, _ = ci(["python3.11", "python3.13"], FAILS=tool)
+def test_a_failure_fails_and_ends_no_other_run(ci, tool):
+    code, calls, _ = ci(BOTH, FAILS=tool)
+
     assert (code, calls[-2:]) == (1, NEWEST)
-
-
-def test_variables_choose_one_run(ci):
-    newest = (0, ["python3.13 pip -e .[test] jax==0.12.*", "python3.13 pytest"], "")
-    assert ci(["python3.11", "python3.13"], PYTHON="python3.13", JAX="0.12.*") == newest
-    assert ci(["python3.11", "python3.13"], PYTHON="python3.13", SHIM="python3.13") == (
-        0,
-        NEWEST,
-        "",
-    )
-    assert ci(["python3"], JAX="0.10.*") == (
-        0,
-        ["python3 pip -e .[test] jax==0.10.*", "python3 pytest"],
-        "",
-    )
-    assert ci(["python3.11"], PYTHON="python3.13")[:2] == (1, [])

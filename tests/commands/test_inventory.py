@@ -1,51 +1,41 @@
 """`doctor` finds what the readers find, never fails, and sees who can read licensed text."""
 
 import gzip
-import os
 import shutil
-from pathlib import Path
+import subprocess
 
 import pytest
-from support.commands import call_command
+from support.commands import ROOT, call_command
+from support.pair_files import SECRET
 
 from mednli_jax import doctor
 from mednli_jax.knowledge.readers import wordnet
 from mednli_jax.nli.corpora import CORPORA, RESTRICTED
 
-CASES = Path(__file__).parents[1] / "cases"
-SECRET = "zyzzyva"
-RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
-MEDNLI = [f"mednli/{name}" for name in CORPORA["mednli"].files.values()]
-NAMES = {  # of the files of each kind
-    "mednli": MEDNLI,
-    "mediqa_nli": [
-        f"mediqa_nli/mednli_bionlp19_shared_task{end}" for end in (".jsonl", "_ground_truth.csv")
-    ]
-    + MEDNLI,
-    "snli": [f"snli/{name}" for name in CORPORA["snli"].files.values()],
-    "multinli": [f"multinli/{name}" for name in CORPORA["multinli"].files.values()],
-    "clicr": [f"clicr/{split}1.0.json" for split in ("train", "dev", "test")],
-    "umls": [f"umls/META/{name}.RRF" for name in ("MRCONSO", "MRREL", "MRSTY")],
-    "snomed": [
-        RF2.format(*kind)
-        for kind in (("Concept", ""), ("Description", "-en"), ("Relationship", ""))
-    ],
-    "wordnet": [
-        f"wordnet/{name}" for name in ("data.noun", "data.verb", "index.noun", "index.verb")
-    ],
-}
+SPLITS = ("train", "dev", "test")
+RF2 = "Snapshot/Terminology/sct2_{}_INT_20240101.txt"
+# The files of each kind.
+FILES = {name: list(CORPORA[name].files.values()) for name in ("mednli", "snli", "multinli")}
+FILES["clicr"] = [f"{split}1.0.json" for split in SPLITS]
+FILES["umls"] = [f"META/{name}.RRF" for name in ("MRCONSO", "MRREL", "MRSTY")]
+FILES["wordnet"] = ["data.noun", "data.verb", "index.noun", "index.verb"]
+FILES["snomed"] = [
+    RF2.format("Concept_Snapshot"),
+    RF2.format("Description_Snapshot-en"),
+    RF2.format("Relationship_Snapshot"),
+]
+MEDIQA = "mediqa_nli/mednli_bionlp19_shared_task"
+PATHS = {kind: [f"{kind}/{name}" for name in names] for kind, names in FILES.items()}
+PATHS["mediqa_nli"] = [f"{MEDIQA}.jsonl", f"{MEDIQA}_ground_truth.csv", *PATHS["mednli"]]
 
 
-def place(folder, names, private=True):
-    """Writes files below the folder, which others can read or not."""
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(f"{SECRET} 1 2\n")
+def place(folder, paths, others=0):
+    """Writes files below the folder. others: mode bits of other users for files."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(f"{SECRET} 1 2\n")
     for path in (folder, *folder.rglob("*")):
-        path.chmod(
-            (0o700 if path.is_dir() else 0o600) if private else (0o755 if path.is_dir() else 0o644)
-        )
-    return folder
+        path.chmod(0o700 | others | others >> 2 if path.is_dir() else 0o600 | others)
 
 
 @pytest.fixture
@@ -55,82 +45,120 @@ def data(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-def lines_of(*flags):
-    """(exit code, {item: its line}) of the command."""
+def inventory(*flags):
+    """(exit code, {subject: its line}) of the command."""
     code, out, err = call_command(doctor, *flags)
     assert SECRET not in out + err
     return code, {line[10:].partition(":")[0]: line.strip() for line in out.splitlines()}
 
 
-def test_without_a_data_folder_all_that_is_missing_is_named_with_its_source(data):
-    code, lines = lines_of()
-    assert (code, lines["mesh"].partition(" ")[0]) == (0, "ok")
-    for name in ("clicr", "diskne", "notes", *NAMES, "word vectors", "pretrained weights"):
-        assert lines[name].startswith("missing"), name
-    for name, source in (
-        ("mednli", "physionet.org"),
-        ("umls", "uts.nlm.nih.gov"),
-        ("notes", "physionet.org"),
-    ):
-        assert source in lines[name]
-    assert lines_of("--data=nowhere")[0] == 2
+def test_without_a_data_folder_all_that_is_missing_is_named(data):
+    code, lines = inventory()
+
+    assert code == 0
+    assert lines["mesh"].startswith("ok ")
+    for subject in ("clicr", "diskne", "notes", *PATHS, "word vectors", "pretrained weights"):
+        assert lines[subject].startswith("missing"), subject
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize(
+    ("subject", "source"),
+    [("mednli", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")],
+)
+def test_what_is_missing_is_named_with_its_source(data, subject, source):
+    assert source in inventory()[1][subject]
+
+
+def test_a_data_folder_that_is_not_there_is_refused(data):
+    assert inventory("--data=nowhere")[0] == 2
+
+
+@pytest.mark.parametrize("kind", PATHS)
 def test_a_kind_is_found_where_all_its_files_are_there(data, kind):
-    place(data, NAMES[kind])
-    code, lines = lines_of(f"--data={data}")
-    assert (code, lines[kind].partition(" ")[0]) == (0, "ok")
-    (data / NAMES[kind][0]).rename(data / "aside")
-    code, lines = lines_of(f"--data={data}")
-    assert (code, lines[kind].partition(" ")[0]) == (2, "CHECK")
-    assert (data / NAMES[kind][0]).name.split("_Snapshot")[0] in lines[kind]
+    place(data, PATHS[kind])
+
+    code, lines = inventory(f"--data={data}")
+
+    assert (code, lines[kind].split()[0]) == (0, "ok")
 
 
-def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
+@pytest.mark.parametrize("kind", PATHS)
+def test_a_kind_that_lacks_a_file_is_to_be_checked(data, kind):
+    place(data, PATHS[kind])
+    first = data / PATHS[kind][0]
+    first.rename(data / "aside")
+
+    code, lines = inventory(f"--data={data}")
+
+    assert (code, lines[kind].split()[0]) == (2, "CHECK")
+    assert first.name.split("_Snapshot")[0] in lines[kind]
+
+
+def test_vectors_and_weights_that_can_be_used_are_described(data):
     place(data, ["vectors/good.txt"])
-    shutil.copytree(CASES / "w03_sharded" / "w", data / "weights" / "good")
-    place(data, ["weights/wordless/model.safetensors", "weights/pickled/vocab.txt"])
-    (data / "vectors" / "cut.txt.gz").write_bytes(gzip.compress(b"x" * 99)[:-9])
-    code, lines = lines_of(f"--data={data}")
-    assert code == 2
+    shutil.copytree(ROOT / "tests/cases/w03_sharded/w", data / "weights" / "good")
+
+    _, lines = inventory(f"--data={data}")
+
     assert "2 numbers a word" in lines["good.txt"]
     facts = "bert, 2 layers of 8, 118 pieces, 0.0 million numbers of F32 in 2 files, vocab.txt; "
     assert facts in lines["good"]
     assert lines["good"].endswith(f"--config.model.weights={data / 'weights' / 'good'}")
-    for name in ("wordless", "pickled", "cut.txt.gz"):
-        assert lines[name].startswith("CHECK"), name
 
 
-PUBLIC = [
-    f"{name}/{name}.txt" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")
-]
+def test_vectors_and_weights_that_cannot_be_used_are_to_be_checked(data):
+    place(data, ["weights/wordless/model.safetensors", "weights/pickled/vocab.txt"])
+    (data / "vectors").mkdir()
+    (data / "vectors" / "cut.txt.gz").write_bytes(gzip.compress(b"x" * 99)[:-9])
+
+    code, lines = inventory(f"--data={data}")
+
+    assert code == 2
+    for subject in ("wordless", "pickled", "cut.txt.gz"):
+        assert lines[subject].startswith("CHECK"), subject
+
+
+# -- licensed text ---------------------------------------------------------------------------------
+
+PUBLIC = [f"{kind}/x.txt" for kind in ["snli", "multinli", "mesh", "wordnet", "vectors", "weights"]]
 
 
 def states(folder):
     return {finding.subject: finding.state for finding in doctor.privacy(folder)}
 
 
-@pytest.mark.parametrize("name", [*RESTRICTED, "clicr", "diskne", "mli_train_v1.jsonl.gz"])
-def test_licensed_text_may_not_be_open(data, name):
-    file = data / (name if "." in name else f"{name}/deep/file")
-    place(data, PUBLIC, private=False)
-    place(data, [file])
-    (data / "snli" / "snli.txt").chmod(0o644)
+@pytest.fixture(
+    params=[
+        *(f"{name}/deep/file" for name in (*RESTRICTED, "clicr", "diskne")),
+        "mli_train_v1.jsonl.gz",
+    ]
+)
+def licensed(request, data):
+    """A file of licensed text, which its owner alone can read, beside open public text."""
+    place(data, [*PUBLIC, request.param])
+    (data / PUBLIC[0]).chmod(0o644)
+    return data / request.param
+
+
+def test_private_licensed_text_beside_open_public_text_is_in_order(data, licensed):
     assert states(data) == {"permissions": "ok"}
-    for path in {data, file, file.parent}:
+
+
+def test_licensed_text_that_others_can_read_is_to_be_checked_and_the_fix_works(data, licensed):
+    for path in {data, licensed, licensed.parent}:
         path.chmod(path.stat().st_mode | 0o040)
+
         (finding,) = doctor.privacy(data)
+
         assert finding.state == "check"
         assert "1 files or folders are readable by others" in finding.note
-        assert os.waitstatus_to_exitcode(os.system(finding.note.partition(": ")[2])) == 0
+        subprocess.run(finding.note.partition(": ")[2], shell=True, check=True)
         assert states(data) == {"permissions": "ok"}
-    assert (
-        data / "snli" / "snli.txt"
-    ).stat().st_mode & 0o777 == 0o644  # the fix does not touch public text
+    assert (data / PUBLIC[0]).stat().st_mode & 0o777 == 0o644  # public text stays open
 
 
 def test_licensed_text_does_not_belong_in_a_work_tree(data):
     place(data, ["mednli/x"])
     (data.parent / ".git").mkdir()
+
     assert states(data) == {"git": "check"}

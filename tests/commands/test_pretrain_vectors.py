@@ -4,64 +4,90 @@ vectors."""
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import ROOT
 from support.files import write
 
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
 
-ROOT = Path(__file__).parents[2]
-NOTES = 'ROW_ID,CATEGORY,ISERROR,TEXT\n1,Nursing,,"Past Medical History:\n1. Quokka bite\n2. HTN\n"\n2,Nursing,1,"Wrong"\n'
-ARTICLES = (
-    '{"articles":[\n' + json.dumps({"title": "Ague of numbats.", "abstractText": "Rare."}) + "]}\n"
-)
+NOTES = """\
+ROW_ID,CATEGORY,ISERROR,TEXT
+1,Nursing,,"Past Medical History:
+1. Quokka bite
+2. HTN
+"
+2,Nursing,1,"Wrong"
+"""
+ARTICLE = json.dumps({"title": "Ague of numbats.", "abstractText": "Rare."})
 
 
-def pretrain(*flags: str) -> subprocess.CompletedProcess:
+def pretrain(*flags):
+    """Runs the script in a process of its own; its messages hold no text of a corpus."""
     small = ("--dim=4", "--min_count=1", "--minn=0", "--maxn=0", "--epochs=1")
-    command = [sys.executable, str(ROOT / "launch" / "pretrain_vectors.py"), *small, *flags]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    command = [sys.executable, "launch/pretrain_vectors.py", *small, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert "quokka" not in (done.stdout + done.stderr).lower()
+    return done
 
 
-def vectors_of(path: Path, *words: str):
-    return load_vectors(path, (*SPECIALS, *words), dim=4, seed=0)
-
-
-def test_a_chain_starts_from_the_vectors_of_the_corpus_before(tmp_path):
-    """Words that the next text lacks keep their vectors; files that exist are not trained again."""
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    """(flags, folder) of vectors of articles and then of notes."""
     pytest.importorskip("fasttext")
-    articles = write(tmp_path / "a.json", ARTICLES)
-    notes = write(tmp_path / "mimic" / "NOTEEVENTS.csv", NOTES).parent
-    flags = (f"--corpora={articles},{notes}", f"--out={tmp_path / 'out' / 'x.vec'}")
+    home = tmp_path_factory.mktemp("vectors")
+    articles = write(home / "a.json", f'{{"articles":[\n{ARTICLE}]}}\n')
+    notes = write(home / "mimic" / "NOTEEVENTS.csv", NOTES).parent
+    flags = (f"--corpora={articles},{notes}", f"--out={home / 'out' / 'x.vec'}")
     done = pretrain(*flags)
     assert done.returncode == 0, done.stderr
-    assert "quokka" not in (done.stdout + done.stderr).lower()
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == [".gitignore", "x.1.vec", "x.vec"]
-    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "out").iterdir())
-    first = vectors_of(tmp_path / "out" / "x.1.vec", "ague", "quokka")
-    last = vectors_of(tmp_path / "out" / "x.vec", "ague", "quokka", "htn", "wrong")
+    return flags, home / "out"
+
+
+def vectors_of(path, words):
+    return load_vectors(path, (*SPECIALS, *words.split()), dim=4, seed=0)
+
+
+def test_a_chain_starts_from_the_vectors_of_the_corpus_before(chain):
+    """Words that the next text lacks keep their vectors."""
+    _, folder = chain
+
+    first = vectors_of(folder / "x.1.vec", "ague quokka")
+    last = vectors_of(folder / "x.vec", "ague quokka htn wrong")
+
     assert (first.words, last.words) == (("ague",), ("ague", "quokka", "htn"))
     np.testing.assert_allclose(last.matrix[2], first.matrix[2], rtol=1e-5)
+
+
+def test_pretraining_leaves_private_files_of_vectors_alone(chain):
+    _, folder = chain
+
+    assert {path.name for path in folder.iterdir()} == {".gitignore", "x.1.vec", "x.vec"}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
+
+
+def test_vectors_that_exist_are_not_trained_again(chain):
+    flags, _ = chain
+
     assert pretrain(*flags).stdout.count("is not trained again") == 2
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("corpora", "message"),
     [
-        ((), "--corpora or --search"),
-        (("--corpora=absent.txt",), "absent.txt"),
-        (("--corpora=bad.json",), "bad.json:2"),
+        (None, "--corpora or --search"),
+        ("absent.txt", "absent.txt"),
+        ("bad.json", "bad.json:2"),
     ],
 )
-def test_a_corpus_that_cannot_be_read_is_one_line(tmp_path, flags, message):
+def test_a_corpus_that_cannot_be_read_is_one_line(tmp_path, corpora, message):
     write(tmp_path / "bad.json", '{"articles":[\n{"abstractText": quokka}]}\n')
-    flags = [flag.replace("=", f"={tmp_path}/") for flag in flags]
+    flags = [f"--corpora={tmp_path / corpora}"] if corpora else []
+
     done = pretrain(*flags, f"--out={tmp_path / 'x.vec'}")
+
     assert done.returncode == 2
     assert message in done.stderr
-    assert "quokka" not in done.stderr
     assert not (tmp_path / "x.vec").exists()

@@ -3,87 +3,96 @@ of no word."""
 
 import pytest
 from support.cloze import write_articles
-from support.commands import SMALL, call_command, config_flag, use_one_device
+from support.commands import SMALL, at, config_flag, refused, succeeds
 from support.pair_files import write_own_pairs
 
 from mednli_jax import prepare, train
 
-CORPORA = {  # name -> (config, its flags)
-    "pairs": (config_flag("bow", "file"), ("--config.data.dir=pairs",)),
-    "features": (config_flag("features", "file"), ("--config.data.dir=pairs",)),
-    "queries": (config_flag("ga_ent", "file"), ("--config.data.dir=queries",)),
-    "folds": (config_flag("diskne_bow"), ()),
+PAIRS = (config_flag("bow", "file"), "--config.data.dir=pairs")
+CORPORA = {
+    "pairs": PAIRS,
+    "features": (config_flag("features", "file"), "--config.data.dir=pairs"),
+    "queries": (config_flag("ga_ent", "file"), "--config.data.dir=queries"),
+    "folds": (config_flag("diskne_bow"),),
 }
 WARNING = "tokens of the training texts have a vector (v.txt)"
+TRAIN = (*PAIRS, *SMALL, "--config.train.epochs=1")
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
-    use_one_device(monkeypatch)
+def home(tmp_path):
     write_own_pairs(tmp_path / "pairs")
     write_articles(tmp_path / "queries")
-    return tmp_path
+    with at(tmp_path):
+        yield tmp_path
 
 
-def vectors(home, *words, name="v.txt"):
-    """The flags of a file with vectors of these words."""
-    (home / name).write_text(
-        "".join(f"{word} {number} 1 2 3\n" for number, word in enumerate(words))
-    )
-    return (f"--config.vectors.path={name}", "--config.vectors.dim=4")
+@pytest.fixture
+def vectors_of(home):
+    """Writes v.txt with vectors of these words and returns its flags."""
+
+    def write_vectors(words):
+        rows = [f"{word} {number} 1 2 3\n" for number, word in enumerate(words.split())]
+        (home / "v.txt").write_text("".join(rows))
+        return "--config.vectors.path=v.txt", "--config.vectors.dim=4"
+
+    return write_vectors
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
-def test_few_tokens_with_a_vector_are_a_warning_and_none_is_refused(corpus, home):
-    config, flags = CORPORA[corpus]
-    code, _, err = call_command(
-        prepare, config, *flags, *vectors(home, "/c/en/patient", "/c/en/the")
-    )
-    assert code == 2
-    assert err.splitlines()[-1].startswith("error: v.txt: ")
-    for found in ("prepared", "found"):  # the second time the arrays come from the cache
-        code, out, err = call_command(prepare, config, *flags, *vectors(home, "patient", "case"))
-        assert (code, out.startswith(found)) == (0, True)
+@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
+def test_few_tokens_with_a_vector_are_a_warning(corpus, vectors_of):
+    for state in ("prepared", "found"):  # the second time the arrays come from the cache
+        out, err = succeeds(prepare, *corpus, *vectors_of("patient case"))
+
+        assert out.startswith(state)
         assert WARNING in err
-    assert (
-        WARNING
-        not in call_command(
-            prepare, config, *flags, "--config.vectors.path=", "--config.vectors.dim=4"
-        )[2]
-    )
 
 
-def test_only_training_texts_count_and_each_of_their_tokens(home):
-    words = ("patient", ".", "in", "train", "has", "may", "have", "lacks", "may")
-    config, flags = CORPORA["pairs"]
-    code, _, err = call_command(
-        prepare, config, *flags, *vectors(home, *words)
-    )  # names of diseases have none
-    assert (code, WARNING in err) == (0, False)
-    code, _, err = call_command(prepare, config, *flags, *vectors(home, "dev", "test"))
-    assert (code, "no word of the training texts" in err) == (2, True)
-    code, _, err = call_command(prepare, config, *flags, *vectors(home, "train"))
+@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
+def test_vectors_of_no_token_are_refused(corpus, vectors_of):
+    message = refused(prepare, *corpus, *vectors_of("/c/en/patient /c/en/the"))
+
+    assert message.splitlines()[-1].startswith("error: v.txt: ")
+
+
+def test_random_vectors_need_no_token(home):
+    flags = ("--config.vectors.path=", "--config.vectors.dim=4")
+
+    assert WARNING not in succeeds(prepare, *PAIRS, *flags)[1]
+
+
+def test_most_tokens_with_a_vector_are_no_warning(vectors_of):
+    """Names of diseases have none."""
+    vectors = vectors_of("patient . in train has may have lacks")
+
+    assert WARNING not in succeeds(prepare, *PAIRS, *vectors)[1]
+
+
+def test_only_training_texts_count(vectors_of):
+    message = refused(prepare, *PAIRS, *vectors_of("dev test"))
+
+    assert "no word of the training texts" in message
+
+
+def test_each_token_of_the_training_texts_counts(vectors_of):
+    _, err = succeeds(prepare, *PAIRS, *vectors_of("train"))
+
     assert f"only 36 of {36 * 5 + 36 * 3 + 12} {WARNING}" in err
 
 
-def test_training_says_so_and_leaves_no_folder_where_it_is_refused(home):
-    config, flags = CORPORA["pairs"]
-    small = [flag for flag in SMALL if "vectors.dim" not in flag]
-    code, _, err = call_command(
-        train, config, *flags, *small, "--workdir=run", *vectors(home, "/c/en/patient")
-    )
-    assert (code, (home / "run").exists()) == (2, False)
-    assert "error: v.txt: " in err
-    code, _, err = call_command(
-        train, config, *flags, *small, "--dry-run", *vectors(home, "patient")
-    )
-    assert code == 0, err
-    assert WARNING in err
-    code, _, err = call_command(
-        train, config, *flags, *small, "--workdir=run", *vectors(home, "patient")
-    )
-    assert code == 0, err
+def test_train_leaves_no_folder_for_vectors_of_no_token(home, vectors_of):
+    message = refused(train, *TRAIN, "--workdir=run", *vectors_of("/c/en/patient"))
+
+    assert "error: v.txt: " in message
+    assert not (home / "run").exists()
+
+
+def test_train_warns_of_few_tokens_with_a_vector_in_its_log(home, vectors_of):
+    _, err = succeeds(train, *TRAIN, "--workdir=run", *vectors_of("patient"))
+
     assert WARNING in err
     assert WARNING in (home / "run" / "log.txt").read_text()
+
+
+def test_a_dry_run_warns_of_few_tokens_with_a_vector(vectors_of):
+    assert WARNING in succeeds(train, *TRAIN, "--dry-run", *vectors_of("patient"))[1]
