@@ -101,7 +101,7 @@ def test_prepare_counts_diseases_folds_and_rows_that_are_left_out(tmp_path):
 
     prepared, _ = plug.TASK.corpus(config_of("mednli", fields)).prepare()
 
-    diseases, left_out, *further = fact_lines(prepared, SIDES, "pairs")
+    diseases, left_out, *further = fact_lines(prepared, "diskne", SIDES, "pairs")
     assert diseases == "  diskne: 3 diseases; folds: medical 2"
     assert left_out == "    left out: 1 repeated, 1 unnamed, 1 without positive"
     assert any(line.startswith("  benchmark: 13 pairs") for line in further)

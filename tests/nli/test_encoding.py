@@ -320,9 +320,8 @@ def test_new_pairs_are_linked_by_the_graph_of_training(mention_config, graph, li
 
 def test_mentions_and_links_of_each_split_are_shown(mention_config):
     """Concepts, sentences, pairs; edges and links."""
-    *_, train, links_of_train, dev, links_of_dev = fact_lines(
-        prepare(mention_config("whole"))[0], SIDES, "pairs"
-    )
+    prepared, _ = prepare(mention_config("whole"))
+    *_, train, links_of_train, dev, links_of_dev = fact_lines(prepared, "nli", SIDES, "pairs")
     numbers = [re.findall(r"\d+", line) for line in (train, links_of_train, dev, links_of_dev)]
     assert numbers == [[*"21111"], [*"21"], [*"11111"], [*"01"]]
 
