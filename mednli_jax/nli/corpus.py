@@ -70,8 +70,8 @@ class Linking:
 
     Args:
       mentions: a file of another program, in place of the linker.
-      candidates: "best", one of those for the same tokens, or "all" (a token's distance is the
-        least over them).
+      candidates: of several concepts for the same tokens the "best", or "all" (a token's distance
+        is the least over them).
       types: () leaves the choice to the ontology.
       lemmas: words of WordNet are found by their base forms.
     """
@@ -128,8 +128,8 @@ def read_recognised(
 
 
 def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
-    """Refuses a file that has no mentions in one split but in another; warns where one has far
-    fewer."""
+    """Refuses a file with mentions of some splits alone; warns where those of a split are far
+    rarer."""
     sizes, linked = {}, {}
     for name, split in splits.items():
         if len(split):
@@ -223,7 +223,7 @@ def corpus_paths(
 
 
 class BuiltCorpus(NamedTuple):
-    """The content of a prepared folder; see encoding.EncodedCorpus."""
+    """The content of a prepared folder. vectors: [V, D] in the order of the vocabulary."""
 
     splits: Splits
     arrays: dict[str, np.ndarray]
@@ -247,15 +247,16 @@ class NLICorpus:
       pieces: how word pieces are made, None for words.
       terminology: of links and of retrofitting.
       linking: how concepts are found, None for a corpus without links.
-      retrofit_relations: relations of the terminology that draw vectors together, besides shared
-        names; None: none do.
-      concepts_as_words: whether concepts stand in the text, and their vectors are those drawn
-        together.
-      concepts_of_run: those of the run that is asked about this corpus, None for those of the
-        training pairs.
-      only: a split that is all that is needed: where it is there, the files of the others may be
-        missing, unless something is made of the training pairs.
-      many_names: names of a terminology from which on a linker knows only those of the corpus.
+      retrofit_relations: relations of the terminology by which vectors are retrofitted, besides
+        shared names; None for vectors that the terminology does not change.
+      concepts_as_words: whether concepts replace words of the texts. Then the vectors of concepts
+        are retrofitted, not those of words.
+      concepts_of_run: the concepts of the run that is asked about this corpus, None to fit
+        concepts.
+      only: the one split that is asked for. If its file is there, those of other splits may be
+        missing, see `needed`.
+      many_names: a linker of a terminology with more names knows only those with words of the
+        corpus.
     """
 
     name: str
@@ -284,10 +285,10 @@ class NLICorpus:
     def splits(self) -> Splits:
         """The splits that the reader gives."""
         splits = in_order(self._read())
-        if self.blanks:
-            splits = {name: between_blanks(split) for name, split in splits.items()}
         self.warn_of_readers()
-        return splits
+        if not self.blanks:
+            return splits
+        return {name: between_blanks(split) for name, split in splits.items()}
 
     def _read(self) -> Splits:
         if self.builder == "tfds":
@@ -383,12 +384,13 @@ class NLICorpus:
         return Linkers(self._joint_ontology, linkers) if len(linkers) > 1 else linkers[0]
 
     def recogniser(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
-        """What finds concepts in these splits: a file of mentions where there is one, else the
-        linker.
+        """Finds concepts in these splits, by a file of mentions or by a linker; None for a corpus
+        without links.
 
         A terminology of very many names gets a linker for the words of these splits alone, which
-        takes a fraction of the memory. spans: a file of mentions, with any concepts, in place of
-        the corpus's own linking.
+        takes a fraction of the memory.
+
+        spans: a file of mentions, with any concepts, in place of the corpus's own linking.
         """
         if spans and not has_format(spans):
             raise UsageError("--spans: the ending of the file names no format", fix=FORMATS)
@@ -440,8 +442,8 @@ class NLICorpus:
         return PieceVocabulary.restore(path) if self.pieces else Vocab.load(path)
 
     def texts(self, vocabulary: Vocabulary, source: ConceptSource | None) -> Texts:
-        """What turns texts into numbers. vocabulary: None to fit one. source: of concepts as
-        words."""
+        """Turns texts into numbers. vocabulary: None to fit one. source: finds concepts that stand
+        in the text as words."""
         if self.pieces:
             return PieceTexts(self.encoding, self.pieces, vocabulary)
         words = vocabulary or NO_WORDS
@@ -469,8 +471,8 @@ class NLICorpus:
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def asked_by(self, vocabulary: Vocab, vectors: np.ndarray) -> "NLICorpus":
-        """The corpus for a run with this vocabulary and vectors [V, D], which does not learn from
-        it."""
+        """This corpus for a finished run with this vocabulary and vectors [V, D], which is asked
+        about it."""
         if not self.concepts_as_words:
             return self
         return replace(self, concepts_of_run=ConceptVectors.of_vocabulary(vocabulary, vectors))
@@ -481,7 +483,7 @@ class NLICorpus:
         settings = _as_json(vars(self.encoding))
         if self.encoding.relations is None:
             del settings["relations"]
-        key = {
+        key: Facts = {
             "corpus": self.name,
             "limit": self.limit or 0,
             "genre": self.genre,
@@ -504,8 +506,8 @@ class NLICorpus:
             if self.linking is not None:
                 key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
             if self.retrofit_relations is not None:
-                settings_of_retrofit = (self.terminology.name, self.concepts_as_words)
-                key["retrofit"] = [*settings_of_retrofit, *self.retrofit_relations]
+                relations = self.retrofit_relations
+                key["retrofit"] = [self.terminology.name, self.concepts_as_words, *relations]
         if self.concepts_of_run is not None:
             key["concepts_of_run"] = self.concepts_of_run.digest()
         return key
@@ -562,20 +564,14 @@ class NLICorpus:
             say(f"preparing {self.name}, once: {sources} to read ...")
         splits = self.splits()
         source = self.recogniser(splits)
-        encoded = encoding.encode_corpus(
-            splits,
-            source,
-            self.encoding,
-            self._retrofit_graph,
-            corpus_paths,
-            self.texts(None, source),
-        )
-        facts = dict(encoded.facts)
+        texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
+        arrays, facts = encoding.encode_splits(splits, texts, source, corpus_paths)
+        facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)
         # Where the corpus has parses, new texts get the closest tokeniser.
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
-        return BuiltCorpus(splits, encoded.arrays, encoded.vocabulary, encoded.vectors, facts)
+        return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
 
 
 def _digest(split: Split[NLIExample]) -> str:

@@ -37,10 +37,11 @@ GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
 Tokens = tuple[str, ...]
-TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
+# Finds concepts in any sentence, or in the sentences of a corpus alone.
+TextLinker = Linker | Lemmas | Linkers
+ConceptSource = TextLinker | Recognised
 # The side, the number of the pair and a visible mention -> its words.
 MentionWords = Callable[[str, int, Mention], Sequence[str]]
-ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
 Vocabulary = Any  # Vocab, for a corpus of word pieces PieceVocabulary
@@ -52,13 +53,15 @@ class Encoding:
     """How Examples become arrays. Every field is part of the prepared folder's key.
 
     Args:
-      max_length: tokens kept of each sentence, its "first" or its "last" ones (keep).
+      max_length: tokens kept of each sentence.
+      keep: which of them, its "first" or its "last" ones.
       hypothesis_only: premises are left empty.
-      vectors_path: None = random. unknown, lowered: see vectors.load_vectors.
+      vectors_path: None for random vectors.
+      unknown, lowered: see vectors.load_vectors.
       unit_length: every word's vector is scaled to length 1.
-      max_links: K. max_path: longest path in edges, 0 = no limit.
-      graph: the ontology's "whole" graph, or that of the concepts that train and dev have
-        "mentioned".
+      max_links: K.
+      max_path: longest path in edges, 0 for no limit.
+      graph: the ontology's "whole" graph, or that of the concepts "mentioned" in train and dev.
       relations: named relations of typed links (`knowledge.relations`), None for links without
         types.
     """
@@ -107,10 +110,14 @@ def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
 
 
 class PairMentions(NamedTuple):
-    """The concepts of N pairs within the tokens that models see, and in whole sentences.
+    """The concepts of N pairs.
 
-    Whole sentences are linked, because the beginning of a cut name could be taken for another name.
-    Positions in `visible` count from the first visible token.
+    Whole sentences are linked: where a sentence is cut within a name, the rest could be another
+    name.
+
+    Args:
+      visible: within the tokens that models see; positions count from the first of these.
+      whole: in whole sentences.
     """
 
     visible: SideMentions
@@ -144,15 +151,6 @@ class MentionFinder:
             return mentions
         return _within(mentions, self.encoding.first_kept(size), self.encoding.max_length)
 
-    def pairs(self, examples: Sequence[NLIExample]) -> PairMentions:
-        mentions = PairMentions({}, {})
-        for side in SIDES:
-            mentions.whole[side], mentions.visible[side] = [], []
-            for example in watched(examples, f"concepts of {PLURAL[side]}"):
-                mentions.whole[side].append(self.whole(example, side))
-                mentions.visible[side].append(self.visible(example, side))
-        return mentions
-
 
 def find_mentions(
     examples: Sequence[NLIExample], source: ConceptSource | None, encoding: Encoding
@@ -161,7 +159,14 @@ def find_mentions(
     if source is None:
         empty: SideMentions = {side: [[]] * len(examples) for side in SIDES}
         return PairMentions(empty, empty)
-    return MentionFinder(source, encoding).pairs(examples)
+    finder = MentionFinder(source, encoding)
+    mentions = PairMentions({}, {})
+    for side in SIDES:
+        mentions.visible[side], mentions.whole[side] = [], []
+        for example in watched(examples, f"concepts of {PLURAL[side]}"):
+            mentions.visible[side].append(finder.visible(example, side))
+            mentions.whole[side].append(finder.whole(example, side))
+    return mentions
 
 
 def _within(mentions: Sequence[Mention], first: int, size: int) -> list[Mention]:
@@ -181,15 +186,15 @@ def rows_in(splits: Mapping[str, Split]) -> dict[str, slice]:
 
 
 def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
-    """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of
-    those the longest."""
-    last: dict[int, int] = {}
+    """The tokens, with each entity as one unit. Of overlapping entities the first is used; of
+    several that begin at one token, the longest."""
+    end_of: dict[int, int] = {}
     for mention in mentions:
-        last[mention.start] = max(mention.end, last.get(mention.start, 0))
+        end_of[mention.start] = max(mention.end, end_of.get(mention.start, 0))
     text_units = []
     start = 0
     while start < len(tokens):
-        end = max(last.get(start, 0), start + 1)
+        end = end_of.get(start, start + 1)
         text_units.append(tuple(tokens[start:end]))
         start = end
     return text_units
@@ -199,18 +204,15 @@ def merged(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIEx
     """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021,
     section 6)."""
 
-    def joined(tokens: Tokens, of_sentence: Sequence[Mention]) -> Tokens:
-        return tuple(map("_".join, units(tokens, of_sentence)))
-
-    joined_examples = []
+    merged_examples = []
     pairs = zip(examples, mentions["premise"], mentions["hypothesis"], strict=True)
     for example, in_premise, in_hypothesis in pairs:
-        premise = joined(example.premise_tokens, in_premise)
-        hypothesis = joined(example.hypothesis_tokens, in_hypothesis)
-        joined_examples.append(
+        premise = tuple(map("_".join, units(example.premise_tokens, in_premise)))
+        hypothesis = tuple(map("_".join, units(example.hypothesis_tokens, in_hypothesis)))
+        merged_examples.append(
             replace(example, premise_tokens=premise, hypothesis_tokens=hypothesis)
         )
-    return joined_examples
+    return merged_examples
 
 
 # ---- links ----
@@ -251,10 +253,10 @@ def encode_links(
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
     facts |= _link_facts(links, mentions.visible, source)
-    facts["splits"] = {
-        name: _split_facts(links.distance[of_split], mentions.visible, of_split)
-        for name, of_split in rows.items()
-    }
+    facts["splits"] = {}
+    for name, of_split in rows.items():
+        distance_NK = links.distance[of_split]
+        facts["splits"][name] = _split_facts(distance_NK, mentions.visible, of_split)
     return ArraysAndFacts(_link_arrays(links), facts)
 
 
@@ -278,7 +280,8 @@ def _concepts(sentences: Iterable[Sequence[Mention]]) -> list[str]:
 
 
 def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
-    """The concepts as the ontology knows them; a key that joins several senses is split."""
+    """The ids of the concepts in the ontology. The concept of a word with several senses has
+    several; a concept that the ontology lacks stays as it is."""
     ontology = source.ontology
     ids = set()
     for concept in concepts:
@@ -326,8 +329,8 @@ def mention_words(examples: Sequence[NLIExample], encoding: Encoding) -> Mention
 
 
 def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
-    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after
-    those that it has."""
+    """The `unit_of` of knowledge.relations. A concept that the ontology lacks gets a number after
+    those of the ontology."""
     unknown: dict[str, int] = {}
 
     @cache
@@ -339,8 +342,8 @@ def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
         if isinstance(source, Lemmas):
             return mention.concept, tuple(indices)
         if not indices:
-            place = unknown.setdefault(mention.concept, len(unknown))
-            indices = [len(source.ontology) + place]
+            number_of_unknown = unknown.setdefault(mention.concept, len(unknown))
+            indices = [len(source.ontology) + number_of_unknown]
         return words_of(tuple(words(side, number, mention))), tuple(indices)
 
     return unit_of
@@ -393,12 +396,10 @@ def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> 
 def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -> Facts:
     """Counts of the pairs of a split that name concepts and that are linked."""
     premises, hypotheses = mentions["premise"][rows], mentions["hypothesis"][rows]
-    in_premise_N = np.array(list(map(bool, premises)), bool)
-    in_hypothesis_N = np.array(list(map(bool, hypotheses)), bool)
     return {
-        "premises": int(in_premise_N.sum()),
-        "hypotheses": int(in_hypothesis_N.sum()),
-        "pairs_with_concepts": int((in_premise_N & in_hypothesis_N).sum()),
+        "premises": sum(map(bool, premises)),
+        "hypotheses": sum(map(bool, hypotheses)),
+        "pairs_with_concepts": sum(map(all, zip(premises, hypotheses, strict=True))),
         "pairs_with_links": int((distance_NK >= 0).any(axis=1).sum()),
         "concepts": len(set(_concepts([*premises, *hypotheses]))),
         "links_per_length": _links_per_length(distance_NK),
@@ -433,7 +434,7 @@ class Encoded:
 
     Args:
       arrays: premise, hypothesis [N, T] and their lengths [N]; T = the longest.
-      cut: how many texts of each side, or how many "pairs", are longer than their numbers.
+      cut: numbers of texts that were cut: of each side, or of word pieces of "pairs".
       pieces: of each side, the N texts before any is cut; empty for words.
     """
 
@@ -516,7 +517,7 @@ class WordTexts:
         return counts
 
     def tokens(self, example: NLIExample, side: str) -> list[str]:
-        """The words that the numbers of one side stand for, those without a number included."""
+        """The words of one side that `encode` numbers, also those that the vocabulary lacks."""
         return tokens_of(example, side, self.encoding)
 
     def encode(self, examples: Sequence[NLIExample]) -> Encoded:
@@ -568,13 +569,14 @@ class ConceptTexts(WordTexts):
     """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018,
     section 4.2.1).
 
-    Every word of a mention becomes the id of its concept: the published code made one token of a
-    mention, here lengths and links stay. The vector of a concept is the mean of the words of its
-    most frequent mention in training (which the published code computes but does not use),
-    retrofitted along these relations. A concept without a word that has a vector leaves its words
-    as they are.
+    Every word of a mention becomes the id of its concept. The published code made one token of a
+    mention; here lengths and links stay. The vector of a concept is the mean over the words of its
+    most frequent mention in training, retrofitted; the published code computes this mean but does
+    not use it. A concept whose words all lack vectors is not used: its words stay.
 
-    of_run: the concepts of the run that is asked about another corpus, in place of new ones.
+    Args:
+      relations: along which vectors are retrofitted.
+      of_run: the concepts of the run that is asked about another corpus; None to fit concepts.
     """
 
     finder: MentionFinder = field(kw_only=True)
@@ -595,12 +597,11 @@ class ConceptTexts(WordTexts):
         texts, matrix, facts = super().fit(splits, retrofit_graph)
         words: Tokens = texts.vocabulary.words
         if self.of_run is not None:
-            count = len(self.of_run.words)
-            concepts = self.of_run
+            concepts, count = self.of_run, len(self.of_run.words)
             facts |= {"concepts": count, "concepts_with_vector": count}
         else:
-            concepts, of_concepts = self._fit_concepts(splits, words, matrix)
-            facts |= of_concepts
+            concepts, concept_facts = self._fit_concepts(splits, words, matrix)
+            facts |= concept_facts
         matrix = np.concatenate([matrix, concepts.vectors])
         return FittedTexts(replace(self, vocabulary=Vocab(words + concepts.words)), matrix, facts)
 
@@ -629,7 +630,8 @@ class ConceptTexts(WordTexts):
         return ConceptVectors(marks, concept_vectors[with_vector].astype(np.float32)), facts
 
     def _phrases(self, splits: Mapping[str, Split]) -> Counter[tuple[str, int]]:
-        """How often each phrase names each concept in training; 0 for those of other splits."""
+        """(phrase, number of its concept) -> occurrences in training; 0 for phrases that only other
+        splits have."""
         phrases: Counter[tuple[str, int]] = Counter()
         trained = {example.uid for example in splits["train"].examples}
         for side in SIDES:
@@ -664,8 +666,8 @@ class PieceEncoding:
 
 @dataclass(frozen=True, eq=False)
 class PieceTexts:
-    """WordTexts for pieces of the raw texts, without special ones. Concepts are found among the
-    words of the pieces."""
+    """WordTexts for word pieces of the raw texts, without special pieces. Concepts are found in the
+    words into which the texts are split before these are split into pieces."""
 
     encoding: Encoding
     pieces: PieceEncoding
@@ -765,41 +767,20 @@ class PieceTexts:
 
 
 def _over_pieces(mentions: Sequence[Mention], text: Pieces) -> list[Mention]:
-    """Mentions among the words of a text as spans of its pieces."""
+    """Mentions as spans of words -> the same as spans of pieces."""
     words = np.arange(len(text.words) + 1)
-    first = np.searchsorted(text.word_of_piece, words).tolist()
-    return [Mention(first[word.start], first[word.end], word.concept) for word in mentions]
+    first_piece = np.searchsorted(text.word_of_piece, words).tolist()
+    over_pieces = []
+    for mention in mentions:
+        start, end = first_piece[mention.start], first_piece[mention.end]
+        over_pieces.append(Mention(start, end, mention.concept))
+    return over_pieces
 
 
 Texts = WordTexts | PieceTexts
 
 
 # ---- splits ----
-
-
-class EncodedCorpus(NamedTuple):
-    """See EncodedSplits; vectors [V, D] in the order of the vocabulary."""
-
-    arrays: dict[str, np.ndarray]
-    vocabulary: Vocabulary
-    vectors: np.ndarray
-    facts: Facts
-
-
-def encode_corpus(
-    splits: Mapping[str, Split],
-    source: ConceptSource | None,
-    encoding: Encoding,
-    retrofit_graph: RetrofitGraph = lambda words: None,
-    paths: Paths = shortest_paths,
-    texts: Texts | None = None,
-) -> EncodedCorpus:
-    """Fits a vocabulary and encodes the splits in it. texts: None = WordTexts."""
-    texts = texts or WordTexts(encoding)
-    texts, vectors, of_vocabulary = texts.fit(splits, retrofit_graph)
-    arrays, facts = encode_splits(splits, texts, source, paths)
-    facts["vocabulary"] = of_vocabulary
-    return EncodedCorpus(arrays, texts.vocabulary, vectors, facts)
 
 
 def encode_splits(
@@ -821,10 +802,9 @@ def encode_splits(
         mentions = texts.mentions(encoded, source)
         words = texts.mention_words(encoded)
         links = encode_links(mentions, source, texts.encoding, words, rows, paths, concepts)
-    split_facts = {
-        name: split.facts | {"first": rows[name].start, "rows": len(split)}
-        for name, split in splits.items()
-    }
+    split_facts = {}
+    for name, split in splits.items():
+        split_facts[name] = {**split.facts, "first": rows[name].start, "rows": len(split)}
     unknown = {side: int((encoded.arrays[side] == texts.unknown).sum()) for side in SIDES}
     facts = {
         "splits": split_facts,

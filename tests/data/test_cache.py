@@ -12,13 +12,12 @@ import pytest
 from support.commands import ROOT
 from support.files import write
 from support.ontologies import LINKER
-from support.pairs import ENCODING, KEY, SPLITS, Builder, words_of
+from support.pairs import ENCODING, KEY, SPLITS, Builder, encode_corpus, words_of
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.text import Vocab
-from mednli_jax.nli.encoding import encode_corpus
 
 
 def assert_same(prepared, other):

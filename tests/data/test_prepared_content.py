@@ -23,6 +23,7 @@ from support.diskne import seven_diseases, write_annotations
 from support.files import lay_out, write
 from support.ontologies import HEART
 from support.ontology_files import OBO, UMLS, WORDNET, snomed_folder
+from support.pairs import encode_corpus
 from support.vector_files import fasttext_model, word2vec
 
 from mednli_jax import defaults
@@ -37,7 +38,7 @@ from mednli_jax.diskne.folds import folds
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.distances import DIRECTIONS, stored_paths
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, encode_corpus
+from mednli_jax.nli.encoding import PieceEncoding, PieceTexts
 from mednli_jax.nli.plug import corpus_of
 from mednli_jax.nli.readers import load_demo
 from mednli_jax.run import experiment_of

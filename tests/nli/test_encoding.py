@@ -11,7 +11,7 @@ from support.files import lay_out
 from support.ontologies import HEART, LINKER, small
 from support.ontology_files import WORDNET
 from support.pair_files import write_own
-from support.pairs import ENCODING, SPLITS, links_of, pair, words_of
+from support.pairs import ENCODING, SPLITS, encode_corpus, links_of, pair, words_of
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
@@ -23,7 +23,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli.corpus import read_recognised
-from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, WordTexts, encode_corpus
+from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, WordTexts
 from mednli_jax.nli.plug import corpus_of
 from mednli_jax.report.prepared import fact_lines
 

@@ -1,7 +1,7 @@
 """A corpus of six sentence pairs, its encoding, and a builder of prepared arrays."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.nli import encoding as words
-from mednli_jax.nli.encoding import Encoding, encode_corpus
+from mednli_jax.nli.encoding import ConceptSource, Encoding, Texts, Vocabulary, WordTexts
 from support.ontologies import LINKER
 
 KEY = {"corpus": "made-up", "max_length": 10}
@@ -52,6 +52,29 @@ SPLITS = {
     "dev": Split("dev", _DEV),
     "test": Split("test", _TEST),
 }
+
+
+class EncodedCorpus(NamedTuple):
+    """vectors: [V, D] in the order of the vocabulary."""
+
+    arrays: dict[str, np.ndarray]
+    vocabulary: Vocabulary
+    vectors: np.ndarray
+    facts: dict[str, Any]
+
+
+def encode_corpus(
+    splits: Mapping[str, Split],
+    source: ConceptSource | None,
+    encoding: Encoding = ENCODING,
+    texts: Texts | None = None,
+) -> EncodedCorpus:
+    """Fits a vocabulary and encodes the splits in it. texts: None for WordTexts."""
+    texts = texts or WordTexts(encoding)
+    fitted = texts.fit(splits, lambda words: None)
+    arrays, facts = words.encode_splits(splits, fitted.texts, source)
+    facts["vocabulary"] = fitted.facts
+    return EncodedCorpus(arrays, fitted.texts.vocabulary, fitted.vectors, facts)
 
 
 class Builder:
