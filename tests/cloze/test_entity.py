@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.cloze import cloze, passage
 from support.files import write
+from support.tables import rows_of
 
 from mednli_jax.cloze.baselines import (
     best_window,
@@ -34,13 +35,16 @@ def test_the_most_frequent_entity_is_the_first_of_equally_frequent_ones():
 
 @pytest.mark.parametrize(
     ("query", "entity"),
-    [
-        ("[FEVER] causes _", "chest pain"),
-        ("fever causes _", "fever"),  # not marked
-        ("[Lassa fever] causes _", "fever"),  # a part of an entity
-        ("_ and the [fever] , [Chest pain]", "aspirin"),
-        ("[fever] , [chest pain] , [cough] , [aspirin] , _", "fever"),  # all
-    ],
+    rows_of("""
+        [FEVER] causes _ | chest pain
+        # not marked
+        fever causes _ | fever
+        # a part of an entity
+        [Lassa fever] causes _ | fever
+        _ and the [fever] , [Chest pain] | aspirin
+        # all
+        [fever] , [chest pain] , [cough] , [aspirin] , _ | fever
+    """),
 )
 def test_the_most_frequent_entity_outside_the_query(query, entity):
     examples = [cloze("q", REPORT, query, "cough")]

@@ -10,6 +10,7 @@ from support.cloze import mark
 from support.commands import ROOT
 from support.files import contents, lines, write
 from support.ontologies import bundled_mesh, small
+from support.tables import rows_of
 
 from mednli_jax.cloze.clicr import load
 from mednli_jax.cloze.query_builder import (
@@ -202,12 +203,12 @@ def test_queries_that_repeat_the_passage_or_show_their_answer_are_dropped_and_co
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("Heart Failure", "problem"),
-        ("Furosemide", "treatment"),
-        ("Electrocardiography", "test"),
-        ("Kenya", ""),
-    ],
+    rows_of("""
+        Heart Failure | problem
+        Furosemide | treatment
+        Electrocardiography | test
+        Kenya |
+    """),
 )
 def test_the_semantic_type_follows_the_tree_of_mesh(name, kind):
     mesh = bundled_mesh()

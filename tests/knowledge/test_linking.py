@@ -3,20 +3,23 @@
 import numpy as np
 import pytest
 from support.ontologies import bundled_mesh, small
+from support.tables import rows_of
 
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.words import folded_words, singular
 
 
-def ontology_of(names, **fields):
-    """An ontology without edges. names: id -> its names with "/" between, the preferred one
+def ontology_of(names, abbreviations=""):
+    """An ontology without edges. names: "A: alpha/al; B: beta", the preferred name of a concept
     first."""
-    names = {concept: text.split("/") for concept, text in names.items()}
-    pairs = []
-    for index, of_concept in enumerate(names.values()):
-        pairs += [(name, index) for name in of_concept]
-    labels = tuple(of_concept[0] for of_concept in names.values())
-    return small((), labels, ids=tuple(names), names=tuple(pairs), **fields)
+    ids, labels, pairs = [], [], []
+    for place, row in enumerate(filter(None, names.split("; "))):
+        concept, _, text = row.partition(": ")
+        ids.append(concept)
+        labels.append(text.split("/")[0])
+        pairs += [(name, place) for name in text.split("/")]
+    short = frozenset(abbreviations.split())
+    return small((), tuple(labels), ids=tuple(ids), names=tuple(pairs), abbreviations=short)
 
 
 def linked(linker, sentence):
@@ -33,52 +36,52 @@ def mesh():
 
 @pytest.mark.parametrize(
     ("sentence", "mentions"),
-    [
+    rows_of("""
         # The longest name wins over the names inside it.
-        ("Known type 2 diabetes mellitus .", "type 2 diabetes mellitus D003924"),
+        Known type 2 diabetes mellitus . | type 2 diabetes mellitus D003924
         # A name is inverted as in MeSH, and the text is tokenised as in NLI corpora.
-        ("diabetes mellitus , type 2", "diabetes mellitus , type 2 D003924"),
+        diabetes mellitus , type 2 | diabetes mellitus , type 2 D003924
         # The plural is in the name or in the text.
-        ("multiple breast neoplasms", "breast neoplasms D001943"),
-        ("biopsies taken", "biopsies D001706"),
+        multiple breast neoplasms | breast neoplasms D001943
+        biopsies taken | biopsies D001706
         # Hyphens are in the text, in the name, or in neither.
-        ("acute heart-failure", "heart-failure D006333"),
-        ("Non-Small-Cell Lung Carcinoma", "Non-Small-Cell Lung Carcinoma D002289"),
+        acute heart-failure | heart-failure D006333
+        Non-Small-Cell Lung Carcinoma | Non-Small-Cell Lung Carcinoma D002289
         # Possessives have one token or two, and straight or curly apostrophes.
-        ("Crohn 's disease", "Crohn 's disease D003424"),
-        ("crohn’s disease", "crohn’s disease D003424"),
-        ("Crohn disease", "Crohn disease D003424"),
+        Crohn 's disease | Crohn 's disease D003424
+        crohn’s disease | crohn’s disease D003424
+        Crohn disease | Crohn disease D003424
         # Abbreviations match in either case.
-        ("h/o CHF and htn", "CHF D006333, htn D006973"),
+        h/o CHF and htn | CHF D006333, htn D006973
         # Names match at the borders of words only.
-        ("mid copse chfx", ""),
+        mid copse chfx |
         # Words that hyphens or strokes join are names of their own, unless the whole token is
         # linked.
-        ("nausea/vomiting", "nausea/vomiting D009325, nausea/vomiting D014839"),
-        ("CAD/CHF/htn", "CAD/CHF/htn D003324, CAD/CHF/htn D006333, CAD/CHF/htn D006973"),
-        ("HIV-positive , aspirin–induced", "HIV-positive D006678, aspirin–induced D001241"),
-        ("chest pain/cough", "chest pain/cough D002637, pain/cough D003371"),
-        ("lung cancer-related", "lung cancer-related D008175"),
-        ("beta-blocker N/V", "beta-blocker D000319, N/V D009325"),
+        nausea/vomiting | nausea/vomiting D009325, nausea/vomiting D014839
+        CAD/CHF/htn | CAD/CHF/htn D003324, CAD/CHF/htn D006333, CAD/CHF/htn D006973
+        HIV-positive , aspirin–induced | HIV-positive D006678, aspirin–induced D001241
+        chest pain/cough | chest pain/cough D002637, pain/cough D003371
+        lung cancer-related | lung cancer-related D008175
+        beta-blocker N/V | beta-blocker D000319, N/V D009325
         # They are no names in units, numbers and set phrases.
-        ("and/or 24/7 5/325mg mg/dL 10 cc/hr head-to-head", ""),
-        ("HR-related", "HR-related D006339"),
+        and/or 24/7 5/325mg mg/dL 10 cc/hr head-to-head |
+        HR-related | HR-related D006339
         # Acronyms that are words are linked in capitals only; those that are none, in either case.
-        ("walking aids , Aids and tips", ""),
-        ("AIDS , TIPS", "AIDS D000163, TIPS D019168"),
-        ("HISTORY OF AIDS", "AIDS D000163"),
-        ("copd cad sob mets", "copd D029424, cad D003324, sob D004417, mets D009362"),
+        walking aids , Aids and tips |
+        AIDS , TIPS | AIDS D000163, TIPS D019168
+        HISTORY OF AIDS | AIDS D000163
+        copd cad sob mets | copd D029424, cad D003324, sob D004417, mets D009362
         # A comma between two words keeps them apart.
-        ("chest , pain", "chest D013909, pain D010146"),
+        chest , pain | chest D013909, pain D010146
         # A mention does not absorb its neighbours.
-        ("asthma hypertension gout", "asthma D001249, hypertension D006973, gout D006073"),
+        asthma hypertension gout | asthma D001249, hypertension D006973, gout D006073
         # Everyday words, words of grammar, de-identification marks and numbers are not linked.
-        ("The patient 's mother had no history of water in the back .", ""),
-        ("He said or us it was hard at times", ""),
-        ("[**Name (NI)**] is a 54 year-old man", ""),
-        ("treatment , therapies , tx , disease and disorders", ""),
-        ("", ""),
-    ],
+        The patient 's mother had no history of water in the back . |
+        He said or us it was hard at times |
+        [**Name (NI)**] is a 54 year-old man |
+        treatment , therapies , tx , disease and disorders |
+         |
+    """),
 )
 def test_clinical_sentences_are_linked_to_mesh(mesh, sentence, mentions):
     assert linked(mesh, sentence) == mentions
@@ -104,46 +107,36 @@ def test_semantic_types_choose_the_concepts_that_are_linked(options, mentions):
     assert linked(linker, sentence) == mentions
 
 
-GREEK = {"A": "alpha beta", "B": "beta gamma delta", "C": "alpha", "D": "delta"}
-BORDER = {"A": "alpha beta", "B": "alpha", "C": "beta"}
-
-
 @pytest.mark.parametrize(
     ("names", "sentence", "mentions"),
-    [
-        (GREEK, "alpha beta gamma delta", "alpha beta A, delta D"),
-        (GREEK, "alpha gamma beta gamma delta", "alpha C, beta gamma delta B"),
+    rows_of("""
+        A: alpha beta; B: beta gamma; C: gamma | alpha beta gamma | alpha beta A, gamma C
+        A: alpha beta; B: beta gamma; C: alpha | alpha beta beta gamma | alpha beta A, beta gamma B
         # A longer name off the token border does not hide a shorter one.
-        (BORDER, "alpha beta gamma", "alpha beta A"),
-        (BORDER, "alpha (beta)", "alpha B"),
+        A: alpha beta; B: alpha; C: beta | alpha beta gamma | alpha beta A
+        A: alpha beta; B: alpha; C: beta | alpha (beta) | alpha B
         # A name may end or begin inside a token whose words are joined, but not in a token that is
         # linked as a whole.
-        ({"A": "beta gamma", "B": "alpha beta"}, "alpha beta-gamma", "beta-gamma A"),
-        (BORDER, "alpha beta-gamma", "alpha beta-gamma A"),
-        (BORDER, "alpha beta/beta", "alpha beta/beta A, beta/beta C"),
-        (BORDER, "alpha-beta gamma", "alpha-beta A"),
-        (BORDER, "gamma-alpha beta", "gamma-alpha beta A"),
-        ({}, "any", ""),
-    ],
+        A: beta gamma; B: alpha beta | alpha beta-gamma | beta-gamma A
+        A: alpha beta; B: alpha; C: beta | alpha beta-gamma | alpha beta-gamma A
+        A: alpha beta; B: alpha; C: beta | alpha beta/beta | alpha beta/beta A, beta/beta C
+        A: alpha beta; B: alpha; C: beta | alpha-beta gamma | alpha-beta A
+        A: alpha beta; B: alpha; C: beta | gamma-alpha beta | gamma-alpha beta A
+        | any |
+    """),
 )
 def test_the_leftmost_then_the_longest_name_is_linked(names, sentence, mentions):
     assert linked(Linker(ontology_of(names)), sentence) == mentions
 
 
-SUTURES = {"A": "suture", "B": "sutures"}
-
-
 @pytest.mark.parametrize(
     ("names", "sentence", "mentions"),
-    [
-        (
-            {"A": "first/shared/common name", "B": "shared", "C": "third/common name"},
-            "shared common names",
-            "shared B, common names A",
-        ),
-        (SUTURES, "suture sutures Sutures", "suture A, sutures B, Sutures B"),
-        ({"B": "sutures"}, "suture", "suture B"),
-    ],
+    rows_of("""
+        A: first/shared; B: shared | shared | shared B
+        A: first/common name; B: third/common name | common names | common names A
+        A: suture; B: sutures | suture sutures Sutures | suture A, sutures B, Sutures B
+        B: sutures | suture | suture B
+    """),
 )
 def test_a_shared_name_goes_to_its_own_spelling_then_the_preferred_then_the_first(
     names, sentence, mentions
@@ -153,25 +146,24 @@ def test_a_shared_name_goes_to_its_own_spelling_then_the_preferred_then_the_firs
 
 @pytest.mark.parametrize(
     ("names", "abbreviations", "sentence", "mentions"),
-    [
-        ({"A": "12", "B": "the"}, "", "12 the", ""),
-        ({"A": "alpha/al", "B": "beta/be/bt"}, "", "al bt", ""),
-        ({"A": "alpha/al", "B": "beta/be/bt"}, "bt be", "al bt be", "bt B"),  # "be" is grammar
-    ],
+    rows_of("""
+        A: 12; B: the | | 12 the |
+        A: alpha/al; B: beta/be/bt | | al bt |
+        # "be" is a word of grammar
+        A: alpha/al; B: beta/be/bt | bt be | al bt be | bt B
+    """),
 )
 def test_numbers_grammar_and_short_names_that_are_no_abbreviations_are_not_linked(
     names, abbreviations, sentence, mentions
 ):
-    ontology = ontology_of(names, abbreviations=frozenset(abbreviations.split()))
-
-    assert linked(Linker(ontology), sentence) == mentions
+    assert linked(Linker(ontology_of(names, abbreviations)), sentence) == mentions
 
 
-STOPPED = {"A": "Face/visage", "B": "Beta Blocker/backs/lead", "C": "gamma/hard"}
+STOPPED = "A: Face/visage; B: Beta Blocker/backs/lead; C: gamma/hard"
 
 
 def test_stop_words_drop_names_and_concepts_by_their_preferred_names_but_no_abbreviations():
-    bundled = Linker(ontology_of(STOPPED, abbreviations=frozenset({"hard"})))
+    bundled = Linker(ontology_of(STOPPED, "hard"))
     own = Linker(ontology_of(STOPPED), stop=("gamma",))
 
     sentence = "face faces visage back backs leads beta-blockers HARD"
@@ -179,71 +171,91 @@ def test_stop_words_drop_names_and_concepts_by_their_preferred_names_but_no_abbr
     assert linked(own, "visage gamma lead") == "visage A, lead B"
 
 
-DISEASES = {
-    "A": "Hypertension/high blood pressure",
-    "B": "heart failure",
-    "C": "Michigan/MI",
-    "D": "gout",
-}
-INFARCTION = DISEASES | {"E": "myocardial infarction"}
-EXPANSIONS = (
-    "HTN=hypertensions/hbp=High Blood-Pressure/h|f=heart failure/xyz=not a name/"
-    "pt=physical therapy/pt=gout/pt=heart failure/or=gout/12=gout/gt=gout/ggt=gt/"
-    "MI=myocardial infarction"
-)
-SHORT_FORMS = [tuple(row.replace("|", "/").split("=")) for row in EXPANSIONS.split("/")]
+DISEASES = "A: Hypertension/high blood pressure; B: heart failure; C: Michigan/MI; D: gout"
+SHORT_FORMS = rows_of("""
+    HTN | hypertensions
+    hbp | High Blood-Pressure
+    h/f | heart failure
+    xyz | not a name
+    pt | physical therapy
+    pt | gout
+    pt | heart failure
+    or | gout
+    12 | gout
+    gt | gout
+    ggt | gt
+    MI | myocardial infarction
+""")
 
 
 @pytest.mark.parametrize(
-    ("names", "options", "sentence", "mentions"),
-    [
-        (DISEASES, {}, "htn Hbp H/F xyz", "htn A, Hbp A, H/F B"),
+    ("sentence", "mentions"),
+    rows_of("""
+        htn Hbp H/F xyz | htn A, Hbp A, H/F B
         # Of several expansions the first that is linked counts.
-        (DISEASES, {}, "pt", "pt D"),
-        (DISEASES, {"stop": ("gout",)}, "pt", "pt B"),
+        pt | pt D
         # No short form is a word of grammar, a number or an expansion itself.
-        (DISEASES, {}, "or 12 gt ggt", "gt D"),
+        or 12 gt ggt | gt D
         # It goes before the ontology's names.
-        (INFARCTION, {}, "MI Michigan", "MI E, Michigan C"),
-    ],
+        MI Michigan | MI E, Michigan C
+    """),
 )
-def test_short_forms_are_linked_as_their_expansions(names, options, sentence, mentions):
-    ontology = ontology_of(names, abbreviations=frozenset({"MI"}))
+def test_short_forms_are_linked_as_their_expansions(sentence, mentions):
+    ontology = ontology_of(f"{DISEASES}; E: myocardial infarction", "MI")
 
-    assert linked(Linker(ontology, abbreviations=SHORT_FORMS, **options), sentence) == mentions
+    assert linked(Linker(ontology, abbreviations=SHORT_FORMS), sentence) == mentions
+
+
+def test_a_short_form_goes_to_its_next_expansion_where_stop_words_drop_the_first():
+    linker = Linker(ontology_of(DISEASES), abbreviations=SHORT_FORMS, stop=("gout",))
+
+    assert linked(linker, "pt") == "pt B"
 
 
 def test_without_a_table_of_short_forms_only_names_are_linked():
-    ontology = ontology_of(INFARCTION, abbreviations=frozenset({"MI"}))
-
-    assert linked(Linker(ontology), "htn Hbp H/F MI") == "MI C"
+    assert linked(Linker(ontology_of(DISEASES, "MI")), "htn Hbp H/F MI") == "MI C"
 
 
-WORDS = {"A": "leukemia/ALL", "B": "MAPs/CAT/cad", "C": "cats", "D": "Cat", "E": "COPD/CHIP"}
+WORDS = "A: leukemia/ALL; B: MAPs/CAT/cad; C: cats; D: Cat; E: COPD/CHIP"
 
 
 @pytest.mark.parametrize(
-    ("names", "options", "sentence", "mentions"),
-    [
-        (WORDS, {}, "the map , maps , chips and all copd cad", "copd E, cad B"),
-        (WORDS, {}, "The MAP , MAPS , CHIPs and ALL", "MAPS B, CHIPs E, ALL A"),
-        (WORDS, {}, "ALL CHIPS", "CHIPS E"),  # a word of grammar needs small letters beside it
-        (WORDS, {}, "a CAT or cat", "CAT B, cat D"),
-        (WORDS, {}, "A CAT", "CAT D"),
-        (
-            WORDS,
-            {"abbreviations": (("map", "leukemia"), ("al", "leukemia"))},
-            "map MAP al",
-            "MAP A, al A",
-        ),
-        ({"A": "AIDS"}, {"abbreviations": (("hivd", "aids"),)}, "hivd aids", "hivd A"),
-        ({"A": "ANT", "B": "Ant"}, {"stop": ()}, "ant ANT", "ant B, ANT A"),
+    ("names", "sentence", "mentions"),
+    rows_of(f"""
+        {WORDS} | the map , maps , chips and all copd cad | copd E, cad B
+        {WORDS} | The MAP , MAPS , CHIPs and ALL | MAPS B, CHIPs E, ALL A
+        # a word of grammar needs small letters beside it
+        {WORDS} | ALL CHIPS | CHIPS E
+        {WORDS} | a CAT or cat | CAT B, cat D
+        {WORDS} | A CAT | CAT D
         # Where most names are in capitals, they are no acronyms.
-        ({"A": "MAP/HIGH FEVER", "B": "HEART FAILURE"}, {}, "map", "map A"),
-    ],
+        A: MAP/HIGH FEVER; B: HEART FAILURE | map | map A
+    """),
 )
-def test_an_acronym_that_is_a_word_is_linked_in_capitals_only(names, options, sentence, mentions):
-    assert linked(Linker(ontology_of(names), **options), sentence) == mentions
+def test_an_acronym_that_is_a_word_is_linked_in_capitals_only(names, sentence, mentions):
+    assert linked(Linker(ontology_of(names)), sentence) == mentions
+
+
+@pytest.mark.parametrize(
+    ("names", "short_form", "sentence", "mentions"),
+    rows_of(f"""
+        {WORDS} | map=leukemia | map MAP | MAP A
+        {WORDS} | al=leukemia | al | al A
+        A: AIDS | hivd=aids | hivd aids | hivd A
+    """),
+)
+def test_a_short_form_that_is_a_word_is_linked_in_capitals_only(
+    names, short_form, sentence, mentions
+):
+    linker = Linker(ontology_of(names), abbreviations=[short_form.split("=")])
+
+    assert linked(linker, sentence) == mentions
+
+
+def test_without_stop_words_a_word_in_small_letters_is_the_name_in_small_letters():
+    linker = Linker(ontology_of("A: ANT; B: Ant"), stop=())
+
+    assert linked(linker, "ant ANT") == "ant B, ANT A"
 
 
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
@@ -266,7 +278,7 @@ def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
 
 
 def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
-    ontology = ontology_of(DISEASES | {"E": "beta blockers/beta blocker toxicity"})
+    ontology = ontology_of(f"{DISEASES}; E: beta blockers/beta blocker toxicity")
     linker = Linker(
         ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),)
     )
@@ -276,20 +288,20 @@ def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
 
 
 def test_a_joined_token_of_the_vocabulary_is_linked_by_its_words():
-    linker = Linker(ontology_of(BORDER), vocabulary=("gamma/beta",))
+    linker = Linker(ontology_of("A: alpha; C: beta"), vocabulary=("gamma/beta",))
 
     assert linked(linker, "gamma/beta") == "gamma/beta C"
 
 
 @pytest.mark.parametrize(
     ("plural", "word"),
-    [
-        ("fractures", "fracture"),
-        ("biopsies", "biopsy"),
-        ("abscesses", "abscess"),
-        ("crutches", "crutch"),
-        ("boxes", "box"),
-    ],
+    rows_of("""
+        fractures | fracture
+        biopsies | biopsy
+        abscesses | abscess
+        crutches | crutch
+        boxes | box
+    """),
 )
 def test_the_singular_joins_a_word_and_its_plural(plural, word):
     assert singular(plural) == singular(word)

@@ -9,6 +9,7 @@ import pytest
 from support.files import write
 from support.mention_files import MMI_PAIRS, SPAN_PAIRS, SPANS_HEADER, place
 from support.mention_files import mmi_line as line
+from support.tables import rows_of
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
@@ -77,12 +78,12 @@ def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
 
 @pytest.mark.parametrize(
     ("rows", "best"),
-    [
-        ("1:2:short:0 0:3:long:0", "0:3 long"),
-        ("1:2:short:0 0:3:long:0 2:4:better:1", "1:2 short, 2:4 better"),
-        ("0:3:twin:0 0:3:long:0", "0:3 twin"),
-        ("3:5:beside:0 0:3:long:0", "0:3 long, 3:5 beside"),
-    ],
+    rows_of("""
+        1:2:short:0 0:3:long:0 | 0:3 long
+        1:2:short:0 0:3:long:0 2:4:better:1 | 1:2 short, 2:4 better
+        0:3:twin:0 0:3:long:0 | 0:3 twin
+        3:5:beside:0 0:3:long:0 | 0:3 long, 3:5 beside
+    """),
 )
 def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path, rows, best):
     lines = [f"p1\tpremise\t{row}".replace(":", "\t") for row in rows.split()]
@@ -136,12 +137,13 @@ def triggers(*phrases):
 
 @pytest.mark.parametrize(
     ("ident", "uid", "side"),
-    [
-        ("p1-p", "p1", "premise"),
-        ("p1.premise", "p1", "premise"),
-        ("'p1-p'", "p1", "premise"),  # a wrapper writes quotes
-        ("a.jpg#1r-h", "a.jpg#1r", "hypothesis"),
-    ],
+    rows_of("""
+        p1-p | p1 | premise
+        p1.premise | p1 | premise
+        # a wrapper writes quotes
+        'p1-p' | p1 | premise
+        a.jpg#1r-h | a.jpg#1r | hypothesis
+    """),
 )
 def test_the_id_of_a_line_of_metamap_says_pair_and_side(tmp_path, ident, uid, side):
     (pair,) = (pair for pair in MMI_PAIRS if pair.uid == uid)

@@ -8,13 +8,13 @@ from support.files import lay_out
 from support.ontologies import bundled_mesh, graph, random_graph
 from support.ontology_files import (
     RF2_ROWS,
-    UMLS,
     WORDNET,
     sct_concept,
     sct_edge,
     sct_term,
     snomed_folder,
 )
+from support.tables import rows_of
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
@@ -22,7 +22,6 @@ from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, Linkers
 from mednli_jax.knowledge.ontology import OntologyOptions, side_by_side
 from mednli_jax.knowledge.readers.snomed import read_snomed
-from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.knowledge.relations import kinds_of, related, typed_links
 
@@ -87,22 +86,24 @@ def lemmas(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("premise", "hypothesis", "relation"),
-    [
-        ("illness", "entity", "hypernym 1"),
-        ("entity", "illness", "hyponym 1"),
-        ("common cold", "entity", "hypernym 2"),
-        ("body", "organic structure", "synonym 0"),
-        ("bodies", "body", "same 0"),
-        ("bodices", "body", "synonym 0"),  # an irregular form
-        ("inhaling", "breathes", "hypernym 1"),
-        ("body", "illness", "co_hyponym 2"),
+    rows_of("""
+        illness | entity | hypernym 1
+        entity | illness | hyponym 1
+        common cold | entity | hypernym 2
+        body | organic structure | synonym 0
+        bodies | body | same 0
+        # an irregular form
+        bodices | body | synonym 0
+        inhaling | breathes | hypernym 1
+        body | illness | co_hyponym 2
         # "cold" is an illness, a verb, and both the opposite and the sibling of heat.
-        ("cold", "heat", "antonym co_hyponym 1"),
-        ("cold", "illness", "hypernym 1"),
-        ("asleep", "awake", "antonym 1"),
-        ("awake", "asleep", "antonym 1"),
-        ("drowsy", "awake", "antonym 1"),  # inherited from its head
-    ],
+        cold | heat | antonym co_hyponym 1
+        cold | illness | hypernym 1
+        asleep | awake | antonym 1
+        awake | asleep | antonym 1
+        # inherited from its head
+        drowsy | awake | antonym 1
+    """),
 )
 def test_relations_of_words_in_wordnet(lemmas, premise, hypothesis, relation):
     assert between(lemmas, premise, hypothesis) == relation
@@ -110,11 +111,11 @@ def test_relations_of_words_in_wordnet(lemmas, premise, hypothesis, relation):
 
 @pytest.mark.parametrize(
     ("premise", "hypothesis", "named", "relation"),
-    [
-        ("inhale", "cold", "entails part_of", "entails 1"),
-        ("cold", "inhale", "entails part_of", "inverse_entails 1"),
-        ("drowsy", "asleep", "similar_to", "hypernym similar_to 1"),
-    ],
+    rows_of("""
+        inhale | cold | entails part_of | entails 1
+        cold | inhale | entails part_of | inverse_entails 1
+        drowsy | asleep | similar_to | hypernym similar_to 1
+    """),
 )
 def test_named_relations_of_wordnet_hold_in_one_direction(
     lemmas, premise, hypothesis, named, relation
@@ -241,31 +242,9 @@ def test_a_named_relation_of_snomed_is_inherited_and_reaches_wholes_within_two_s
     assert between(linker, "belly", "pup flu", "finding_site") == "inverse_finding_site 1"
 
 
-@pytest.fixture(scope="module")
-def umls(tmp_path_factory):
-    folder = lay_out(tmp_path_factory.mktemp("umls"), UMLS)
-    return Linker(read_umls(folder, ALL), types=())
-
-
-@pytest.mark.parametrize(
-    ("premise", "hypothesis", "named", "relation"),
-    [
-        ("quokka fever", "fever of quokkas", (), "synonym 0"),
-        ("narwhal", "quokka disease", (), "hypernym 2"),
-        ("quokka fever", "wombat first", (), "co_hyponym 2"),
-        ("quokka fever", "pouch", ("has_finding_site",), "has_finding_site 1"),
-        ("pouch", "quokka fever", ("has_finding_site",), "inverse_has_finding_site 1"),
-        ("narwhal", "pouch", ("has_finding_site",), "has_finding_site 1"),  # is-a quokka fever
-        ("quokka disease", "pouch", ("has_finding_site",), ""),
-    ],
-)
-def test_relations_of_the_umls(umls, premise, hypothesis, named, relation):
-    assert between(umls, premise, hypothesis, *named) == relation
-
-
-def test_a_relation_that_the_ontology_lacks_is_refused(umls):
+def test_a_relation_that_the_ontology_lacks_is_refused(lemmas):
     with pytest.raises(UserError, match="relations"):
-        between(umls, "quokka fever", "pouch", "has_finding_sight")
+        between(lemmas, "inhale", "cold", "entail")
 
 
 def test_links_through_two_ontologies_have_the_relations_of_both(lemmas):

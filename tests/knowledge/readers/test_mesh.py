@@ -3,6 +3,7 @@
 import pytest
 from support.files import write
 from support.ontologies import bundled_mesh
+from support.tables import rows_of
 
 from mednli_jax.knowledge.readers.mesh import HEADER, natural_order, read_mesh
 
@@ -57,12 +58,16 @@ def test_ancestors_follow_tree_numbers(mesh):
 
 @pytest.mark.parametrize(
     ("name", "concept"),
-    [
-        ("auricular fibrillation", "D001281"),  # a synonym
-        ("breast cancer", "D001943"),  # an everyday name that the table lacks
-        ("chf", "D006333"),  # an abbreviation
-        ("type 2 diabetes mellitus", "D003924"),  # in natural order
-    ],
+    rows_of("""
+        # a synonym
+        auricular fibrillation | D001281
+        # an everyday name that the table lacks
+        breast cancer | D001943
+        # an abbreviation
+        chf | D006333
+        # in natural order
+        type 2 diabetes mellitus | D003924
+    """),
 )
 def test_names_hold_synonyms_aliases_abbreviations_and_natural_order(mesh, name, concept):
     concepts = [mesh.ids[place] for text, place in mesh.names if text.casefold() == name]

@@ -8,6 +8,7 @@ import pytest
 from support.files import lay_out
 from support.ontologies import edges_of
 from support.ontology_files import REL, STY, UMLS, umls_relation
+from support.tables import rows_of
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
@@ -103,12 +104,12 @@ def test_relations_besides_is_a_are_read_on_request_alone(plain, read):
 
 @pytest.mark.parametrize(
     ("rel", "rela", "edge"),
-    [
-        ("PAR", "isa", "C0000002 C0000001"),
-        ("CHD", "inverse_isa", "C0000001 C0000002"),
-        ("RN", "isa", "C0000001 C0000002"),
-        ("RB", "inverse_isa", "C0000002 C0000001"),
-    ],
+    rows_of("""
+        PAR | isa | C0000002 C0000001
+        CHD | inverse_isa | C0000001 C0000002
+        RN | isa | C0000001 C0000002
+        RB | inverse_isa | C0000002 C0000001
+    """),
 )
 def test_where_rel_and_rela_disagree_on_the_hierarchy_rel_counts(read, rel, rela, edge):
     rows = umls_relation("C0000002", rel, "C0000001", rela)

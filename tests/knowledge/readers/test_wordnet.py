@@ -4,6 +4,7 @@ import pytest
 from support.files import lay_out
 from support.ontologies import edges_of
 from support.ontology_files import WORDNET
+from support.tables import rows_of
 
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.distances import shortest_paths
@@ -67,11 +68,12 @@ def test_relations_are_read_on_request_alone(folder, ontology):
 
 @pytest.mark.parametrize(
     ("name", "synsets"),
-    [
-        ("cold", "n00000500 n00000400 v00000300"),
-        ("paris", "n00000700"),
-        ("ha", "n00000600"),  # a word that the index lacks
-    ],
+    rows_of("""
+        cold | n00000500 n00000400 v00000300
+        paris | n00000700
+        # a word that the index lacks
+        ha | n00000600
+    """),
 )
 def test_synsets_of_a_word_stand_in_the_order_of_their_frequency(ontology, name, synsets):
     concepts = [ontology.ids[place] for text, place in ontology.names if text.lower() == name]
