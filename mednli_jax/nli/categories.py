@@ -6,7 +6,7 @@ The results hold uids, counts and accuracies, never a word of the pairs.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
-from mednli_jax.report.outcomes import Outcomes, finished
+from mednli_jax.report.outcomes import Finished, Outcomes
 from mednli_jax.report.sections import Grid, Report, Section, points
 
 RULES = {
@@ -50,32 +50,24 @@ Categories = Mapping[str, Sequence[str]]  # uid -> the categories of a pair
 
 
 def error_kinds(
-    folders: Sequence[Path],
-    split: str,
-    annotated: Path | None,
-    corpus_of: Callable[[Path], NLICorpus],
+    runs: Sequence[Finished], categories_of: Categories, *, annotated: bool = False
 ) -> Report:
     """The errors of runs by category; figures: {name of a run: category_scores(...)}.
 
-    annotated: a file of categories, None for the rules. corpus_of: folder of a run -> its corpus,
-    linked.
+    annotated: whether the categories are from a file, in place of RULES.
     """
-    if annotated is not None:
-        source, rules = "as annotated", []
-        categories_of = read_annotations(annotated)
-    else:
-        source, rules = "by rules over the words of each pair", list(map(": ".join, RULES.items()))
-        categories_of = kinds_by_rules(corpus_of(folders[0]), split)
-    words = (
+    source = "as annotated" if annotated else "by rules over the words of each pair"
+    words = [
         f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' "
         "majority vote"
-    )
+    ]
+    if not annotated:
+        words += map(": ".join, RULES.items())
     scores, grids = {}, []
-    for folder in folders:
-        run = finished(folder, split)
+    for run in runs:
         scores[run.name] = category_scores(run.outcomes, categories_of)
         grids.append(_grid(run.name, scores[run.name]))
-    return Report(scores, [Section("Categories of error", [words, *rules], grids)])
+    return Report(scores, [Section("Categories of error", words, grids)])
 
 
 def kinds_by_rules(corpus: NLICorpus, split: str) -> Categories:
@@ -83,32 +75,32 @@ def kinds_by_rules(corpus: NLICorpus, split: str) -> Categories:
     splits = corpus.splits()
     examples = splits[split].examples
     mentions = find_mentions(examples, corpus.recogniser(splits), corpus.encoding).visible
-    abbreviations = [form for form, _ in read_abbreviations()]
-    return categories(examples, mentions["premise"], mentions["hypothesis"], abbreviations)
+    short_forms = [short for short, _ in read_abbreviations()]
+    return categories(examples, mentions["premise"], mentions["hypothesis"], short_forms)
 
 
 def categories(
     examples: Sequence[NLIExample],
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
-    abbreviations: Iterable[str],
+    short_forms: Iterable[str],
 ) -> Categories:
     """The categories whose rule (RULES) each pair meets; a pair may meet several.
 
     The published categories were given by hand. These rules describe the pair, not why a model got
-    it wrong. An abbreviation that is also a function word ("or") counts only in capitals.
+    it wrong. A short form that is also a function word ("or") counts only in capitals.
     """
-    short = _folded(abbreviations)
+    abbreviations = _folded(short_forms)
     categories_of = {}
     for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
         in_premise, in_hypothesis = concepts_in(left), concepts_in(right)
         premise, hypothesis = _folded(example.premise_tokens), _folded(example.hypothesis_tokens)
         tokens = (*example.premise_tokens, *example.hypothesis_tokens)
         in_capitals = _folded(filter(str.isupper, tokens))
-        clear = (short - FUNCTION_WORDS) | (short & in_capitals)
+        short = abbreviations & (premise | hypothesis)
         holds = {
             "numerical reasoning": any(map(_is_number, premise | hypothesis)),
-            "abbreviations": not clear.isdisjoint(premise | hypothesis),
+            "abbreviations": bool(short - FUNCTION_WORDS or short & in_capitals),
             "medical knowledge": bool(in_premise and in_hypothesis - in_premise),
             "negations": NEGATIONS.isdisjoint(premise) != NEGATIONS.isdisjoint(hypothesis),
         }

@@ -22,7 +22,7 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import inspection, page, reproduction, table8, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
-from mednli_jax.nli.categories import error_kinds
+from mednli_jax.nli.categories import error_kinds, kinds_by_rules, read_annotations
 from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
@@ -50,6 +50,7 @@ from mednli_jax.report.options import (
     ReportOptions,
     TableOptions,
 )
+from mednli_jax.report.outcomes import finished
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
@@ -196,12 +197,13 @@ class NLI:
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         report = Report({})
         if options.categories or options.categories_file:
-            report = error_kinds(
-                folders,
-                options.split,
-                options.categories_file,
-                lambda folder: self.linked(options.config_of(folder)),
-            )
+            if options.categories_file:
+                categories_of = read_annotations(options.categories_file)
+            else:
+                corpus = self.linked(options.config_of(folders[0]))
+                categories_of = kinds_by_rules(corpus, options.split)
+            runs = [finished(folder, options.split) for folder in folders]
+            report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
         return replace(report, page_only=sections_of_file(options.paths))
 
     def prediction(self, row: Mapping[str, Any]) -> Facts:

@@ -8,8 +8,8 @@ of rows; no text, no uid, no name of a file or a folder.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +139,6 @@ class PathCounts:
     occurrences: dict[str, int]
     left_out: int
 
-    def to_json(self) -> dict[str, Json]:
-        values = asdict(self)
-        values["left out"] = values.pop("left_out")
-        return values
-
 
 @dataclass(frozen=True)
 class GainedPredictions:
@@ -156,11 +151,6 @@ class GainedPredictions:
     model: str
     shares: dict[str, float]
     entailment_before: float
-
-    def to_json(self) -> dict[str, Json]:
-        values = asdict(self)
-        values["entailment before"] = values.pop("entailment_before")
-        return values
 
 
 @dataclass(frozen=True)
@@ -205,7 +195,7 @@ class Check:
             judged[str(number)] = [asdict(cell) for cell in cells]
         counts: dict[str, Json] = {}
         for name, paths in self.paths.items():
-            counts[name] = paths if isinstance(paths, str) else paths.to_json()
+            counts[name] = paths if isinstance(paths, str) else _with_spaces(paths)
         kinds: Json = self.kinds
         if not isinstance(self.kinds, str):
             kinds = {name: kind and asdict(kind) for name, kind in self.kinds.items()}
@@ -217,9 +207,14 @@ class Check:
             "rule": list(JUDGED_BY),
             "tables": judged,
             **counts,
-            "section 6": [gained.to_json() for gained in self.gained],
+            "section 6": [_with_spaces(gained) for gained in self.gained],
             "table 8": kinds,
         }
+
+
+def _with_spaces(values: PathCounts | GainedPredictions) -> dict[str, Json]:
+    """The fields as JSON; their names have spaces in place of underscores."""
+    return {name.replace("_", " "): value for name, value in asdict(values).items()}
 
 
 # -- judging ---------------------------------------------------------------------------------------
@@ -279,37 +274,31 @@ def _statistics(folder: Path) -> list[JudgedCell]:
     for statistic in STATISTICS:
         paper = _at(PAPER["statistics"], statistic.path)
         half = 0.5 * 10**-statistic.decimals if statistic.decimals else 0
-        ours, verdict, remark = None, MISSING, ""
-        if isinstance(values, str):
-            remark = values
-        else:
-            ours = _at({**values["splits"], "all": values["all"]}, statistic.path)
-            is_equal = ours is not None and round(ours, statistic.decimals) == paper
-            verdict = PASS if is_equal else FAIL
-            if values["corpus"] != CORPUS:
-                verdict, remark = NOT_JUDGED, f"of {values['corpus']}"
-        cells.append(
-            JudgedCell(
-                statistic.row,
-                statistic.column,
-                paper,
-                ours=ours,
-                expected=[paper - half, paper + half],
-                verdict=verdict,
-                remark=remark,
-            )
+        missing = JudgedCell(
+            statistic.row, statistic.column, paper, expected=[paper - half, paper + half]
         )
+        if isinstance(values, str):
+            cells.append(replace(missing, remark=values))
+            continue
+        ours = _at({**values["splits"], "all": values["all"]}, statistic.path)
+        verdict, remark = FAIL, ""
+        if values["corpus"] != CORPUS:
+            verdict, remark = NOT_JUDGED, f"of {values['corpus']}"
+        elif ours is not None and round(ours, statistic.decimals) == paper:
+            verdict = PASS
+        cells.append(replace(missing, ours=ours, verdict=verdict, remark=remark))
     return cells
 
 
 def _at(values: Json, path: Sequence[str]) -> Json:
+    """The value at a path of names; None where a name is missing."""
     for name in path:
-        values = values.get(name) if isinstance(values, Mapping) else None
+        values = values and values.get(name)
     return values
 
 
 def _gains(table: tables.Table, folder: Path, read: Read) -> list[JudgedCell]:
-    """The paper's cells of a table, and the further cells that are shown."""
+    """The paper's cells of a table, and the further cells that have a figure."""
     filled_table = tables.filled(table, folder, read)
     filled_of = {filled.cell: filled for filled in filled_table.cells}
     elsewhere = "" if filled_table.comparable else filled_table.corpus
@@ -325,31 +314,23 @@ def _judged(filled: FilledCell, elsewhere: str) -> JudgedCell:
     """A cell with its verdict. elsewhere: another corpus than the paper's, or ""."""
     cell, measured = filled.cell, filled.measured
     systems = len(cell.keys)
-    if measured is None:
-        bounds = _expected(cell, [None] * systems, [SEEDS] * systems)
-        return JudgedCell(
-            cell.row, cell.column, cell.paper, cell.run, expected=bounds, remark=filled.state
-        )
-    bounds = _expected(cell, measured.sd, [measured.seeds] * systems)
-    remarks = [f"of {elsewhere}", *measured.unlike] if elsewhere else measured.unlike
-    return JudgedCell(
-        cell.row,
-        cell.column,
-        cell.paper,
-        cell.run,
-        measured.ours,
-        measured.low,
-        measured.high,
-        bounds,
-        _verdict(cell, measured.ours, bounds, remarks),
-        "; ".join(remarks),
+    sd = measured.sd if measured else [None] * systems
+    seeds = measured.seeds if measured else SEEDS
+    bounds = None if cell.paper is None else expected(cell.paper, sd, [seeds] * systems)
+    missing = JudgedCell(
+        cell.row, cell.column, cell.paper, cell.run, expected=bounds, remark=filled.state
     )
-
-
-def _expected(
-    cell: Cell, deviations: Sequence[float | None], seeds: Sequence[int]
-) -> list[float] | None:
-    return None if cell.paper is None else expected(cell.paper, deviations, seeds)
+    if measured is None:
+        return missing
+    remarks = [f"of {elsewhere}", *measured.unlike] if elsewhere else measured.unlike
+    return replace(
+        missing,
+        ours=measured.ours,
+        low=measured.low,
+        high=measured.high,
+        verdict=_verdict(cell, measured.ours, bounds, remarks),
+        remark="; ".join(remarks),
+    )
 
 
 def _verdict(cell: Cell, ours: float, bounds: list[float] | None, remarks: Sequence[str]) -> str:
@@ -364,7 +345,8 @@ def _verdict(cell: Cell, ours: float, bounds: list[float] | None, remarks: Seque
 
 
 def _gained(folder: Path) -> Iterator[GainedPredictions]:
-    """Section 6, by the seeds' majority votes; of at least LEAST neutral predictions."""
+    """Section 6, by the seeds' majority votes. Gains of fewer than LEAST neutral predictions are
+    left out."""
     for by, (run, baseline) in _GAINING.items():
         for model, title in _SYSTEMS.items():
             folders = [folder / f"{name}{model}" for name in (baseline, run)]
@@ -481,9 +463,8 @@ def _paths_section(title: str, counts: PathCounts | str) -> Section:
         f"{counts.concepts}; the paper prints no figures"
     ]
     if counts.left_out:
-        words.append(
-            f"{counts.left_out} lengths of fewer than {LEAST} pairs of concepts are left out"
-        )
+        rare = f"lengths of fewer than {LEAST} pairs of concepts"
+        words.append(f"{counts.left_out} {rare} are left out")
     figures = {
         "ontology": counts.ontology,
         "version": counts.version,

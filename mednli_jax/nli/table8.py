@@ -1,13 +1,14 @@
 """Table 8 of Romanov & Shivade 2018: kinds of error, and private examples of each kind."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.errors import RunError
-from mednli_jax.nli.categories import RULES, error_kinds, kinds_by_rules
+from mednli_jax.nli.categories import RULES, Categories, error_kinds, kinds_by_rules
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.reproduction import kinds_of, kinds_section
 from mednli_jax.nli.runs import KINDS, MODELS
@@ -25,20 +26,19 @@ CorpusOf = Callable[[Any], NLICorpus]  # a run's config -> its corpus, linked to
 def report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
     """The kinds of error of the folder's BOW, InferSent and ESIM on test.
 
-    Without options.config_of the table is read from the file that an earlier call left.
+    Without options.config_of: the table of the file that an earlier call left.
     """
     if options.config_of is None:
-        kinds = kinds_of(folder)
-        return Report({}, [kinds_section(kinds)])
+        return Report({}, [kinds_section(kinds_of(folder))])
     folders = [folder / name for name in MODELS if state(folder / name) == "complete"]
     if not folders:
         fix = "train them: reproduce mednli FOLDER CORPUS --tables=8"
         raise RunError(f"{folder}: holds no finished run of {', '.join(MODELS)}", fix=fix)
     corpus = linked(options.config_of(folders[0]))
-    errors = error_kinds(folders, options.split, None, lambda _: corpus)
-    examples = corpus.splits()[options.split].examples
+    categories_of = kinds_by_rules(corpus, options.split)
     runs = [finished(path, options.split) for path in folders]
-    rows = _examples(examples, kinds_by_rules(corpus, options.split), runs)
+    errors = error_kinds(runs, categories_of)
+    rows = _examples(corpus.splits()[options.split].examples, categories_of, runs)
     return Report(
         errors.figures,
         errors.sections,
@@ -50,26 +50,22 @@ def report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
 
 def _examples(
     examples: Sequence[NLIExample],
-    kinds_of_uid: Mapping[str, Sequence[str]],
+    categories_of: Categories,
     runs: Sequence[Finished],
 ) -> Iterator[dict[str, Json]]:
     """Pairs of each kind that most systems get wrong, those that all get wrong first."""
-    voted: dict[str, dict[str, str]] = {}
+    voted: dict[str, dict[str, str]] = defaultdict(dict)
     for run in runs:
         for uid, label in zip(run.outcomes.uids, run.outcomes.voted, strict=True):
-            voted.setdefault(uid, {})[run.name] = LABELS[label]
-    wrong_of_uid = {}
-    for example in examples:
-        predicted = voted.get(example.uid, {})
-        wrong_of_uid[example.uid] = sum(label != example.label for label in predicted.values())
+            voted[uid][run.name] = LABELS[label]
+
+    def errors(example: NLIExample) -> int:
+        return sum(label != example.label for label in voted[example.uid].values())
+
+    wrong = sorted(filter(errors, examples), key=errors, reverse=True)
     for kind in RULES:
-        chosen = [
-            example
-            for example in examples
-            if wrong_of_uid[example.uid] and kind in kinds_of_uid.get(example.uid, ())
-        ]
-        chosen.sort(key=lambda example: -wrong_of_uid[example.uid])
-        for example in chosen[:EXAMPLES_OF_KIND]:
+        of_kind = [example for example in wrong if kind in categories_of[example.uid]]
+        for example in of_kind[:EXAMPLES_OF_KIND]:
             yield {
                 "kind": kind,
                 "uid": example.uid,

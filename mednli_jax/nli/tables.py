@@ -104,8 +104,7 @@ class Measured:
 class FilledCell:
     """A cell with the state of its run.
 
-    state: complete, missing, or the state of the run or of its baseline. A run of another corpus
-    than most, or of other pairs of it, has that for its state and no figure.
+    state: see _Runs.states; that of the baseline where only this one lacks.
     """
 
     cell: Cell
@@ -167,8 +166,9 @@ class _Runs:
 
     Args:
       corpus: the paper's if there is a run of it, else the most frequent one.
-      of_key: runs that were scored on the same pairs, in one order.
-      states: of all runs; a run of another corpus or of other pairs has that for its state.
+      of_key: the finished runs of this corpus and of the same pairs, which stand in one order.
+      states: of all runs, see report.tables.state; or in words, that a run is of another corpus or
+        of other pairs, so that it is not in of_key.
     """
 
     corpus: str
@@ -190,14 +190,12 @@ def filled(table: Table, folder: Path, read: Read) -> FilledTable:
     notes: set[str] = set()
     for cell in every_cell:
         lacking = [key for key in cell.keys if runs.states[key] != COMPLETE]
-        if lacking and cell.paper is None and runs.states[cell.keys[0]] == MISSING:
-            continue
-        if lacking:
-            cells.append(FilledCell(cell, _state(cell, lacking[0], runs)))
-            missing.update(name for name, _ in lacking)
-        else:
+        if not lacking:
             cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, read)))
             notes.update(_notes(cell, runs))
+        elif cell.paper is not None or runs.states[cell.keys[0]] != MISSING:
+            cells.append(FilledCell(cell, _state(cell, lacking[0], runs)))
+            missing.update(name for name, _ in lacking)
     lacks = {_command(folder, table, runs): sorted(missing)} if missing else {}
     return FilledTable(table, runs.corpus, dict(sorted(pairs.items())), cells, lacks, sorted(notes))
 
@@ -209,9 +207,9 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     complete = [(key, finished(folder / key[0], key[1])) for key in keys if states[key] == COMPLETE]
     own_corpora: Mapping[str, str] = PAPER["corpora"]
     corpora = Counter(run.corpus for (name, _), run in complete if name not in own_corpora)
-    corpus = (
-        CORPUS if CORPUS in corpora else max(corpora, key=lambda name: corpora[name], default="")
-    )
+    corpus = max(corpora, key=corpora.__getitem__, default="")
+    if CORPUS in corpora:
+        corpus = CORPUS
     of_key: dict[RunKey, Finished] = {}
     first_of_pairs: dict[tuple[str, str], Finished] = {}
     for key, run in sorted(complete, key=_pairs, reverse=True):
@@ -285,6 +283,7 @@ def _sd_over_seeds(right_SN: np.ndarray) -> float | None:
 
 
 def _notes(cell: Cell, runs: _Runs) -> Iterator[str]:
+    """Remarks below the table on a cell's runs."""
     run = runs.of_key[cell.run, cell.split]
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if run.config.get("knowledge", {}).get("mentions"):
@@ -295,8 +294,9 @@ def _notes(cell: Cell, runs: _Runs) -> Iterator[str]:
 
 def _command(folder: Path, table: Table, runs: _Runs) -> str:
     """The command that makes what is missing."""
-    is_code = any("_code" in run.result.config for run in runs.of_key.values())
-    corpus = f"{runs.corpus or CORPUS}{'_code' if is_code else ''}"
+    corpus = runs.corpus or CORPUS
+    if any("_code" in run.result.config for run in runs.of_key.values()):
+        corpus += "_code"
     words = ["python", "-m", "mednli_jax.reproduce", "mednli", str(folder), corpus]
     return shlex.join([*words, f"--tables={table.number}"])
 
