@@ -249,6 +249,7 @@ def _exit_code(work: Callable[[], int | None]) -> int:
     except Exception as error:
         message = _refusal(error) or errors.of_plugin(error)
         if message:
+            errors.print_traceback_if_asked(error)
             print(f"error: {message}", file=sys.stderr)
             return USAGE
         errors.report_bug(error)

@@ -248,8 +248,14 @@ def of_plugin(error: BaseException) -> str:
             reason, _, _ = str(error).partition("\n")  # jax explains itself in further lines
             place = f"{code.co_filename}:{line} ({code.co_name})"
             problem = f"{place}: {type(error).__name__}: {reason}"
-            return str(UserError(problem, fix="correct this module"))
+            return str(UserError(problem, fix="correct this module, or the file that it reads"))
     return ""
+
+
+def print_traceback_if_asked(error: BaseException) -> None:
+    """Prints the traceback where $MEDNLI_JAX_TRACEBACK asks for it."""
+    if os.environ.get(SHOW_ALL, "") not in ("", "0"):
+        traceback.print_exception(error)
 
 
 def hide_messages() -> None:
@@ -276,8 +282,7 @@ def report_bug(error: BaseException) -> None:
     """
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return
-    if os.environ.get(SHOW_ALL, "") not in ("", "0"):
-        traceback.print_exception(error)
+    print_traceback_if_asked(error)
     fix = (
         f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
     )

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from mednli_jax import cli, files, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
-from mednli_jax.data.inputs import Form
+from mednli_jax.data.inputs import Form, Texts
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.terminal import Bar, say, warn
 
@@ -63,8 +63,7 @@ def main(values: cli.Flags) -> None:
     # Opening the run is slow, so the first lines are read before.
     form = tasks.task_of_run(folder).form
     if not source and sys.stdin.isatty():
-        first, second = form.names
-        say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
+        say(f"reading lines from the terminal, {form.line}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
     with contextlib.ExitStack() as open_files:
         stream = open_files.enter_context(files.opened(source)) if source else sys.stdin.buffer
@@ -132,9 +131,9 @@ def _predict(
 
 
 class Input(NamedTuple):
-    """A line of the input: its two texts, and its further columns."""
+    """A line of the input: its texts, and its further columns."""
 
-    texts: tuple[str, str]
+    texts: Texts
     columns: Row
 
 
@@ -186,10 +185,9 @@ def read_chunks(
                         warn("line 1 is a header and is skipped")
                     continue
                 if source and isinstance(record, list):
-                    columns = " and ".join(form.names)
-                    warn(
-                        f"{file}: line 1 does not name the columns {columns}, and is read as a pair"
-                    )
+                    noun = "columns" if len(form.names) > 1 else "column"
+                    problem = f"line 1 does not name the {noun} {' and '.join(form.names)}"
+                    warn(f"{file}: {problem}, and is read as {form.description}")
             chunk.append(Input(*form.named(record, header, file, number)))
         except DataError as error:
             problems.add(error)

@@ -784,7 +784,7 @@ class FinishedRun(System):
     # -- new inputs --------------------------------------------------------------------------------
 
     def predict(self, inputs: Inputs) -> Predictions:
-        """The predictions for new inputs (see data.inputs.Form.pairs)."""
+        """The predictions for new inputs (see data.inputs.Form.checked)."""
         examples = self._new_examples(inputs)
         if not examples:
             return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
@@ -803,7 +803,7 @@ class FinishedRun(System):
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
 
     def _new_examples(self, inputs: Inputs) -> Sequence[Any]:
-        return tuple(self.scorer.new_examples(self.task.form.pairs(inputs), self.manifest))
+        return tuple(self.scorer.new_examples(self.task.form.checked(inputs), self.manifest))
 
     def _encoded(self, examples: Sequence[Any]) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""

@@ -394,7 +394,9 @@ def same_task(folders: Sequence[Path]) -> Task:
     first = task_of_run(folders[0])
     for folder in folders[1:]:
         if task_of_run(folder) is not first:
-            raise RunError(f"{folder}: is no run on {first.corpora}", fix="name runs of one task")
+            raise RunError(
+                f"{folder}: is no run on {first.corpora}", fix="name runs of one config.task"
+            )
     return first
 
 
@@ -490,6 +492,7 @@ def with_analysis(name: str, config: Config | None = None) -> Analyses:
     """The TASK that has an analysis of its corpora, or all of them (ALL). That of a config may be
     the user's own."""
     plugin = None if config is None else task_of(config)
+    own_names: Sequence[str] = ()
     if isinstance(plugin, Analyses) and plugin not in tasks().values():
         own_names = (ALL, *analyses_of(plugin))
         if name in own_names:
@@ -498,7 +501,10 @@ def with_analysis(name: str, config: Config | None = None) -> Analyses:
     for task in tasks().values():
         task_with |= dict.fromkeys(analyses_of(task), task)
     if name not in task_with:
-        fix = f"give one of {', '.join(task_with)}, e.g. analyze stats"
+        if own_names:
+            fix = f"give one of {', '.join(own_names)}"
+        else:
+            fix = f"give one of {', '.join(task_with)}, e.g. analyze stats"
         raise UsageError(f"unknown analysis '{name}'", fix=fix)
     return task_with[name]
 

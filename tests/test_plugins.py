@@ -1,21 +1,30 @@
-"""The TASKs of docs/plugins.md, which derive from nothing of the package, go through every
-command."""
+"""The TASKs of docs/plugins.md, and one on single sentences, go through every command. They derive
+from nothing of the package."""
 
 import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 from support.commands import ROOT, call_command, use_one_device
 
-from mednli_jax import analyze, evaluate, predict, prepare, train
-from mednli_jax.errors import PLUGINS
+from mednli_jax import analyze, evaluate, load_run, predict, prepare, train
+from mednli_jax.errors import PLUGINS, SHOW_ALL, DataError
 from mednli_jax.report import __main__ as report
 
 MODULES = ("similar", "similar_config", "similar_more")
 WORDS = ("fever", "cough", "pain", "rash", "gout", "stroke")
+SINGLE = "plugin_sentences"
+PLUGIN_FOLDER = ROOT / "tests" / "support" / "plugins"
+PHRASE_OF = {
+    "negated": "denies {}",
+    "affirmed": "presents with {}",
+    "possible": "possible {}",
+    "family": "mother had {}",
+}
 SMALL = ("--config.train.epochs=3", "--config.seeds=0,1")
 
 
@@ -115,6 +124,99 @@ def test_a_task_of_ones_own_resumes_to_the_same_result(tmp_path, monkeypatch):
     assert result_of(tmp_path / "runs" / "cut") == result_of(tmp_path / "runs" / "whole")
 
 
+@pytest.fixture
+def single_sentences(tmp_path, monkeypatch):
+    """The flags of a config for rows of one text; their files are in the folder `single`."""
+    monkeypatch.syspath_prepend(str(PLUGIN_FOLDER))
+    monkeypatch.setenv(PLUGINS, SINGLE)
+    (tmp_path / "single").mkdir()
+    for split, repeats in (("train", 4), ("dev", 1), ("test", 1)):
+        lines = ["id,text,label"]
+        for word in WORDS * repeats:
+            for label, phrase in PHRASE_OF.items():
+                lines.append(f"{split}-{len(lines)},{phrase.format(word)},{label}")
+        (tmp_path / "single" / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    config = f"from {SINGLE} import TASK\n\n\ndef get_config():\n"
+    config += f"    return TASK.base('{SINGLE}:MeanWords')\n"
+    (tmp_path / "single_config.py").write_text(config)
+    yield "--config=single_config.py", "--config.data.dir=single"
+    sys.modules.pop(SINGLE, None)
+
+
+def test_rows_of_one_text_are_prepared_trained_evaluated_and_predicted(tmp_path, single_sentences):
+    out, _ = done(prepare, *single_sentences)
+    assert "train: 96 sentences; longest sentence 3 tokens" in out
+    done(train, *single_sentences, "--config.seeds=0,1", "--workdir=runs/a")
+    assert result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"] == 1
+    assert "24 examples" in done(evaluate, "--run=runs/a")[0]
+    (tmp_path / "new.csv").write_text("id,text\n7,denies gout\n8,mother had gout\n")
+    done(predict, "--run=runs/a", "--input=new.csv", "--output=new.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+    assert [row.pop("id") for row in rows] == ["7", "8"]
+    assert [max(row, key=row.get) for row in rows] == ["negated", "family"]
+    done(report, "runs/a")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param("denies gout\npossible gout\n", 2, id="lines"),
+        pytest.param("text\ndenies gout\n", 1, id="header"),
+        pytest.param('{"text": "denies gout"}\n', 1, id="json"),
+    ],
+)
+def test_new_inputs_of_one_text_are_lines_or_json(single_sentences, lines, expected):
+    done(train, *single_sentences, "--config.train.epochs=1", "--workdir=runs/a")
+
+    out, _ = done(predict, "--run=runs/a", stdin=lines)
+
+    assert len(out.splitlines()) == 1 + expected
+
+
+def test_new_inputs_of_one_text_are_strings_in_python(single_sentences):
+    done(train, *single_sentences, "--config.train.epochs=1", "--workdir=runs/a")
+    run = load_run("runs/a")
+
+    predictions = run.predict(["denies gout", ("denies gout",), {"text": "denies gout"}])
+
+    assert predictions[0] == predictions[1] == predictions[2]
+    with pytest.raises(DataError, match="expected 1 field, found 2"):
+        run.predict([("denies", "gout")])
+
+
+def test_an_error_that_a_task_raises_names_the_line_of_its_input(tmp_path, single_sentences):
+    with open(tmp_path / "single" / "dev.csv", "a") as file:
+        file.write("dev-9,denies gout,absent\n")
+
+    code, _, err = call_command(prepare, *single_sentences)
+
+    assert (code, "error: dev.csv:26: unknown label. Fix: give one of negated" in err) == (2, True)
+
+
+def test_arrays_that_lack_a_field_are_not_kept(tmp_path):
+    path = tmp_path / "similar.py"
+    code = path.read_text()
+    path.write_text(code.replace('arrays[side], arrays[f"{side}_length"] =', "arrays[side], _ ="))
+    flags = ("--config=similar_config.py", "--config.data.dir=own")
+
+    assert call_command(prepare, *flags)[0] == 2
+
+    path.write_text(code)
+    sys.modules.pop("similar")
+    importlib.invalidate_caches()
+    done(prepare, *flags)
+
+
+def test_a_traceback_of_ones_own_code_is_shown_where_it_is_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "own" / "train.tsv").unlink()
+    flags = ("--config=similar_config.py", "--config.data.dir=own")
+    assert "Traceback" not in call_command(prepare, *flags)[2]
+
+    monkeypatch.setenv(SHOW_ALL, "1")
+
+    assert "Traceback" in call_command(prepare, *flags)[2]
+
+
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
@@ -156,6 +258,8 @@ def test_analyses_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
     of_corpus = ("--config=more_config.py", "--config.data.dir=own")
     shared = json.loads(done(analyze, "overlap", *of_corpus, "--json", words=1)[0])["shared"]
     assert shared == {"same": pytest.approx(0.25), "other": 0.0}
+    err = call_command(analyze, "overlaps", *of_corpus, words=1)[2]
+    assert "Fix: give one of all, overlap." in err
     out, _ = done(analyze, "all", *of_corpus, "--out=figures", words=1)
     assert "Shared words" in out
     assert (tmp_path / "figures" / "overlap.json").is_file()
@@ -173,9 +277,12 @@ def test_mypy_holds_a_task_to_its_protocol(tmp_path):
     """It accepts the TASKs of the package and of the documentation, and refuses one whose method
     takes other things."""
     pytest.importorskip("mypy")
-    (tmp_path / "held.py").write_text(
-        "import similar\nfrom mednli_jax.tasks import Task\n\n_: Task = similar.TASK\n"
-    )
+    shutil.copy(PLUGIN_FOLDER / f"{SINGLE}.py", tmp_path)
+    lines = ["from mednli_jax.tasks import Task", "from mednli_jax.training.task import Scorer"]
+    for module, scorer in (("similar", "SimilarScorer"), (SINGLE, "SentenceScorer")):
+        lines += [f"import {module}", f"{module}_task: Task = {module}.TASK"]
+        lines.append(f"{module}_scorer: Scorer = {module}.{scorer}()")
+    (tmp_path / "held.py").write_text("\n".join(lines) + "\n")
 
     def checked():
         config = f"--config-file={ROOT / 'pyproject.toml'}"

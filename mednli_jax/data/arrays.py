@@ -31,7 +31,7 @@ class Rows:
     """One split of a prepared corpus.
 
     first: its first row in the arrays. label: [N] index into LABELS, -1 = none. length: of
-    (premise [N], hypothesis [N]).
+    (premise [N], hypothesis [N]); hypotheses of rows of one text have length 0.
     """
 
     name: str
@@ -52,10 +52,16 @@ def rows_of(
     uids: Iterable[str],
     tags: Iterable[Iterable[str]],
 ) -> Rows:
-    """The rows of a split. facts: its first row and the number of its rows, as in a manifest."""
+    """The rows of a split. facts: its first row and the number of its rows, as in a manifest.
+
+    Rows of one text have no array of hypotheses.
+    """
     first = facts["first"]
     rows = slice(first, first + facts["rows"])
-    premise, hypothesis = (np.array(arrays[f"{side}_length"][rows]) for side in SIDES)
+    premise = np.array(arrays["premise_length"][rows])
+    hypothesis = np.zeros_like(premise)
+    if "hypothesis_length" in arrays:
+        hypothesis = np.array(arrays["hypothesis_length"][rows])
     label = np.array(arrays["label"][rows])
     return Rows(name, first, label, (premise, hypothesis), tuple(uids), tuple(map(tuple, tags)))
 

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 import mednli_jax
-from mednli_jax.data.arrays import Prepared, rows_of
+from mednli_jax.data.arrays import Prepared, rows_of, rows_of_splits
 from mednli_jax.data.examples import Facts, Split
 from mednli_jax.errors import RunError
 from mednli_jax.files import (
@@ -114,6 +114,7 @@ class Cache:
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         content = build()
+        _check(content)
         # Another process may have written the same.
         with atomic_folder(folder, fix=FIX) as temporary:
             _write(temporary, key, content)
@@ -121,6 +122,13 @@ class Cache:
         if prepared is None:
             raise RunError(f"{folder}: what was written cannot be read back", fix="check the disk")
         return prepared, False
+
+
+def _check(content: Content) -> None:
+    """Fails where an array that each corpus has is missing. Else the folder would be kept, and each
+    later command would fail on it."""
+    splits, arrays, _, _, facts = content
+    rows_of_splits(splits, arrays, facts)
 
 
 def _write(folder: Path, key: Key, content: Content) -> None:

@@ -20,8 +20,9 @@
                       --categories_file=FILE: from annotations, lines of uid TAB category
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          the page to write; --compare and --table write a page only with it
-  --json --csv --markdown   print it so; --csv, one run: RUN/scores.csv and
-                      RUN/private/predictions.SPLIT.csv; --markdown --public: a model card
+  --json --csv --markdown   print a table, --compare or --categories so; --csv, one run:
+                      RUN/scores.csv and RUN/private/predictions.SPLIT.csv; --markdown --public: a
+                      model card. The scores of one run as JSON: evaluate --run=RUN --json
   --public            one run or a table: RUN/public.html, a page that can be shared, without pairs,
                       uids, words, commands, paths, names of machines, and counts below 10
 

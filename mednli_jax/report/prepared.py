@@ -2,7 +2,7 @@
 its facts."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mednli_jax.data.arrays import Prepared, Rows
@@ -11,13 +11,13 @@ Facts = Mapping[str, Any]  # a part of a manifest
 
 
 def fact_lines(
-    prepared: Prepared, task_name: str, sides: tuple[str, str], units: str
+    prepared: Prepared, task_name: str, sides: Sequence[str], units: str
 ) -> Iterator[str]:
     """All facts of a prepared corpus.
 
     Args:
       task_name: of the task, whose own facts stand under its name in the manifest.
-      sides: names of the two texts of a row.
+      sides: names of the texts of a row, two or one.
       units: name of the rows.
     """
     manifest = prepared.manifest
@@ -74,7 +74,7 @@ def _fold_lines(benchmark: Facts) -> Iterator[str]:
         yield f"    left out: {reasons}"
 
 
-def _size(title: str, rows: Rows, facts: Facts, sides: tuple[str, str], units: str) -> str:
+def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], units: str) -> str:
     """The number of rows of a split, and its longest texts."""
     size = f"{len(rows)} {units}"
     if "passages" in facts:
@@ -84,8 +84,10 @@ def _size(title: str, rows: Rows, facts: Facts, sides: tuple[str, str], units: s
     unanswered = sum(facts["answerable"].values()) - len(rows) if "answerable" in facts else 0
     if unanswered:
         size += f", {unanswered} without an answer in their passage left out"
-    first, second = (max(length_N.tolist(), default=0) for length_N in rows.length)
-    return f"  {title}: {size}; longest {sides[0]} {first}, {sides[1]} {second} tokens"
+    longest = []
+    for side, length_N in zip(sides, rows.length, strict=False):  # a row may have one text
+        longest.append(f"{side} {max(length_N.tolist(), default=0)}")
+    return f"  {title}: {size}; longest {', '.join(longest)} tokens"
 
 
 def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Batches, Layout, TrainingBatches
 from mednli_jax.data.corpus import Corpus
+from mednli_jax.data.inputs import Texts
 
 Json = dict[str, Any]
 Rows = Any  # a split of a prepared corpus, data.arrays.Rows or more
@@ -48,7 +49,7 @@ class Scorer(Protocol):
 
     Attributes:
       name: in result.json.
-      sides: names of the two texts of a row; the arrays of a corpus are named after them.
+      sides: names of the texts of a row, two or one, in messages and in the facts of a corpus.
       units: name of the rows.
       pieces: whether the rows are of word pieces, whose embeddings the model has.
       labels: of the logits of a classifier; () for other models.
@@ -61,7 +62,7 @@ class Scorer(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def sides(self) -> tuple[str, str]: ...
+    def sides(self) -> tuple[str, ...]: ...
     @property
     def units(self) -> str: ...
     @property
@@ -94,9 +95,9 @@ class Scorer(Protocol):
     ) -> Batches:
         """The batches of a split for a model on `shares` devices."""
 
-    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[Any]:
-        """Examples without labels from pairs of texts. manifest: of the corpus that the run was
-        trained on."""
+    def new_examples(self, inputs: Sequence[Texts], manifest: Json) -> list[Any]:
+        """Examples without labels from the texts of each input. manifest: of the corpus that the
+        run was trained on."""
 
     def described(self, rows: Rows, logits: np.ndarray) -> list[Json]:
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the

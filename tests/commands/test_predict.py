@@ -318,7 +318,7 @@ def test_what_is_no_pair_is_refused_by_its_index(task, pair):
     good = ("a", "b @placeholder" if task == "cloze" else "b")
 
     with pytest.raises(DataError, match=r"^item 2: .* Fix: ") as caught:
-        tasks.named(task).form.pairs([good, good, pair])
+        tasks.named(task).form.checked([good, good, pair])
 
     assert SECRET not in str(caught.value)
 
