@@ -5,13 +5,23 @@ import json
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
-from support.files import array, as_bytes, lines, write_files, zipped
-from support.ontologies import is_a_matrix
-from support.ontology_files import UMLS, umls_relation
+from support.files import Content, as_bytes, lines, write_files, zipped
+from support.ontologies import small
+from support.ontology_files import (
+    FSN,
+    IS_A,
+    RF2_FILES,
+    UMLS,
+    rf2_table,
+    sct_concept,
+    sct_edge,
+    sct_term,
+    umls_relation,
+)
 from support.pair_files import HYPOTHESIS, PREMISE, assert_no_words, cells, pair, pairs, table
 
 from mednli_jax.cloze import scores as cloze_scores
@@ -28,7 +38,7 @@ from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.knowledge import retrofit
 from mednli_jax.knowledge.mentions import read_mentions
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
+from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers import mesh, snomed
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.umls import read_umls
@@ -41,21 +51,22 @@ ALL = OntologyOptions(relations="all")
 
 
 class Reader(NamedTuple):
-    """read(path) reads `main`, a file, or the folder of `files` {path: content} where main is "".
+    """read(path) reads `main`, one of `files` {path: content}.
 
     by_line: whether a fault of the bytes is found in a line. zipped: whether the file may be
     gzipped.
     """
 
-    files: dict
-    read: Callable
+    files: dict[str, Content]
+    read: Callable[[Path], Any]
     main: str
     by_line: bool = True
     zipped: bool = True
 
 
-def one(name, content, read, **how):
-    return Reader({name: content}, read, name, **how)
+def single(name, content, read, **options):
+    """The reader of a single file."""
+    return Reader({name: content}, read, name, **options)
 
 
 # ---- good files ----
@@ -78,18 +89,21 @@ REPORT = {
     "learning_points": ["An BEG__axolotl__END ."],
 }
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\twombat\tC01.100\tnarwhal\n"
-RF2 = {
-    f"sct2_{kind}_Snapshot{language}_INT_20240101.txt": "\t".join(snomed.COLUMNS[kind]) + "\r\n" + rows
-    for kind, language, rows in (
-        ("Concept", "", "".join(f"{n}\t20240101\t1\t9\t9\r\n" for n in ("64572001", "101", "116680003"))),
-        ("Description", "-en", "".join(f"{n}1\t20240101\t1\t9\t{n}\ten\t900000000000003001\tquokka (disorder)\t9\r\n"
-                                       for n in ("64572001", "101", "116680003"))),
-        ("Relationship", "", "5\t20240101\t1\t9\t101\t64572001\t0\t116680003\t9\t9\r\n"),
-    )
-}  # fmt: skip
-CONCEPT = next(iter(RF2))
+CONCEPT, DESCRIPTION = RF2_FILES["Concept"], RF2_FILES["Description"]
+SNOMED = {
+    CONCEPT: rf2_table("Concept", *map(sct_concept, ("64572001", "101", IS_A))),
+    DESCRIPTION: rf2_table(
+        "Description",
+        *(sct_term(number, "quokka (disorder)", FSN) for number in ("64572001", "101", IS_A)),
+    ),
+    RF2_FILES["Relationship"]: rf2_table("Relationship", sct_edge("101", "64572001")),
+}
+NOUNS = """  1 licence
+00000100 03 n 01 quokka 0 000 | a
+00000200 03 n 01 pup 0 001 @ 00000100 n 0000 | b
+"""
 WORDNET = {
-    "data.noun": "  1 licence\n00000100 03 n 01 quokka 0 000 | a\n00000200 03 n 01 pup 0 001 @ 00000100 n 0000 | b\n",
+    "data.noun": NOUNS,
     "index.noun": "quokka n 1 0 1 0 00000100\npup n 1 1 @ 1 0 00000200\n",
     "data.verb": "00000100 29 v 01 narwhal 0 000 00 | c\n",
     "index.verb": "narwhal v 1 0 1 0 00000100\n",
@@ -97,7 +111,6 @@ WORDNET = {
 TERM = "[Term]\nid: X:1\nname: quokka\n"
 SPANS = "uid\tside\tstart\tend\tconcept\n"
 MMI = 'p1-p|MMI|5.18|Name|C1|[sosy]|["quokka"-tx-1-"quokka"-noun-0]|TX|14/6|C01\n'
-TWO = array(np.ones((2, 3), np.float32))
 PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nquokka\n##s\n"
 
 
@@ -116,146 +129,179 @@ def read_answers(path):
 
 
 def read_diseases(path):
-    names = ("quokka", "wombat")
-    ontology = Ontology(
-        "umls", "1", ("C1", "C2"), names, (("quokka", 0), ("wombat", 1)), is_a_matrix([], 2), ""
-    )
-    return read_published(
-        [path], [NLIExample("a", PREMISE, "a quokka", "entailment", ("x",), ("y",))], ontology
-    )
+    ontology = small([], ("quokka", "wombat"), ids=("C1", "C2"))
+    pairs = [NLIExample("a", PREMISE, "a quokka", "entailment", ("x",), ("y",))]
+    return read_published([path], pairs, ontology)
 
 
+def read_truth(path):
+    return read_nli_file(path.parent / "x.jsonl", split="test", ground_truth=path)
+
+
+def read_mentions_of_pair(path):
+    return read_mentions(path, [EXAMPLE])
+
+
+def read_concept_vectors(path):
+    return builder.read_vectors(path, ("C1",))
+
+
+TWO_PAIRS = pairs(0) + pairs(1)
+QUOTED = cells(1, premise='"quokka, ""wombat"""')
+DISEASE = "a,C1,entailment,symptoms_diseases,C1,2,8\n"
 read_pairs = partial(read_nli_file, split="train")
 READERS = {
-    "pairs.jsonl": one("x.jsonl", pairs(0) + pairs(1), read_pairs),
-    "pairs.tsv": one("x.tsv", table("\t", cells(0), cells(1)), read_pairs),
-    "pairs.csv": one("x.csv", table(",", cells(0), cells(1, premise='"quokka, ""wombat"""')), read_pairs),
-    "ground truth": Reader({"t.csv": TRUTH, "x.jsonl": pairs(0) + pairs(1)},
-                           lambda p: read_nli_file(p.parent / "x.jsonl", split="test", ground_truth=p), "t.csv"),
-    "notes": one("notes.csv", NOTES, lambda path: list(past_medical_history(path))),
-    "clicr": one("dev1.0.json", articles(ARTICLE), read_clicr, by_line=False),
-    "case reports": one("r.jsonl", lines(REPORT), read_reports),
-    "answers": one("a.json", json.dumps({"r0.0": "quokka"}), read_answers, by_line=False),
-    "diseases": one("m.csv", DISEASES + "a,C1,entailment,symptoms_diseases,C1,2,8\n", read_diseases),
-    "mesh": one("mesh.tsv", MESH, lambda path: mesh.read_mesh(path)),
+    "pairs.jsonl": single("x.jsonl", TWO_PAIRS, read_pairs),
+    "pairs.tsv": single("x.tsv", table("\t", cells(0), cells(1)), read_pairs),
+    "pairs.csv": single("x.csv", table(",", cells(0), QUOTED), read_pairs),
+    "ground truth": Reader({"t.csv": TRUTH, "x.jsonl": TWO_PAIRS}, read_truth, "t.csv"),
+    "notes": single("notes.csv", NOTES, lambda path: list(past_medical_history(path))),
+    "clicr": single("dev1.0.json", articles(ARTICLE), read_clicr, by_line=False),
+    "case reports": single("r.jsonl", lines(REPORT), read_reports),
+    "answers": single("a.json", '{"r0.0": "quokka"}', read_answers, by_line=False),
+    "diseases": single("m.csv", DISEASES + DISEASE, read_diseases),
+    "mesh": single("mesh.tsv", MESH, lambda path: mesh.read_mesh(path)),
     "umls": Reader(UMLS, lambda path: read_umls(path.parent, ALL), "MRREL.RRF", zipped=False),
-    "snomed": Reader(RF2, lambda path: snomed.read_snomed(path.parent, ALL), CONCEPT, zipped=False),
+    "snomed": Reader(
+        SNOMED, lambda path: snomed.read_snomed(path.parent, ALL), CONCEPT, zipped=False
+    ),
     "wordnet": Reader(WORDNET, lambda path: read_wordnet(path.parent, ALL), "data.noun"),
-    "obo": one("x.obo", "format-version: 1.2\n\n" + TERM, lambda path: read_obo(path, ALL)),
-    "mentions.tsv": one("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", lambda path: read_mentions(path, [EXAMPLE])),
-    "metamap": one("m.mmi", MMI, lambda path: read_mentions(path, [EXAMPLE])),
-    "lexicon": one("l.txt", "quokka wombat\n", retrofit.read_lexicon),
-    "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
-    "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
-    "concept vectors": one("v.csv", '"","V1"\n"C1",1\n"C2",4.5\n', lambda path: builder.read_vectors(path, ("C1",))),
-    "pieces": one("vocab.txt", PIECES, PieceVocabulary.load, zipped=False),
-    "partition": one("p.txt", "quokka\nwombat\n", read_partition),
-    "categories": one("c.tsv", "u0\tnegation\n", categories.read_annotations),
-    "skills": one("k.tsv", "u0\tnone\n", stats.read_skills),
-    "scores": one("s.jsonl", lines({"uid": "u0", "f1": 0.5}), stats.read_scores),
-}  # fmt: skip
+    "obo": single("x.obo", f"format-version: 1.2\n\n{TERM}", lambda path: read_obo(path, ALL)),
+    "mentions.tsv": single("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", read_mentions_of_pair),
+    "metamap": single("m.mmi", MMI, read_mentions_of_pair),
+    "lexicon": single("l.txt", "quokka wombat\n", retrofit.read_lexicon),
+    "vectors.txt": single("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
+    "vectors.bin": single("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
+    "concept vectors": single("v.csv", '"","V1"\n"C1",1\n"C2",4.5\n', read_concept_vectors),
+    "pieces": single("vocab.txt", PIECES, PieceVocabulary.load, zipped=False),
+    "partition": single("p.txt", "quokka\nwombat\n", read_partition),
+    "categories": single("c.tsv", "u0\tnegation\n", categories.read_annotations),
+    "skills": single("k.tsv", "u0\tnone\n", stats.read_skills),
+    "scores": single("s.jsonl", '{"uid": "u0", "f1": 0.5}\n', stats.read_scores),
+}
 
 
-def refusal(reader, files, folder, main=None):
-    """The error of reading these files in place of the good ones."""
-    write_files(folder, {**reader.files, **files})
+def good_content(name):
+    reader = READERS[name]
+    return as_bytes(reader.files[reader.main])
+
+
+def refusal(name, file, content, folder):
+    """The error of a reader with this content of a file; None takes the file away."""
+    reader = READERS[name]
+    write_files(folder, {**reader.files, file: content})
     with pytest.raises(UserError) as caught:
-        reader.read(folder / (main or reader.main))
+        reader.read(folder / reader.main)
     error = caught.value
     assert all("Fix: " in line for line in str(error).splitlines())
     assert_no_words(str(error))
     return error.errors[0] if isinstance(error, DataErrors) else error
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_good_files_are_read_and_gzipped_ones_too(name, tmp_path):
-    reader = READERS[name]
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_good_files_are_read(reader, tmp_path):
     write_files(tmp_path, reader.files)
     reader.read(tmp_path / reader.main)
-    if reader.zipped:
-        (tmp_path / reader.main).write_bytes(zipped(reader.files[reader.main]))
-        reader.read(tmp_path / reader.main)
 
 
-NO_TEXT = ("vectors.bin", "pieces")  # arrays of numbers; pieces are no words
-
-
-def content_of(result):
-    """What a reader returned, as text without digests of the file and places in memory."""
-    return re.sub(r"[0-9a-f]{64}|0x[0-9a-f]+", "", ascii(result))
-
-
-def with_marks(name):
-    """(content of a reader's file, the same with U+FEFF at heads of words and lines), and with its
-    escapes in JSON."""
-    good = as_bytes(READERS[name].files[READERS[name].main]).decode()
-    words = re.compile(r'(?<=["\s,|_])(?=quokka|wombat|C000000|u0)')
-    yield good, "\ufeff" + re.sub(r"(?<=\n)(?=.)", "\ufeff", words.sub("\ufeff", good), count=1)
-    if good.startswith("{"):
-        yield good, words.sub(r"\\ufeff", good)
-
-
-MARKED = [
-    (name, *contents) for name in READERS if name not in NO_TEXT for contents in with_marks(name)
-]
-
-
-@pytest.mark.parametrize(("name", "good", "marked"), MARKED, ids=[name for name, *_ in MARKED])
-def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, good, marked, tmp_path):
-    """Files that were joined from several hold such marks at the heads of lines."""
+@pytest.mark.parametrize("name", [name for name, reader in READERS.items() if reader.zipped])
+def test_gzipped_files_are_read(name, tmp_path):
     reader = READERS[name]
-    assert marked != good
-    results = []
-    for content in (good, marked):
+    write_files(tmp_path, {**reader.files, reader.main: zipped(good_content(name))})
+    reader.read(tmp_path / reader.main)
+
+
+# ---- byte order marks ----
+
+MARK = "\ufeff"
+HEADS_OF_WORDS = re.compile(r'(?<=["\s,|_])(?=quokka|wombat|C000000|u0)')
+
+
+def at_heads(text):
+    """The text with marks at the heads of words, of the file and of its second line."""
+    marked = HEADS_OF_WORDS.sub(MARK, text)
+    return MARK + re.sub(r"(?<=\n)(?=.)", MARK, marked, count=1)
+
+
+def as_escapes(text):
+    """JSON with escaped marks at the heads of words."""
+    return HEADS_OF_WORDS.sub(r"\\ufeff", text)
+
+
+def marked_files():
+    """A reader, and its file with marks. Arrays of numbers and vocabularies of pieces have no
+    words."""
+    for name in READERS.keys() - {"vectors.bin", "pieces"}:
+        text = good_content(name).decode()
+        yield pytest.param(name, at_heads(text), id=name)
+        if text.startswith("{"):
+            yield pytest.param(name, as_escapes(text), id=f"{name}, escaped")
+
+
+@pytest.mark.parametrize(("name", "marked"), sorted(marked_files(), key=lambda param: param.id))
+def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, marked, tmp_path):
+    """Files that were joined from several hold such marks at the heads of lines."""
+    reader, results = READERS[name], []
+    for content in (good_content(name), as_bytes(marked)):
         write_files(tmp_path, {**reader.files, reader.main: content})
-        results.append(content_of(reader.read(tmp_path / reader.main)))
+        result = ascii(reader.read(tmp_path / reader.main))
+        results.append(re.sub(r"[0-9a-f]{64}|0x[0-9a-f]+", "", result))  # digests and addresses
+
+    assert as_bytes(marked) != good_content(name)
     assert results[0] == results[1]
 
 
-DAMAGES = ("missing", "cut off", "not UTF-8")
-TERMINOLOGIES = ("mesh", "umls", "snomed", "wordnet", "obo", "mentions.tsv", "metamap")
-UNSEEN = {  # ids that are not asked for, a vocabulary without its last letters, a release without this file
-    *(
-        ("concept vectors", "not UTF-8"),
-        ("pieces", "cut off"),
-        ("pieces", "not UTF-8"),
-        ("snomed", "missing"),
-    ),
-    *(
-        (name, "not UTF-8") for name, reader in READERS.items() if not reader.by_line
-    ),  # they have no lines of text
-}
+# ---- damaged files ----
 
 
 @pytest.mark.parametrize(
-    ("name", "damage"), [(n, d) for n in READERS for d in DAMAGES if (n, d) not in UNSEEN]
+    "name", sorted(READERS.keys() - {"snomed"})
+)  # a release may lack this file
+def test_a_missing_file_is_named(name, tmp_path):
+    main = READERS[name].main
+    assert str(refusal(name, main, None, tmp_path)).startswith(main)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(READERS.keys() - {"pieces"})
+)  # a piece may lack its last letters
+def test_a_file_that_is_cut_off_is_named(name, tmp_path):
+    reader, good = READERS[name], good_content(name)
+    end = 9 if reader.zipped else len(good.splitlines()[-1]) // 2
+    cut = (zipped(good) if reader.zipped else good)[:-end]
+    assert str(refusal(name, reader.main, cut, tmp_path)).startswith(reader.main)
+
+
+# The last row of concept vectors is of a concept that is not asked for; pieces may be any bytes.
+LINES = {name for name, reader in READERS.items() if reader.by_line} - {"concept vectors", "pieces"}
+
+
+@pytest.mark.parametrize("name", sorted(LINES))
+def test_a_line_that_is_not_utf8_is_named(name, tmp_path):
+    main, good = READERS[name].main, good_content(name)
+    error = refusal(name, main, good + b"\xe9\n", tmp_path)
+    assert (error.file, error.line) == (main, 1 + good.count(b"\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "word"),
+    [
+        ("mesh", "mesh.tsv", b"quokka"),
+        ("umls", "MRCONSO.RRF", b"quokka"),
+        ("snomed", DESCRIPTION, b"quokka"),
+        ("wordnet", "data.noun", b"quokka"),
+        ("obo", "x.obo", b"quokka"),
+        ("mentions.tsv", "m.tsv", b"C1"),
+        ("metamap", "m.mmi", b"quokka"),
+    ],
 )
-def test_a_damaged_file_is_named(name, damage, tmp_path):
-    reader = READERS[name]
-    good = as_bytes(reader.files[reader.main])
-    cut = zipped(good)[:-9] if reader.zipped else good[:-9]
-    content = {"missing": None, "cut off": cut, "not UTF-8": good + b"\xe9\n"}[damage]
-    line = f"{1 + good.count(bytes([10]))}:" if damage == "not UTF-8" else ""
-    error = refusal(reader, {reader.main: content}, tmp_path)
-    assert str(error).startswith(f"{reader.main}:{line}"), error
-
-
-NAMED = {
-    "umls": "MRCONSO.RRF",
-    "snomed": "sct2_Description_Snapshot-en_INT_20240101.txt",
-}  # not `main`
-
-
-@pytest.mark.parametrize("name", TERMINOLOGIES)
-def test_a_nul_in_a_terminology_or_its_mentions_is_refused_with_its_line(name, tmp_path):
-    """In one of the words of the text."""
-    reader = READERS[name]
-    file = NAMED.get(name, reader.main)
-    before, word, after = as_bytes(reader.files[file]).partition(
-        b"C1" if name == "mentions.tsv" else b"quokka"
-    )
+def test_a_nul_in_a_terminology_or_its_mentions_is_refused_with_its_line(
+    name, file, word, tmp_path
+):
+    before, _, after = as_bytes(READERS[name].files[file]).partition(word)
     content = before + word[:1] + b"\0" + word[1:] + after
-    error = refusal(reader, {file: content}, tmp_path)
+
+    error = refusal(name, file, content, tmp_path)
     assert (error.file, error.line) == (file, 1 + before.count(b"\n"))
     assert "NUL" in error.problem
 
@@ -263,28 +309,15 @@ def test_a_nul_in_a_terminology_or_its_mentions_is_refused_with_its_line(name, t
 # ---- bad lines and wrong columns ----
 
 
-class Fault(NamedTuple):
-    """`content` replaces `file`; the error names the file, the line and the field."""
-
-    reader: str
-    name: str
-    file: str
-    content: str | bytes
-    line: int | str | None = None
-    field: str | None = None
+def added(name, fault, line, field=None):
+    """A fault that is one more line at the end of the good file."""
+    good = good_content(name)
+    return replaced(name, fault, good + as_bytes(f"{line}\n"), good.count(b"\n") + 1, field)
 
 
-def added(reader, *faults):
-    """Faults that are one more line at the end of the good file: (name, line, field)."""
-    file = READERS[reader].main
-    good = as_bytes(READERS[reader].files[file])
-    for name, line, *field in faults:
-        yield Fault(reader, name, file, good + as_bytes(f"{line}\n"), good.count(b"\n") + 1, *field)
-
-
-def replaced(reader, *faults):
-    """Faults that are a whole file: (name, content, line, field)."""
-    return (Fault(reader, name, READERS[reader].main, *rest) for name, *rest in faults)
+def replaced(name, fault, content, line=None, field=None):
+    """A fault that is a whole file: (reader, content, line and field that the error names)."""
+    return pytest.param(name, content, line, field, id=f"{name}, {fault}")
 
 
 def row(**changes):
@@ -296,124 +329,75 @@ def query(**changes):
 
 
 PLACE = "data[0].document"
+TWO_GENRES = table(",", cells(0), header=("pairID", "gold_label", "genre", "genre"))
+UNBALANCED = articles({**ARTICLE, "context": "BEG__quokka"})
+TWO_TITLES = articles(ARTICLE).replace('"qas"', '"title": "quokka", "qas"')
+TWO_TEXTS = query().replace('"origin"', '"text": "wombat", "origin"')
+TWO_IDS = lines(REPORT).strip()[:-1] + ', "id": "r2"}'
+TWO_CUIS = f"{DISEASES.strip()},cui\na,C1,entailment,tests_diseases,C1,2,8,C2\n"
+LETTERS = MMI.strip().replace("14/6", "wombat")
 FAULTS = (
-    *added(
-        "pairs.jsonl",
-        ("broken JSON", '{"sentence1": "quokka'),
-        ("no label", row(gold_label=...), "gold_label"),
-        ("no premise", row(sentence1=...), "sentence1"),
-        ("a blank hypothesis", row(sentence2=" \t"), "sentence2"),
+    added("pairs.jsonl", "broken JSON", '{"sentence1": "quokka'),
+    added("pairs.jsonl", "no label", row(gold_label=...), "gold_label"),
+    added("pairs.jsonl", "no premise", row(sentence1=...), "sentence1"),
+    added("pairs.jsonl", "a blank hypothesis", row(sentence2=" \t"), "sentence2"),
+    added("pairs.jsonl", "a field twice", row()[:-1] + ', "genre": "quokka"}'),
+    replaced("pairs.tsv", "no header", table("\t", header=cells(0)), 1, "label"),
+    added("pairs.csv", "an open quote", ",".join(cells(2, premise='"quokka'))),
+    added("pairs.csv", "a column more", "p2,a,b,c,wombat"),
+    replaced("pairs.csv", "a column twice", TWO_GENRES, 1),
+    added("ground truth", "a pair twice", "p1,neutral"),
+    replaced(
+        "notes", "a column twice", "ROW_ID,CATEGORY,ISERROR,TEXT,text\n1,Report,,a,b\n", 1, "TEXT"
     ),
-    *added("pairs.jsonl", ("a field twice", row()[:-1] + ', "genre": "quokka"}')),
-    *replaced("pairs.tsv", ("no header", table("\t", header=cells(0)), 1, "label")),
-    *added(
-        "pairs.csv",
-        ("an open quote", ",".join(cells(2, premise='"quokka'))),
-        ("a column more", "p2,a,b,c,wombat"),
-    ),
-    *replaced(
-        "pairs.csv",
-        (
-            "a column twice",
-            table(",", cells(0), header=("pairID", "gold_label", *["genre"] * 2)),
-            1,
-        ),
-    ),
-    *added("ground truth", ("a pair twice", "p1,neutral")),
-    *replaced(
-        "notes",
-        (
-            "a column twice",
-            "ROW_ID,CATEGORY,ISERROR,TEXT,text\n1,Report,,quokka,wombat\n",
-            1,
-            "TEXT",
-        ),
-    ),
-    *replaced("notes", ("no TEXT", "ROW_ID,CATEGORY,ISERROR\n", 1, "TEXT")),
-    *added("notes", ("a number of letters", "wombat,Report,,x", "ROW_ID")),
-    *replaced(
-        "clicr",
-        ("another version", articles(ARTICLE, "2.0"), "version", "version"),
-        (
-            "unbalanced marks",
-            articles({**ARTICLE, "context": "BEG__quokka"}),
-            f"{PLACE}.context",
-            "context",
-        ),
-        ("no placeholder", query(query="quokka"), f"{PLACE}.qas[0].query", "query"),
-        ("a field twice", articles(ARTICLE).replace('"qas"', '"title": "quokka", "qas"'), PLACE),
-        (
-            "a field of an answer twice",
-            query().replace('"origin"', '"text": "wombat", "origin"'),
-            f"{PLACE}.qas[0].answers[0]",
-        ),
-    ),
-    *added("case reports", ("a field twice", lines(REPORT).strip()[:-1] + ', "id": "r2"}')),
-    *added(
-        "case reports", ("no sentences", '{"id": "quokka", "learning_points": []}', "sentences")
-    ),
-    *replaced("answers", ("an id twice", '{"r0.0": "quokka", "r0.0": "wombat"}', "entry 2")),
-    *replaced("answers", ("of no query", '{"quokka": "wombat"}', "entry 1")),
-    *replaced(
-        "diseases",
-        (
-            "a column twice",
-            f"{DISEASES.strip()},cui\na,C1,entailment,tests_diseases,C1,2,8,C2\n",
-            1,
-        ),
-    ),
-    *replaced("diseases", ("no header", "quokka,wombat\n", 1, "pair_id"), ("no example", DISEASES)),
-    *added("diseases", ("an unknown label", "a,C1,wombat,symptoms_diseases,C1,0,2", "label")),
-    *replaced(
-        "mesh", ("another table", "a,b\n", 1), ("no descriptors", "\t".join(mesh.HEADER) + "\n")
-    ),
-    *added(
-        "mesh",
-        ("three fields", "D3\tquokka\tC01"),
-        ("a bad number", "D3\tquokka\tC1\t", "tree_numbers"),
-    ),
-    *added("umls", ("a column less", umls_relation("C0000002", "PAR", "C0000001")[:-2])),
-    Fault(
-        "wordnet",
-        "a pointer to nothing",
-        "data.noun",
-        WORDNET["data.noun"].replace("@ 00000100", "@ 00000999"),
-        3,
-    ),
-    *replaced("obo", ("another format", "<rdf>\n" * 9, 1), ("no terms", "format-version: 1.2\n")),
-    *added(
-        "obo", ("a term twice", TERM.replace("\nname: quokka\n", ""), "id"), ("no tag", "wombat")
-    ),
-    *replaced("mentions.tsv", ("no header", "p1\tpremise\t1\t2\tD1\n", 1)),
-    *added("mentions.tsv", ("a position of letters", "p1\tpremise\twombat\t2\tD1", "start")),
-    *added("mentions.tsv", ("a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid")),
-    *added(
-        "metamap",
-        ("no MMI", "wombat", "MMI"),
-        ("letters", MMI.strip().replace("14/6", "wombat"), "positions"),
-    ),
-    *replaced("lexicon", ("a blank line", "quokka wombat\n\n", 2)),
-    *replaced(
-        "vectors.txt",
-        ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2),
-        ("a word", "quokka 1 wombat 3\n", 1),
-    ),
-    *replaced(
-        "concept vectors",
-        ("a short row", '"","V1"\n"C1",1,2\n', 2),
-        ("a word", '"","V1"\n"C1",quokka\n', 2),
-    ),
-    *replaced("pieces", ("a piece twice", PIECES + "quokka\n"), ("no special pieces", "quokka\n")),
-    *added("partition", ("an id twice", "quokka")),
-    *added("categories", ("none of the categories", "u1\twombat")),
-    *added("skills", ("none of the skills", "u1\tquokka")),
-    *added("scores", ("a field twice", '{"uid": "u1", "f1": 0.5, "f1": 1}')),
-    *added("scores", ("a word", '{"uid": "u1", "f1": "quokka"}')),
+    replaced("notes", "no TEXT", "ROW_ID,CATEGORY,ISERROR\n", 1, "TEXT"),
+    added("notes", "a number of letters", "wombat,Report,,x", "ROW_ID"),
+    replaced("clicr", "another version", articles(ARTICLE, "2.0"), "version", "version"),
+    replaced("clicr", "unbalanced marks", UNBALANCED, f"{PLACE}.context", "context"),
+    replaced("clicr", "no placeholder", query(query="quokka"), f"{PLACE}.qas[0].query", "query"),
+    replaced("clicr", "a field twice", TWO_TITLES, PLACE),
+    replaced("clicr", "a field of an answer twice", TWO_TEXTS, f"{PLACE}.qas[0].answers[0]"),
+    added("case reports", "a field twice", TWO_IDS),
+    added("case reports", "no sentences", '{"id": "quokka", "learning_points": []}', "sentences"),
+    replaced("answers", "an id twice", '{"r0.0": "quokka", "r0.0": "wombat"}', "entry 2"),
+    replaced("answers", "of no query", '{"quokka": "wombat"}', "entry 1"),
+    replaced("diseases", "a column twice", TWO_CUIS, 1),
+    replaced("diseases", "no header", "quokka,wombat\n", 1, "pair_id"),
+    replaced("diseases", "no example", DISEASES),
+    added("diseases", "an unknown label", "a,C1,wombat,symptoms_diseases,C1,0,2", "label"),
+    replaced("mesh", "another table", "a,b\n", 1),
+    replaced("mesh", "no descriptors", "\t".join(mesh.HEADER) + "\n"),
+    added("mesh", "three fields", "D3\tquokka\tC01"),
+    added("mesh", "a bad number", "D3\tquokka\tC1\t", "tree_numbers"),
+    added("umls", "a column less", umls_relation("C0000002", "PAR", "C0000001")[:-2]),
+    replaced("wordnet", "a pointer to nothing", NOUNS.replace("@ 00000100", "@ 00000999"), 3),
+    replaced("obo", "another format", "<rdf>\n" * 9, 1),
+    replaced("obo", "no terms", "format-version: 1.2\n"),
+    added("obo", "a term twice", "[Term]\nid: X:1", "id"),
+    added("obo", "no tag", "wombat"),
+    replaced("mentions.tsv", "no header", "p1\tpremise\t1\t2\tD1\n", 1),
+    added("mentions.tsv", "a position of letters", "p1\tpremise\twombat\t2\tD1", "start"),
+    added("mentions.tsv", "a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid"),
+    added("metamap", "no MMI", "wombat", "MMI"),
+    added("metamap", "letters", LETTERS, "positions"),
+    replaced("lexicon", "a blank line", "quokka wombat\n\n", 2),
+    replaced("vectors.txt", "a short row", "quokka 1 2 3\nwombat 1 2\n", 2),
+    replaced("vectors.txt", "a word", "quokka 1 wombat 3\n", 1),
+    replaced("concept vectors", "a short row", '"","V1"\n"C1",1,2\n', 2),
+    replaced("concept vectors", "a word", '"","V1"\n"C1",quokka\n', 2),
+    replaced("pieces", "a piece twice", f"{PIECES}quokka\n"),
+    replaced("pieces", "no special pieces", "quokka\n"),
+    added("partition", "an id twice", "quokka"),
+    added("categories", "none of the categories", "u1\twombat"),
+    added("skills", "none of the skills", "u1\tquokka"),
+    added("scores", "a field twice", '{"uid": "u1", "f1": 0.5, "f1": 1}'),
+    added("scores", "a word", '{"uid": "u1", "f1": "quokka"}'),
 )
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.reader}, {fault.name}")
-def test_a_bad_line_or_column_is_named(fault, tmp_path):
-    error = refusal(READERS[fault.reader], {fault.file: fault.content}, tmp_path)
-    assert (error.file, error.line) == (fault.file, fault.line), error
-    assert fault.field in (None, error.field)
+@pytest.mark.parametrize(("name", "content", "line", "field"), FAULTS)
+def test_a_bad_line_or_column_is_named(name, content, line, field, tmp_path):
+    main = READERS[name].main
+    error = refusal(name, main, content, tmp_path)
+    assert (error.file, error.line) == (main, line), error
+    assert field in (None, error.field)

@@ -5,10 +5,10 @@ import importlib
 import sys
 
 import pytest
-from support import runs
 from support.commands import call_command, config_flag
 from support.files import write_files
 from support.pair_files import WORDS, assert_no_words, pair, pairs
+from support.runs import GOLD, write_run
 
 from mednli_jax import analyze, api, evaluate, export, predict, prepare, train
 from mednli_jax.errors import UsageError
@@ -16,22 +16,26 @@ from mednli_jax.knowledge.readers import mesh
 from mednli_jax.report import __main__ as report
 
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\taxolotl\tC01.100\t\n"
-SPLITS = ("train", "dev", "test")
-CORPORA = {
+TRAIN, DEV = "file/train.jsonl", "file/dev.jsonl"
+MLI, SNLI = "mednli/mli_train_v1.jsonl", "snli/snli_1.0_dev.jsonl"
+GOOD_FILES = {
     "own.tsv": MESH,
-    **{f"file/{split}.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS[:2])},
-    **{f"mednli/mli_{split}_v1.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS)},
-    **{f"snli/snli_1.0_{split}.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS)},
-    **{
-        f"multinli/multinli_1.0_{split}.jsonl": pairs(100 * n)
-        for n, split in enumerate(("train", "dev_matched"))
-    },
+    TRAIN: pairs(0),
+    DEV: pairs(100),
+    MLI: pairs(0),
+    "mednli/mli_dev_v1.jsonl": pairs(100),
+    "mednli/mli_test_v1.jsonl": pairs(200),
+    "snli/snli_1.0_train.jsonl": pairs(0),
+    SNLI: pairs(100),
+    "snli/snli_1.0_test.jsonl": pairs(200),
+    "multinli/multinli_1.0_train.jsonl": pairs(0),
+    "multinli/multinli_1.0_dev_matched.jsonl": pairs(100),
 }
-TRAIN, MLI, SNLI = "file/train.jsonl", "mednli/mli_train_v1.jsonl", "snli/snli_1.0_dev.jsonl"
 NO_VECTORS = "--config.vectors.path="
 
 
 def own(*flags, config="bow"):
+    """Prepares the user's own corpus."""
     return (prepare, config_flag(config, "file"), "--config.data.dir=file", NO_VECTORS, *flags)
 
 
@@ -39,91 +43,129 @@ def of(corpus, *flags):
     return (prepare, config_flag("bow", corpus), NO_VECTORS, *flags)
 
 
-def analysis(name, *flags):
-    return (
-        analyze,
-        name,
-        "--corpus=file",
-        "--config.data.dir=file",
-        "--config.model.knowledge=none",
-        *flags,
-    )
+def aflite(*flags):
+    corpus = ("--corpus=file", "--config.data.dir=file", "--config.model.knowledge=none")
+    return (analyze, "aflite", *corpus, *flags)
 
 
-def setting(field, value, *says):
-    return (
-        f"config.{field}={value}",
-        of("demo", f"--config.{field}={value}"),
-        {},
-        f"config.{field}",
-        *says,
-    )
+def case(name, call, files, *words):
+    """call: a command and its flags. files: {file: its content; None takes it away}. words: of the
+    message."""
+    return pytest.param(call, files, words, id=name)
 
 
-# (name, (command, flags ...), {file: its content; None takes it away}, words of the message ...)
-FILES = (
-    ("no file", own(), {TRAIN: None}, "train.jsonl"),
-    ("a pair of train in dev", own(), {"file/dev.jsonl": pairs(0)}, "dev.jsonl", "pairID"),
-    ("no folder", own("--config.data.dir=absent"), {}, "config.data.dir"),
-    ("a test file of another name", own(), {"file/tset.tsv": "quokka"}, "tset.tsv", "mean test.tsv?"),
-    ("a train file of another name", own(), {TRAIN: None, "file/trian.csv": "quokka"}, "but trian.csv is there"),
-    ("an ending that is not read", own(), {"file/test.json": "quokka"}, "test.json", "mean test.jsonl?"),
-    ("columns of other names", own(), {TRAIN: '{"text": "quokka", "Hypothesis": "wombat", "y": 1}\n' * 1000},
-     "train.jsonl:1: fields label, premise are missing; found: text, hypothesis, y (1,000 times, in lines 1, 2, 3,"),
-    ("a table without a header", own(), {TRAIN: None, "file/train.tsv": "quokka\twombat\tyes\n" * 2},
-     "train.tsv:1: fields label, premise, hypothesis are missing; found: 3 other fields"),
-    ("numbers for labels", own(), {TRAIN: '{"premise": "a", "hypothesis": "b", "label": 1}\n'}, "labels=0:entailment,"),
-    ("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
-    ("no JSON, by TFDS", of("snli", "--config.data.builder=tfds"), {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),
-    ("two labels that differ, by TFDS", of("snli", "--config.data.builder=tfds"),
-     {SNLI: pairs(1, pair(2, label="entailment"))}, "dev.jsonl:2: ", "gold_label", "label"),
-    ("no pair of a genre", of("multinli/travel"), {}, "multinli_1.0_train.jsonl"),
-    ("no UMLS", own("--config.knowledge.ontology=umls", config="esim_kd"), {"umls/a": ""}, "ontology=mesh"),
-    ("no vectors", (*own()[:-1], "--config.vectors.path=v.txt"), {}, "v.txt", "--config.vectors.path="),
-    ("no such ontology", own("--config.knowledge.ontology=mehs", config="esim_kd"), {}, "config.knowledge.ontology"),
-    ("no word of the corpus", own("--config.vectors.retrofit=lex.txt"), {"lex.txt": "lemur gibbon\n"}, "retrofit"),
-    ("a corpus of no format", (analyze, "stats", "--corpus=own.doc"), {"own.doc": "quokka"}, "own.doc"),
-    ("no vector for any token", analysis("aflite", "--config.vectors.path=v.txt", "--config.vectors.dim=2"),
-     {"v.txt": "koala 1 2\n"}, "--config.vectors.path"),
-    ("no partition", (evaluate, "--run=a", "--partition=p.txt"), {}, "p.txt"),
-    ("a syntax error", (prepare, "--config=own.py"), {"own.py": "x = 1\ndef get_config(:\n"}, "own.py:2"),
-)  # fmt: skip
-BOTH = (report, "a", "b", "--compare")
-RUNS = (
-    ("an unfinished run", (report, "a", "c"), {"c": {"status": "interrupted"}}, "c: "),
-    ("two corpora", (report, "a", "c"), {"c": {"corpus": "mednli"}}, ""),
-    ("no such split", (*BOTH, "--split=train"), {}, "--split=dev"),
-    ("a table of no folder", (report, "--table=3", "--runs=absent"), {}, "absent"),
-    ("no folder of runs", (report, "--table=3"), {}, "--runs"),
-    ("metrics", (report, "a"), {"a/metrics.jsonl": "quokka\n"}, "metrics.jsonl"),
-    ("one run compared", (report, "a", "--compare"), {}, ""),
-    ("no run", (report, "absent"), {}, "absent"),
-    ("no run to predict with", (predict,), {}, "--run="),
-    ("a run without its flag", (predict, "a"), {}, "--run=a"),
-    ("a typo in a split", (evaluate, "--run=a", "--split=tset"), {}, "mean 'test'?"),
-    ("damage", (report, "a"), {"a/data.json": '{"splits": {"train": 3}}'}, "a"),
-)  # fmt: skip
-FLAGS = (
-    ("a typo in a flag", (prepare, "--confg=x"), {}, "mean --config?"),
-    ("an extra word", (prepare, config_flag("bow"), "more"), {}, "'more'"),
-    ("no config", (prepare,), {}, "--config="),
-    ("a typo in a config", (prepare, "--config=esimkd"), {}, "'esim_kd'"),
-    ("a typo in a variant", (prepare, config_flag("bow", "medlni")), {}, "mean 'mednli'?"),
-    ("a typo in a field", of("demo", "--config.model.hiden=3"), {}, "mean --config.model.hidden_size?"),
-    ("the name of a config", (train, "bow"), {}, "--config=bow"),
-    ("other names of fields", of("demo", "--config.train.lr=.1"), {}, "mean --config.train.learning_rate?"),
-    ("a field without its section", of("demo", "--epochs=3"), {}, "mean --config.train.epochs?"),
+def flag(name, call, *words):
+    return case(name, call, {}, *words)
+
+
+def setting(field, value, *words):
+    option = f"config.{field}={value}"
+    return flag(option, of("demo", f"--{option}"), f"config.{field}", *words)
+
+
+OTHER_COLUMNS = '{"text": "quokka", "Hypothesis": "wombat", "y": 1}\n' * 1000
+NUMBERS = '{"premise": "a", "hypothesis": "b", "label": 1}\n'
+KD_UMLS = own("--config.knowledge.ontology=umls", config="esim_kd")
+KD_TYPO = own("--config.knowledge.ontology=mehs", config="esim_kd")
+BY_TFDS = of("snli", "--config.data.builder=tfds")
+VECTORS = "--config.vectors.path=v.txt"
+CASES = (
+    case("no file", own(), {TRAIN: None}, "train.jsonl"),
+    case("a pair of train in dev", own(), {DEV: pairs(0)}, "dev.jsonl", "pairID"),
+    case(
+        "a test file of another name", own(), {"file/tset.tsv": "a"}, "tset.tsv", "mean test.tsv?"
+    ),
+    case(
+        "a train file of another name",
+        own(),
+        {TRAIN: None, "file/trian.csv": "quokka"},
+        "but trian.csv is there",
+    ),
+    case(
+        "an ending that is not read",
+        own(),
+        {"file/test.json": "quokka"},
+        "test.json",
+        "mean test.jsonl?",
+    ),
+    case(
+        "columns of other names",
+        own(),
+        {TRAIN: OTHER_COLUMNS},
+        "train.jsonl:1: fields label, premise are missing; found: text, hypothesis, y",
+        "(1,000 times, in lines 1, 2, 3,",
+    ),
+    case(
+        "a table without a header",
+        own(),
+        {TRAIN: None, "file/train.tsv": "quokka\twombat\tyes\n" * 2},
+        "train.tsv:1: fields label, premise, hypothesis are missing; found: 3 other fields",
+    ),
+    case("numbers for labels", own(), {TRAIN: NUMBERS}, "labels=0:entailment,"),
+    case("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
+    case("no JSON, by TFDS", BY_TFDS, {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),
+    case(
+        "two labels that differ, by TFDS",
+        BY_TFDS,
+        {SNLI: pairs(1, pair(2, label="entailment"))},
+        "dev.jsonl:2: ",
+        "gold_label",
+        "label",
+    ),
+    case("no UMLS", KD_UMLS, {"umls/a": ""}, "ontology=mesh"),
+    case(
+        "no word of the corpus",
+        own("--config.vectors.retrofit=lex.txt"),
+        {"lex.txt": "lemur gibbon\n"},
+        "retrofit",
+    ),
+    case(
+        "a corpus of no format",
+        (analyze, "stats", "--corpus=own.doc"),
+        {"own.doc": "quokka"},
+        "own.doc",
+    ),
+    case(
+        "no vector for any token",
+        aflite(VECTORS, "--config.vectors.dim=2"),
+        {"v.txt": "koala 1 2\n"},
+        "--config.vectors.path",
+    ),
+    case(
+        "a syntax error",
+        (prepare, "--config=own.py"),
+        {"own.py": "x = 1\ndef get_config(:\n"},
+        "own.py:2",
+    ),
+    flag("no folder", own("--config.data.dir=absent"), "config.data.dir"),
+    flag("no pair of a genre", of("multinli/travel"), "multinli_1.0_train.jsonl"),
+    flag("no vectors", (*own()[:-1], VECTORS), "v.txt", "--config.vectors.path="),
+    flag("no such ontology", KD_TYPO, "config.knowledge.ontology"),
+    flag("no partition", (evaluate, "--run=a", "--partition=p.txt"), "p.txt"),
+    flag("a typo in a flag", (prepare, "--confg=x"), "mean --config?"),
+    flag("an extra word", (prepare, config_flag("bow"), "more"), "'more'"),
+    flag("no config", (prepare,), "--config="),
+    flag("a typo in a config", (prepare, "--config=esimkd"), "'esim_kd'"),
+    flag("a typo in a variant", (prepare, config_flag("bow", "medlni")), "mean 'mednli'?"),
+    flag("a typo in a field", of("demo", "--config.model.hiden=3"), "--config.model.hidden_size?"),
+    flag("the name of a config", (train, "bow"), "--config=bow"),
+    flag(
+        "other names of fields",
+        of("demo", "--config.train.lr=.1"),
+        "mean --config.train.learning_rate?",
+    ),
+    flag("a field without its section", of("demo", "--epochs=3"), "--config.train.epochs?"),
     setting("data.labels", "yes:entailment,no:neutral", ":file"),
     setting("data.labels", "yes:entails,no:neutral", "contradiction"),
     setting("data.labels", "0:entailment,1:neutral,1:contradiction", "twice: 1"),
     setting("data.labels", "yes:entailment,no:neutral,Yes:entailment", "twice: yes"),
     setting("data.limit", "all", "int"),
     setting("data.name", "mednly", "mednli"),
-    ("no such analysis", (analyze, "figures"), {}, "stats"),
-    ("no such corpus", (analyze, "stats", "--corpus=snly"), {}, "mean 'snli'?"),
-    ("nowhere to go on", analysis("aflite", "--resume"), {}, "--out"),
-    ("no steps to time", (train, config_flag("features"), "--dry-run"), {}, "features"),
-)  # fmt: skip
+    flag("no such analysis", (analyze, "figures"), "stats"),
+    flag("no such corpus", (analyze, "stats", "--corpus=snly"), "mean 'snli'?"),
+    flag("nowhere to go on", aflite("--resume"), "--out"),
+    flag("no steps to time", (train, config_flag("features"), "--dry-run"), "features"),
+)
 
 
 @pytest.fixture
@@ -136,57 +178,79 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def refused(call, places=()):
-    """The message of a command that is refused. It is one line for each fault and holds no word of
-    the texts."""
-    code, out, err = call_command(
-        *call, words={report: sys.maxsize, analyze: 1, export: 2}.get(call[0], 0)
-    )
+def refused(call, words=()):
+    """The message of a command that is refused. Each line has a fix, and no word of the texts."""
+    command, *flags = call
+    positional = {report: sys.maxsize, analyze: 1, export: 2}.get(command, 0)
+    code, out, err = call_command(command, *flags, words=positional)
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ")
     assert all("Fix: " in line or line.startswith("... and ") for line in err.splitlines())
     assert_no_words(err)
-    for place in places:
-        assert place in err
+    assert [word for word in words if word not in err] == []
     return err
 
 
-@pytest.mark.parametrize("case", [*FILES, *FLAGS], ids=lambda case: case[0])
-def test_bad_input_is_one_line_and_leaves_nothing(case, place):
-    _, call, files, *says = case
-    write_files(place / "data", {**CORPORA, **files})
-    assert refused(call, says).count("\n") == 1
-    assert {path.name for path in (place / "cache").rglob("*")} <= {
-        ".gitignore",
-        "prepared",
-        "sources.json",
-        "tfds",
-    }
+def assert_one_line(call, *words):
+    assert refused(call, words).count("\n") == 1
 
 
-@pytest.mark.parametrize("case", RUNS, ids=lambda case: case[0])
-def test_runs_that_do_not_fit_are_one_line(case, place):
-    _, call, changed, *says = case
-    for name in {"a", "b"} | changed.keys():
-        if "." not in name:
-            runs.write_run(place / "data" / name, runs.GOLD, **changed.get(name, {}))
-    write_files(place / "data", {name: content for name, content in changed.items() if "." in name})
-    assert refused(call, says).count("\n") == 1
+@pytest.mark.parametrize(("call", "files", "words"), CASES)
+def test_bad_input_is_one_line_and_leaves_nothing(call, files, words, place):
+    write_files(place / "data", {**GOOD_FILES, **files})
+
+    assert_one_line(call, *words)
+    cached = {path.name for path in (place / "cache").rglob("*")}
+    assert cached <= {".gitignore", "prepared", "sources.json", "tfds"}
+
+
+COMPARED = (report, "a", "b", "--compare")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        pytest.param((report, "a", "unfinished"), ["unfinished: "], id="an unfinished run"),
+        pytest.param((report, "a", "mednli"), [], id="two corpora"),
+        pytest.param((*COMPARED, "--split=train"), ["--split=dev"], id="no such split"),
+        pytest.param((report, "--table=3", "--runs=absent"), ["absent"], id="a table of no folder"),
+        pytest.param((report, "--table=3"), ["--runs"], id="no folder of runs"),
+        pytest.param((report, "no metrics"), ["metrics.jsonl"], id="damaged metrics"),
+        pytest.param((report, "a", "--compare"), [], id="one run compared"),
+        pytest.param((report, "absent"), ["absent"], id="no run"),
+        pytest.param((predict,), ["--run="], id="no run to predict with"),
+        pytest.param((predict, "a"), ["--run=a"], id="a run without its flag"),
+        pytest.param((evaluate, "--run=a", "--split=tset"), ["mean 'test'?"], id="a typo"),
+        pytest.param((report, "no data"), ["no data"], id="damaged data"),
+    ],
+)
+def test_runs_that_do_not_fit_are_one_line(call, words, place):
+    data = place / "data"
+    for name in ("a", "b", "no metrics", "no data"):
+        write_run(data / name, GOLD)
+    write_run(data / "unfinished", GOLD, status="interrupted")
+    write_run(data / "mednli", GOLD, corpus="mednli")
+    (data / "no metrics" / "metrics.jsonl").write_text("quokka\n")
+    (data / "no data" / "data.json").write_text('{"splits": {"train": 3}}')
+
+    assert_one_line(call, *words)
 
 
 def test_thirty_errors_are_the_first_twenty_and_a_count(place):
     """Equal errors are one, with their number and the first three lines."""
-    rows = [pair(n, gold_label=WORDS[n % 5]) for n in range(9)]
-    again = [
-        pair(n // 2) for n in range(20, 82)
-    ]  # half of them repeat the pairID of the line before
-    write_files(place / "data", {**CORPORA, TRAIN: pairs(99, *rows, *again)})
+    wrong_labels = [pair(n, gold_label=WORDS[n % 5]) for n in range(9)]
+    repeated_ids = [pair(n // 2) for n in range(20, 82)]  # every second has the id before it
+    train = pairs(99, *wrong_labels, *repeated_ids)
+    write_files(place / "data", {**GOOD_FILES, TRAIN: train})
+
     first, *lines, last = refused(own()).splitlines()
     assert "train.jsonl:2: field 'gold_label' is none of" in first
     assert "(9 times, in lines 2, 3, 4, ...). Fix: " in first
     assert "--config.data.labels=" in first
     assert (len(lines), "12 more" in last) == (19, True)
 
+
+# ---- addresses ----
 
 PATHS = {
     "train": ["workdir"],
@@ -205,8 +269,9 @@ NO_PATHS = ("gs://bucket/run", "s3://bucket/run", "file:///tmp/run", "hdfs:/run"
 @pytest.mark.parametrize("command", PATHS)
 def test_an_address_or_nothing_is_no_path_of_a_flag(command, text, place):
     module = importlib.import_module(f"mednli_jax.{command}")
-    for flag in PATHS[command]:
-        assert refused((module, f"--{flag}={text}"), [f"--{flag}"]).count("\n") == 1
+
+    for name in PATHS[command]:
+        assert_one_line((module, f"--{name}={text}"), f"--{name}")
     assert not list(place.rglob("*run*"))
 
 
@@ -214,25 +279,28 @@ def test_an_address_or_nothing_is_no_path_of_a_flag(command, text, place):
 @pytest.mark.parametrize("variable", ["MEDNLI_JAX_CACHE", "MEDNLI_JAX_DATA"])
 def test_an_address_or_nothing_is_no_path_of_a_variable(variable, text, place, monkeypatch):
     monkeypatch.setenv(variable, text)
-    assert refused(of("demo"), [f"${variable}"]).count("\n") == 1
+
+    assert_one_line(of("demo"), f"${variable}")
     assert [path.name for path in place.iterdir()] == ["data"]
 
 
-ELSEWHERE = (
-    own("--config.data.dir=gs://bucket"),
-    own("--config.vectors.path=gs://bucket/glove.txt"),
-    own("--config.knowledge.ontology=gs://bucket/own.obo", config="esim_kd"),
-    own("--config.knowledge.mentions=gs://bucket/mentions.tsv", config="esim_kd"),
-    (report, "gs://bucket/a"),
-    (export, "a", "gs://bucket/b"),
-    (evaluate, "--run=a", "--partition=gs://bucket/p.txt"),
+@pytest.mark.parametrize(
+    "call",
+    [
+        own("--config.data.dir=gs://bucket"),
+        own("--config.vectors.path=gs://bucket/glove.txt"),
+        own("--config.knowledge.ontology=gs://bucket/own.obo", config="esim_kd"),
+        own("--config.knowledge.mentions=gs://bucket/mentions.tsv", config="esim_kd"),
+        (report, "gs://bucket/a"),
+        (export, "a", "gs://bucket/b"),
+        (evaluate, "--run=a", "--partition=gs://bucket/p.txt"),
+    ],
+    ids=lambda call: call[-1],
 )
-
-
-@pytest.mark.parametrize("call", ELSEWHERE, ids=lambda call: call[-1])
 def test_an_address_is_no_path_of_a_field_or_an_argument(call, place):
-    write_files(place / "data", CORPORA)
-    assert refused(call, ["gs://bucket", "an address"]).count("\n") == 1
+    write_files(place / "data", GOOD_FILES)
+
+    assert_one_line(call, "gs://bucket", "an address")
 
 
 @pytest.mark.parametrize("text", ["gs://bucket/run", ""])
