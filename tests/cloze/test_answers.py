@@ -1,11 +1,13 @@
 """Scores of answers to cloze queries against values worked out by hand, and BLEU against nltk's."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from nltk.translate.bleu_score import corpus_bleu
 from support.cloze import cloze
+from support.tables import rows_of
 
 from mednli_jax.cloze.scores import (
     embedding_score,
@@ -20,31 +22,40 @@ from mednli_jax.data.text import SPECIALS, Vocab
 
 @pytest.mark.parametrize(
     ("prediction", "answers", "exact", "f1"),
-    [
-        ("asthma", "asthma", True, 1),
-        (" chest\tpain\n", "chest  pain", True, 1),
-        ("chest pain", "pain chest", False, 1),  # F1 ignores the order of words
-        ("pain in the chest", "chest pain", False, 4 / 5),  # 2 of 3 words match, and 2 of 2
-        ("pain pain", "chest pain", False, 1 / 2),  # the second word is one too many
+    rows_of("""
+        asthma | asthma | 1 | 1
+        # F1 ignores the order of words
+        chest pain | pain chest | 0 | 1
+        # 2 of 3 words match, and 2 of 2
+        pain in the chest | chest pain | 0 | 4/5
+        # the second word is one too many
+        pain pain | chest pain | 0 | 1/2
         # punctuation is deleted, not replaced by a space
-        ("T-cell lymphoma", "T cell lymphoma", False, 2 / 5),
-        ("C.R.P.", "crp", True, 1),
-        ("en–dash", "en-dash", False, 0),  # the dash is not ASCII
-        ("anaemia", "an aemia", False, 0),  # only whole words are articles
-        ("the", "asthma", False, 0),
-        ("group A", "Group", True, 1),
-        ("A", "a", True, 1),  # "A" is an article, so nothing of "A" is left
-        ("+", "-", False, 0),
-        ("MI", "heart attack/myocardial infarction/MI", True, 1),
+        T-cell lymphoma | T cell lymphoma | 0 | 2/5
+        C.R.P. | crp | 1 | 1
+        # the dash is not ASCII
+        en–dash | en-dash | 0 | 0
+        # only whole words are articles
+        anaemia | an aemia | 0 | 0
+        the | asthma | 0 | 0
+        group A | Group | 1 | 1
+        # "A" is an article, so nothing of "A" is left
+        A | a | 1 | 1
+        + | - | 0 | 0
         # the best answer counts, not the first
-        ("heart", "heart attack of old age/heart attack", False, 2 / 3),
-    ],
+        MI | heart attack/myocardial infarction/MI | 1 | 1
+        heart | heart attack of old age/heart attack | 0 | 2/3
+    """),
 )
 def test_exact_match_and_f1_are_those_of_the_best_answer(prediction, answers, exact, f1):
     in_order = answers.split("/")
     for texts in (in_order, in_order[::-1]):
-        assert exact_match(prediction, texts) == exact
-        assert token_f1(prediction, texts) == pytest.approx(f1)
+        assert exact_match(prediction, texts) == int(exact)
+        assert token_f1(prediction, texts) == pytest.approx(float(Fraction(f1)))
+
+
+def test_blanks_do_not_count():
+    assert exact_match(" chest\tpain\n", ["chest  pain"])
 
 
 def bleu(predictions, answers, order):

@@ -1,11 +1,13 @@
 """Statistics of cloze corpora, against counts made by hand."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from support.cloze import cloze, passage
 from support.commands import call_command, read_json
 from support.files import write
+from support.tables import rows_of
 
 from mednli_jax import analyze
 from mednli_jax.cloze import clicr
@@ -43,32 +45,35 @@ def figures():
 
 @pytest.mark.parametrize(
     ("name", "train", "test", "both"),
-    [
-        ("cases", 2, 1, 3),
-        ("queries", 3, 2, 5),
-        ("tokens", 14, 4, 18),  # the tokens of a passage count once
-        ("queries_of_passage", 3 / 2, 2, 5 / 3),
-        ("mean_tokens", 7, 4, 6),
-        # a passage once for each of its queries
-        ("mean_tokens_of_query", (9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5),
-        ("longest", 9, 4, 9),
-        ("word_types", 10, 4, 12),  # dropsy met the heart failure and . no fever , he had
-        ("entity_types", 3, 1, 3),
-        ("answers", 3, 2, 4),
-        ("answers_extended", 5, 2, 5),
-        ("synonyms", 2 / 3, 0, 2 / 5),  # edema; heart failure
-        ("verbatim", 1 / 3, 1 / 2, 2 / 5),
-        ("verbatim_or_synonym", 2 / 3, 1 / 2, 3 / 5),
-        ("candidates", 2, 1, 8 / 5),
-        ("candidates_of_passage", 2, 1, 5 / 3),
-        ("fewest_candidates", 2, 1, 1),
-    ],
+    rows_of("""
+        cases | 2 | 1 | 3
+        queries | 3 | 2 | 5
+        # the tokens of a passage count once
+        tokens | 14 | 4 | 18
+        queries_of_passage | 3/2 | 2 | 5/3
+        mean_tokens | 7 | 4 | 6
+        # 9, 9, 5; 4, 4: a passage once for each of its queries
+        mean_tokens_of_query | 23/3 | 4 | 31/5
+        longest | 9 | 4 | 9
+        # dropsy met the heart failure and . no fever , he had
+        word_types | 10 | 4 | 12
+        entity_types | 3 | 1 | 3
+        answers | 3 | 2 | 4
+        answers_extended | 5 | 2 | 5
+        # edema; heart failure
+        synonyms | 2/3 | 0 | 2/5
+        verbatim | 1/3 | 1/2 | 2/5
+        verbatim_or_synonym | 2/3 | 1/2 | 3/5
+        candidates | 2 | 1 | 8/5
+        candidates_of_passage | 2 | 1 | 5/3
+        fewest_candidates | 2 | 1 | 1
+    """),
 )
 def test_sizes_of_splits_by_hand(figures, name, train, test, both):
-    splits = figures["splits"]
+    splits = (figures["splits"]["train"], figures["splits"]["test"], figures["all"])
 
-    assert (splits["train"][name], splits["test"][name]) == (train, test)
-    assert figures["all"][name] == both
+    sizes = [of_split[name] for of_split in splits]
+    assert sizes == [float(Fraction(size)) for size in (train, test, both)]
 
 
 def test_shares_of_semantic_types_and_answer_lengths_by_hand(figures):

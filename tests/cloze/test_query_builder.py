@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 import pytest
-from support.cloze import mark
+from support.cloze import mark, marked
 from support.commands import ROOT
 from support.files import contents, lines, write
 from support.ontologies import bundled_mesh, small
@@ -73,24 +73,26 @@ def build(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "span", "phrase"),
-    [
-        ("she had the fever today", (2, 4), "fever"),
-        ("He had His Own dropsy", (2, 5), "Own dropsy"),
-        ("heart failure ( HF ) came", (0, 5), "heart failure"),
-        ("heart failure -LRB- HF -RRB- came", (0, 5), "heart failure"),
-        ("heart failure ( NYHA ( III ) ) ( HF )", (0, 11), "heart failure"),
+    ("text", "phrase"),
+    rows_of("""
+        she had [the fever] today | fever
+        He had [His Own dropsy] | Own dropsy
+        [heart failure ( HF )] came | heart failure
+        [heart failure -LRB- HF -RRB-] came | heart failure
+        [heart failure ( NYHA ( III ) ) ( HF )] | heart failure
         # the bracket is not at the end
-        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),
-        ("( HF )", (0, 3), "( HF )"),  # a name that is all bracket stays
-        ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
-        ("failure ) came", (0, 2), "failure )"),  # the bracket has no beginning
-    ],
+        [heart failure ( HF ) crisis] | heart failure ( HF ) crisis
+        # a name that is all bracket stays
+        [( HF )] | ( HF )
+        [skin cancer(s)] came | skin cancer(s)
+        # the bracket has no beginning
+        [failure )] came | failure )
+    """),
 )
-def test_a_phrase_loses_words_of_grammar_before_and_brackets_behind_it(text, span, phrase):
-    tokens = tuple(text.split())
+def test_a_phrase_loses_words_of_grammar_before_and_brackets_behind_it(text, phrase):
+    tokens, (span,) = marked(text)
 
-    sentence = cleaned(Sentence(tokens, (Mark(*span),)), Counter())
+    sentence = cleaned(Sentence(tokens, (Mark(span.start, span.end),)), Counter())
 
     assert sentence.tokens == tokens
     assert [sentence.phrase(of_phrase) for of_phrase in sentence.marks] == [phrase]
@@ -104,25 +106,26 @@ def test_a_phrase_of_pronouns_is_no_longer_marked():
 
 @pytest.mark.parametrize(
     ("query", "passage", "repeats"),
-    [
+    rows_of("""
         # the right side is longer
-        ("a @placeholder can lead to shock .", "this can lead to shock at night", True),
-        ("a @placeholder can lead to shock .", "this can lead to a shock", False),
-        ("early shock follows @placeholder .", "EARLY Shock follows sepsis", True),
+        a @placeholder can lead to shock . | this can lead to shock at night | yes
+        a @placeholder can lead to shock . | this can lead to a shock | no
+        early shock follows @placeholder . | EARLY Shock follows sepsis | yes
         # only whole tokens match
-        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),
+        early shock follows @placeholder . | nearly shock follows sepsis | no
         # the passage holds the shorter side only
-        ("shock follows @placeholder after days of rest", "shock follows it", False),
+        shock follows @placeholder after days of rest | shock follows it | no
         # both sides are equally long, and either counts
-        ("early shock @placeholder late sepsis", "in late sepsis", True),
-        ("early shock @placeholder late sepsis", "of early shock", True),
-        ("@placeholder .", "anything", True),
-    ],
+        early shock @placeholder late sepsis | in late sepsis | yes
+        early shock @placeholder late sepsis | of early shock | yes
+        @placeholder . | anything | yes
+    """),
 )
 def test_a_query_repeats_the_passage_where_it_holds_the_longer_side(query, passage, repeats):
     words = query.split()
+    blank = words.index(PLACEHOLDER)
 
-    assert repeats_passage(words, words.index(PLACEHOLDER), f" {passage.lower()} ") is repeats
+    assert repeats_passage(words, blank, f" {passage.lower()} ") == (repeats == "yes")
 
 
 def test_the_passage_of_a_report_by_hand(build):

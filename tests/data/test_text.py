@@ -3,22 +3,21 @@
 import random
 
 import pytest
+from support.tables import rows_of
 
 from mednli_jax.data.text import UNK, Vocab, binary_parse_tokens, split_sentences, treebank_tokens
 
 
 @pytest.mark.parametrize(
     ("parse", "tokens"),
-    [
-        (
-            "( ( The patient ) ( ( is ( -LRB- not -RRB- ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )",
-            "The patient is ( not ) [ x ] { y } .",
-        ),
-        ("( well :-RRB- )", "well :)"),
-        ("( B-12 low )", "B-12 low"),
-        ("word", "word"),
-        ("( )", ""),
-    ],
+    rows_of("""
+        ( ( The patient ) ( is ( -LRB- not -RRB- ) ) . ) | The patient is ( not ) .
+        ( ( -LSB- x -RSB- ) ( -LCB- y -RCB- ) ) | [ x ] { y }
+        ( well :-RRB- ) | well :)
+        ( B-12 low ) | B-12 low
+        word | word
+        ( ) |
+    """),
 )
 def test_a_binary_parse_has_its_words_and_brackets_as_tokens(parse, tokens):
     assert " ".join(binary_parse_tokens(parse)) == tokens
@@ -26,24 +25,27 @@ def test_a_binary_parse_has_its_words_and_brackets_as_tokens(parse, tokens):
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [
-        ("Has diabetes. A1c was 8.3. Can't walk.", "Has diabetes . A1c was 8.3 . Ca n't walk ."),
-        ("Seen by Dr. Smith at St. John. Went home", "Seen by Dr. Smith at St. John . Went home"),
-        ("The pt. Smith has CHF. s/p CABG.", "The pt. Smith has CHF . s/p CABG ."),
-        ("pain at 8.3 units, e.g. Monday", "pain at 8.3 units , e.g. Monday"),
-        ("felt well... He left ... Then", "felt well ... He left ... Then"),
-        ("has fever. 38.5. 120/80.", "has fever . 38.5 . 120/80 ."),
-        ("1. CAD. 2. HTN", "1. CAD . 2. HTN"),
-        ("1. CAD\n2. HTN.\n3. DM.", "1. CAD 2. HTN . 3. DM ."),
-        ("糖尿病. 高血圧", "糖尿病 . 高血圧"),
-        ("β-blocker. 2 doses", "β-blocker . 2 doses"),
-        ('He has "gout." (She left.) Then', "He has `` gout . '' ( She left . ) Then"),
-        ("by [**Dr. Last. 12. Name**] today. Well", "by [ **Dr. Last. 12. Name** ] today . Well"),
-        ("2.", "2 ."),
-    ],
+    rows_of("""
+        Has diabetes. A1c was 8.3. Can't walk. | Has diabetes . A1c was 8.3 . Ca n't walk .
+        Seen by Dr. Smith at St. John. Went home | Seen by Dr. Smith at St. John . Went home
+        The pt. Smith has CHF. s/p CABG. | The pt. Smith has CHF . s/p CABG .
+        pain at 8.3 units, e.g. Monday | pain at 8.3 units , e.g. Monday
+        felt well... He left ... Then | felt well ... He left ... Then
+        has fever. 38.5. 120/80. | has fever . 38.5 . 120/80 .
+        1. CAD. 2. HTN | 1. CAD . 2. HTN
+        糖尿病. 高血圧 | 糖尿病 . 高血圧
+        β-blocker. 2 doses | β-blocker . 2 doses
+        He has "gout." (She left.) Then | He has `` gout . '' ( She left . ) Then
+        [**Dr. Last. 12. Name**] today. Well | [ **Dr. Last. 12. Name** ] today . Well
+        2. | 2 .
+    """),
 )
 def test_texts_of_several_sentences_are_tokenised_sentence_by_sentence(text, tokens):
     assert " ".join(treebank_tokens(text)) == tokens
+
+
+def test_a_line_of_a_list_is_a_sentence():
+    assert " ".join(treebank_tokens("1. CAD\n2. HTN.\n3. DM.")) == "1. CAD 2. HTN . 3. DM ."
 
 
 def test_sentences_and_tokens_are_the_text_again():

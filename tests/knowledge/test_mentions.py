@@ -52,28 +52,33 @@ def test_a_table_has_its_columns_in_any_order_and_may_be_gzipped_with_line_ends_
     assert len(recognised.mentions("p9", "premise")) == 0
 
 
+def place_characters(folder, words):
+    """The result for a mention of these words, given by its characters."""
+    start = SPAN_PAIRS[0].premise.index(words)
+    header = "uid\tside\tstart_char\tend_char\tconcept"
+    return read_table(folder, header, f"p1\tpremise\t{start}\t{start + len(words)}\tC1")
+
+
 @pytest.mark.parametrize(
     ("words", "tokens"),
-    [
-        ("Quokka fever", "3:5 C1"),
-        ("axolotl", "9:10 C1"),
-        ("(axolotl)", "8:11 C1"),
-        ("wombat", "7:8 C1"),  # a part of a token
-        ("narwhals.", "11:13 C1"),
-        (" ", ""),  # characters between tokens are counted
-    ],
+    rows_of("""
+        Quokka fever | 3:5 C1
+        axolotl | 9:10 C1
+        (axolotl) | 8:11 C1
+        # a part of a token
+        wombat | 7:8 C1
+        narwhals. | 11:13 C1
+    """),
 )
 def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
     """The tokens are in lower case and spell quotes and brackets in another way."""
-    start = SPAN_PAIRS[0].premise.index(words)
-    header = "uid\tside\tstart_char\tend_char\tconcept"
+    assert spans(place_characters(tmp_path, words)[0]) == tokens
 
-    mentions, facts = read_table(
-        tmp_path, header, f"p1\tpremise\t{start}\t{start + len(words)}\tC1"
-    )
 
-    assert spans(mentions) == tokens
-    assert facts.get("unplaced", 0) == (not tokens)
+def test_characters_between_tokens_are_counted(tmp_path):
+    mentions, facts = place_characters(tmp_path, " ")
+
+    assert (mentions, facts["unplaced"]) == ({}, 1)
 
 
 @pytest.mark.parametrize(
@@ -96,17 +101,17 @@ def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path,
 
 @pytest.mark.parametrize(
     ("text", "tokens", "places"),
-    [
-        ("Chest pain.", "chest pain .", "Chest pain ."),
-        ("A “quote” here", "A `` quote '' here", "A “ quote ” here"),
-        ("pt’s 1/2 — ok", "pt 's 1\\/2 -- ok", "pt ’s 1/2 — ok"),
-        ("wait… so", "wait ... so", "wait … so"),
-        ("the pain, the pain", "the pain , the pain", "the pain , the pain"),
+    rows_of(r"""
+        Chest pain. | chest pain . | Chest pain .
+        A “quote” here | A `` quote '' here | A “ quote ” here
+        pt’s 1/2 — ok | pt 's 1\/2 -- ok | pt ’s 1/2 — ok
+        wait… so | wait ... so | wait … so
+        the pain, the pain | the pain , the pain | the pain , the pain
         # "_" is a token without a place: the tokeniser changed its spelling or its length.
-        ("colour of gold", "color of gold", "_ of gold"),
-        ("İstanbul fever", "i̇stanbul fever", "_ fever"),
-        ("x", "y z", "_ _"),
-    ],
+        colour of gold | color of gold | _ of gold
+        İstanbul fever | i̇stanbul fever | _ fever
+        x | y z | _ _
+    """),
 )
 def test_tokens_are_placed_in_the_text_in_their_order(text, tokens, places):
     offsets = token_offsets(text, tokens.split())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.files import write
 from support.ontologies import bundled_mesh, edges_of, is_a_matrix, small
+from support.tables import rows_of
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
@@ -78,28 +79,27 @@ def test_a_missing_ontology_is_refused_with_the_files_to_get(tmp_path):
         load_ontology("snomed", None)
 
 
+READERS = {"umls": read_umls, "snomed": read_snomed, "wordnet": read_wordnet}
+
+
 @pytest.mark.parametrize(
-    ("files", "name", "reader", "place"),
-    [
-        ("MRCONSO.RRF MRREL.RRF", "umls", read_umls, ""),
-        ("META/MRCONSO.RRF.gz META/MRSTY.RRF.gz META/release.dat", "umls", read_umls, "META"),
-        (SNAPSHOT, "snomed", read_snomed, ""),
-        ("data.noun data.verb index.noun index.verb", "wordnet", read_wordnet, ""),
-        (
-            "dict/data.noun dict/data.verb dict/index.noun.gz dict/index.verb",
-            "wordnet",
-            read_wordnet,
-            "",
-        ),
-    ],
+    ("name", "place", "files"),
+    rows_of(f"""
+        umls | | MRCONSO.RRF MRREL.RRF
+        umls | META | META/MRCONSO.RRF.gz META/MRSTY.RRF.gz META/release.dat
+        snomed | | {SNAPSHOT}
+        wordnet | | data.noun data.verb index.noun index.verb
+        wordnet | | dict/data.noun dict/data.verb dict/index.noun.gz dict/index.verb
+    """),
 )
-def test_the_files_of_a_folder_choose_its_reader(tmp_path, files, name, reader, place):
+def test_the_files_of_a_folder_choose_its_reader(tmp_path, name, place, files):
     folder = tmp_path / name
     paths = {write(folder / file, "") for file in files.split()}
 
     for spec, data_dir in ((name, tmp_path), (str(folder), None)):
         source = find_source(spec, data_dir)
-        assert (source.name, source.read, source.place) == (name, reader, folder / place)
+        assert (source.name, source.read) == (name, READERS[name])
+        assert source.place == folder / place
         assert set(ontology_files(spec, data_dir)) == paths
 
 
