@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from nltk.translate.bleu_score import corpus_bleu
 from support.cloze import cloze
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.cloze.scores import (
     embedding_score,
@@ -22,7 +22,7 @@ from mednli_jax.data.text import SPECIALS, Vocab
 
 @pytest.mark.parametrize(
     ("prediction", "answers", "exact", "f1"),
-    rows_of("""
+    table_rows("""
         asthma | asthma | 1 | 1
         # F1 ignores the order of words
         chest pain | pain chest | 0 | 1
@@ -113,22 +113,26 @@ VECTORS = np.array([[0, 0], [9, -9], [1, 0], [0, 1], [1, 1]], np.float32)
 
 
 @pytest.mark.parametrize(
-    ("prediction", "answers", "cosine"),
-    [
-        ("fever", "pain", 0),
-        ("Chest pain", "the pain!", 1 / math.sqrt(1.25)),  # (1/2, 1) against (0, 1)
-        ("chest pain", "fever/pain", 1 / math.sqrt(1.25)),  # the nearest answer counts
-        ("pain pain fever", "fever", 1 / math.sqrt(5)),  # (1/3, 2/3)
-        ("zebra fever", "fever", 1),  # a word without a vector does not count
-        ("zebra", "fever", 0),
-        ("", "fever", 0),
-        ("fever", "zebra", 0),
-    ],
+    ("prediction", "answers", "squared"),
+    table_rows("""
+        fever | pain | 0
+        # (1/2, 1) against (0, 1)
+        Chest pain | the pain! | 4/5
+        # the nearest answer counts
+        chest pain | fever/pain | 4/5
+        # (1/3, 2/3) against (1, 0)
+        pain pain fever | fever | 1/5
+        # a word without a vector does not count
+        zebra fever | fever | 1
+        zebra | fever | 0
+        | fever | 0
+        fever | zebra | 0
+    """),
 )
-def test_the_embedding_score_is_the_cosine_of_mean_vectors(prediction, answers, cosine):
+def test_the_embedding_score_is_the_cosine_of_mean_vectors(prediction, answers, squared):
     score = embedding_score(prediction, answers.split("/"), VOCAB, VECTORS)
 
-    assert score == pytest.approx(cosine)
+    assert score**2 == pytest.approx(float(Fraction(squared)))
 
 
 EXAMPLES = [

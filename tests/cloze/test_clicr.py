@@ -5,6 +5,7 @@ import json
 import pytest
 from support.cloze import clicr_query, mark, write_articles
 from support.files import write
+from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import FILES, load, parse_marked, read_clicr, source_files, write_clicr
 from mednli_jax.cloze.encoding import corpus_named
@@ -73,37 +74,28 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(tmp_pa
 
 @pytest.mark.parametrize(
     ("text", "tokens", "entities", "sentences", "stray"),
-    [
-        (
-            "anti-BEG__a\n b c__ENDs x\n\n \nBEG__d_e___ENDBEG__f__END",
-            "anti- a b c s x d_e_ f",
-            [(1, 4), (6, 7), (7, 8)],
-            (6, 8),
-            0,
-        ),
-        ("BEG__a b", "a b", [], (2,), 1),
-        ("a b__END", "a b", [], (2,), 1),
-        ("BEG__a BEG__b__END c__END", "a b c", [(1, 2)], (3,), 2),
-        ("a BEG____END b", "a b", [], (2,), 1),
-        ("BEG__a @placeholder__END b", "a @placeholder b", [], (3,), 2),
+    table_rows(r"""
+        anti-BEG__a\n b c__ENDs x | anti- a b c s x | 1:4 | 6 | 0
+        x\n\n \nBEG__d_e___ENDBEG__f__END | x d_e_ f | 1:2 2:3 | 1 3 | 0
+        BEG__a b | a b | | 2 | 1
+        a b__END | a b | | 2 | 1
+        BEG__a BEG__b__END c__END | a b c | 1:2 | 3 | 2
+        a BEG____END b | a b | | 2 | 1
+        BEG__a @placeholder__END b | a @placeholder b | | 3 | 2
         # a mark without a partner joins no sentences, an entity does
-        (
-            "a BEG__b .\nc BEG__d\ne__END .\n@placeholder f\nBEG__g\nh",
-            "a b . c d e . @placeholder f g h",
-            [(4, 6)],
-            (3, 7, 9, 10, 11),
-            2,
-        ),
-    ],
+        a BEG__b .\nc BEG__d\ne__END . | a b . c d e . | 4:6 | 3 7 | 1
+        @placeholder f\nBEG__g\nh | @placeholder f g h | | 2 3 4 | 1
+    """),
 )
 def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(
     text, tokens, entities, sentences, stray
 ):
-    marked = parse_marked(text)
+    marked = parse_marked(text.replace(r"\n", "\n"))
 
     assert " ".join(marked.tokens) == tokens
-    assert marked.entities == tuple(Entity(*span) for span in entities)
-    assert (marked.sentences, marked.stray) == (sentences, stray)
+    assert " ".join(f"{span.start}:{span.end}" for span in marked.entities) == entities
+    assert " ".join(map(str, marked.sentences)) == sentences
+    assert marked.stray == int(stray)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from support.cloze import cloze, passage
 from support.commands import call_command, read_json
 from support.files import write
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax import analyze
 from mednli_jax.cloze import clicr
@@ -45,7 +45,7 @@ def figures():
 
 @pytest.mark.parametrize(
     ("name", "train", "test", "both"),
-    rows_of("""
+    table_rows("""
         cases | 2 | 1 | 3
         queries | 3 | 2 | 5
         # the tokens of a passage count once

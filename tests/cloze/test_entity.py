@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.cloze import cloze, passage
 from support.files import write
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.cloze.baselines import (
     best_window,
@@ -35,7 +35,7 @@ def test_the_most_frequent_entity_is_the_first_of_equally_frequent_ones():
 
 @pytest.mark.parametrize(
     ("query", "entity"),
-    rows_of("""
+    table_rows("""
         [FEVER] causes _ | chest pain
         # not marked
         fever causes _ | fever
@@ -134,28 +134,34 @@ def test_the_expected_embedding_score_of_random_entities_by_hand():
 TWO_SENTENCES = "North [cough] north | South [Fever] ."
 
 
-@pytest.mark.parametrize(
-    ("query", "text", "options", "answer"),
-    [
-        ("south of _", TWO_SENTENCES, {}, "fever"),
-        ("north of _", TWO_SENTENCES, {}, "cough"),
-        # East is as near to both: the first mention wins, also where no word has a vector.
-        ("east of _", TWO_SENTENCES, {}, "cough"),
-        ("zebra _", TWO_SENTENCES, {}, "cough"),
-        # The words of the next sentence are no context.
-        ("south of _", "north a [cough] | south south [fever] .", {"window": 2}, "fever"),
-        (
-            "east _ fever",
-            "North a south | east Wanted [fever] east",
-            {"window": 1, "words": True},
-            "wanted",
-        ),
-    ],
-)
-def test_the_entity_in_the_most_similar_context(query, text, options, answer):
-    examples = [cloze("q", text, query, "x")]
+def most_similar(query, text, **options):
+    return most_similar_entity([cloze("q", text, query, "x")], VOCAB, VECTORS, **options)["q"]
 
-    assert most_similar_entity(examples, VOCAB, VECTORS, **options) == {"q": answer}
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    table_rows("""
+        south of _ | fever
+        north of _ | cough
+        # East is as near to both: the first mention wins, also where no word has a vector.
+        east of _ | cough
+        zebra _ | cough
+    """),
+)
+def test_the_entity_in_the_most_similar_context(query, answer):
+    assert most_similar(query, TWO_SENTENCES) == answer
+
+
+def test_the_context_of_an_entity_ends_with_its_sentence():
+    text = "north a [cough] | south south [fever] ."
+
+    assert most_similar("south of _", text, window=2) == "fever"
+
+
+def test_the_word_in_the_most_similar_context():
+    text = "North a south | east Wanted [fever] east"
+
+    assert most_similar("east _ fever", text, window=1, words=True) == "wanted"
 
 
 # Windows up to 4 words give "cough", larger ones "fever".

@@ -10,7 +10,7 @@ from support.cloze import mark, marked
 from support.commands import ROOT
 from support.files import contents, lines, write
 from support.ontologies import bundled_mesh, small
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import load
 from mednli_jax.cloze.query_builder import (
@@ -74,7 +74,7 @@ def build(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "phrase"),
-    rows_of("""
+    table_rows("""
         she had [the fever] today | fever
         He had [His Own dropsy] | Own dropsy
         [heart failure ( HF )] came | heart failure
@@ -106,7 +106,7 @@ def test_a_phrase_of_pronouns_is_no_longer_marked():
 
 @pytest.mark.parametrize(
     ("query", "passage", "repeats"),
-    rows_of("""
+    table_rows("""
         # the right side is longer
         a @placeholder can lead to shock . | this can lead to shock at night | yes
         a @placeholder can lead to shock . | this can lead to a shock | no
@@ -206,7 +206,7 @@ def test_queries_that_repeat_the_passage_or_show_their_answer_are_dropped_and_co
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    rows_of("""
+    table_rows("""
         Heart Failure | problem
         Furosemide | treatment
         Electrocardiography | test

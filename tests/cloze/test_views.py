@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.cloze import clicr_passage, split
+from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.encoding import (
@@ -104,7 +105,11 @@ def test_the_title_may_become_the_first_sentence():
 
 @pytest.mark.parametrize(
     ("answers", "gold", "kind"),
-    [("MRI/pain", 2, "exact"), ("x/ Heart  FAILURE/pain", 0, "synonym"), ("x", -1, "none")],
+    table_rows("""
+        MRI/pain | 2 | exact
+        x/ Heart  FAILURE/pain | 0 | synonym
+        x | -1 | none
+    """),
 )
 def test_the_datasets_answer_comes_before_synonyms_and_case_and_blanks_do_not_count(
     answers, gold, kind
@@ -112,8 +117,8 @@ def test_the_datasets_answer_comes_before_synonyms_and_case_and_blanks_do_not_co
     asked = example("@placeholder", *answers.split("/"))
     number_of = passage_view(asked.passage, "noent").number_of
 
-    assert right_candidate(asked, number_of) == (gold, kind)
-    assert query_view(asked, "noent").gold == gold
+    assert right_candidate(asked, number_of) == (int(gold), kind)
+    assert query_view(asked, "noent").gold == int(gold)
 
 
 @pytest.mark.parametrize("setup", SETUPS)

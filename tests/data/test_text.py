@@ -3,14 +3,14 @@
 import random
 
 import pytest
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.data.text import UNK, Vocab, binary_parse_tokens, split_sentences, treebank_tokens
 
 
 @pytest.mark.parametrize(
     ("parse", "tokens"),
-    rows_of("""
+    table_rows("""
         ( ( The patient ) ( is ( -LRB- not -RRB- ) ) . ) | The patient is ( not ) .
         ( ( -LSB- x -RSB- ) ( -LCB- y -RCB- ) ) | [ x ] { y }
         ( well :-RRB- ) | well :)
@@ -25,7 +25,7 @@ def test_a_binary_parse_has_its_words_and_brackets_as_tokens(parse, tokens):
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    rows_of("""
+    table_rows("""
         Has diabetes. A1c was 8.3. Can't walk. | Has diabetes . A1c was 8.3 . Ca n't walk .
         Seen by Dr. Smith at St. John. Went home | Seen by Dr. Smith at St. John . Went home
         The pt. Smith has CHF. s/p CABG. | The pt. Smith has CHF . s/p CABG .

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from support.files import write
+from support.tables import table_rows
 from support.vector_files import fasttext_model, word2vec
 
 from mednli_jax.data.corpus import file_path
@@ -270,23 +271,36 @@ MODEL = fasttext_model(["fever", "cough"], ONES)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "lines"),
+    ("rows", "lines"),
+    table_rows("""
+        cough 1 2 3/fever 4 5/bp nan 1 1 | 2 3
+        # another dimension, commas, decimal commas, too large
+        cough 1 2/fever 4 5 | 1
+        cough,1,2,3/fever,4,5,6 | 1
+        cough 1,5 2,5 3,5 | 1
+        cough 1 2 3/fever 4 5 1e30 | 2
+    """),
+)
+def test_the_faults_of_a_text_file_are_named_by_line(tmp_path, rows, lines):
+    content = f"{rows}/".replace("/", "\n")
+
+    expected = [("v.txt", int(line)) for line in lines.split()]
+    assert faults(write(tmp_path / "v.txt", content)) == expected
+
+
+@pytest.mark.parametrize(
+    "content",
     [
-        pytest.param("v.txt", "cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3], id="two-bad-rows"),
-        pytest.param("v.txt", "cough 1 2\nfever 4 5\n", [1], id="other-dimension"),
-        pytest.param("v.txt", "cough,1,2,3\nfever,4,5,6\n", [1], id="commas"),
-        pytest.param("v.txt", "cough 1,5 2,5 3,5\n", [1], id="decimal-commas"),
-        pytest.param("v.txt", "cough 1 2 3\nfever 4 5 1e30\n", [2], id="too-large"),
-        pytest.param("v.txt", "0 3\n", [None], id="no-vectors"),
-        pytest.param("v.bin", b"\0\1\2\3", [None], id="no-vector-file"),
-        pytest.param("v.bin", word2vec({"co\0ugh": (4, 5, 6)}), [None], id="control-character"),
-        pytest.param("v.bin", fasttext_model(["fever"], ONES * np.inf), [None], id="infinite"),
-        pytest.param("v.bin", fasttext_model(["a"], ONES, quantised=1), [None], id="quantised"),
-        pytest.param("v.bin", gzip.compress(MODEL), [None], id="gzipped-model"),
+        pytest.param("0 3\n", id="no-vectors"),
+        pytest.param(b"\0\1\2\3", id="no-vector-file"),
+        pytest.param(word2vec({"co\0ugh": (4, 5, 6)}), id="control-character"),
+        pytest.param(fasttext_model(["fever"], ONES * np.inf), id="infinite"),
+        pytest.param(fasttext_model(["a"], ONES, quantised=1), id="quantised"),
+        pytest.param(gzip.compress(MODEL), id="gzipped-model"),
     ],
 )
-def test_a_fault_is_named_by_file_and_line(tmp_path, name, content, lines):
-    assert faults(write(tmp_path / name, content)) == [(name, line) for line in lines]
+def test_a_file_that_holds_no_usable_vectors_is_refused(tmp_path, content):
+    assert faults(write(tmp_path / "v.bin", content)) == [("v.bin", None)]
 
 
 @pytest.mark.parametrize("phrase", ["chest pain", "blood gas", "type 2 diabetes", "b x"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.ontologies import bundled_mesh, small
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.words import folded_words, singular
@@ -36,7 +36,7 @@ def mesh():
 
 @pytest.mark.parametrize(
     ("sentence", "mentions"),
-    rows_of("""
+    table_rows("""
         # The longest name wins over the names inside it.
         Known type 2 diabetes mellitus . | type 2 diabetes mellitus D003924
         # A name is inverted as in MeSH, and the text is tokenised as in NLI corpora.
@@ -109,7 +109,7 @@ def test_semantic_types_choose_the_concepts_that_are_linked(options, mentions):
 
 @pytest.mark.parametrize(
     ("names", "sentence", "mentions"),
-    rows_of("""
+    table_rows("""
         A: alpha beta; B: beta gamma; C: gamma | alpha beta gamma | alpha beta A, gamma C
         A: alpha beta; B: beta gamma; C: alpha | alpha beta beta gamma | alpha beta A, beta gamma B
         # A longer name off the token border does not hide a shorter one.
@@ -131,7 +131,7 @@ def test_the_leftmost_then_the_longest_name_is_linked(names, sentence, mentions)
 
 @pytest.mark.parametrize(
     ("names", "sentence", "mentions"),
-    rows_of("""
+    table_rows("""
         A: first/shared; B: shared | shared | shared B
         A: first/common name; B: third/common name | common names | common names A
         A: suture; B: sutures | suture sutures Sutures | suture A, sutures B, Sutures B
@@ -146,7 +146,7 @@ def test_a_shared_name_goes_to_its_own_spelling_then_the_preferred_then_the_firs
 
 @pytest.mark.parametrize(
     ("names", "abbreviations", "sentence", "mentions"),
-    rows_of("""
+    table_rows("""
         A: 12; B: the | | 12 the |
         A: alpha/al; B: beta/be/bt | | al bt |
         # "be" is a word of grammar
@@ -172,7 +172,7 @@ def test_stop_words_drop_names_and_concepts_by_their_preferred_names_but_no_abbr
 
 
 DISEASES = "A: Hypertension/high blood pressure; B: heart failure; C: Michigan/MI; D: gout"
-SHORT_FORMS = rows_of("""
+SHORT_FORMS = table_rows("""
     HTN | hypertensions
     hbp | High Blood-Pressure
     h/f | heart failure
@@ -190,7 +190,7 @@ SHORT_FORMS = rows_of("""
 
 @pytest.mark.parametrize(
     ("sentence", "mentions"),
-    rows_of("""
+    table_rows("""
         htn Hbp H/F xyz | htn A, Hbp A, H/F B
         # Of several expansions the first that is linked counts.
         pt | pt D
@@ -221,7 +221,7 @@ WORDS = "A: leukemia/ALL; B: MAPs/CAT/cad; C: cats; D: Cat; E: COPD/CHIP"
 
 @pytest.mark.parametrize(
     ("names", "sentence", "mentions"),
-    rows_of(f"""
+    table_rows(f"""
         {WORDS} | the map , maps , chips and all copd cad | copd E, cad B
         {WORDS} | The MAP , MAPS , CHIPs and ALL | MAPS B, CHIPs E, ALL A
         # a word of grammar needs small letters beside it
@@ -238,7 +238,7 @@ def test_an_acronym_that_is_a_word_is_linked_in_capitals_only(names, sentence, m
 
 @pytest.mark.parametrize(
     ("names", "short_form", "sentence", "mentions"),
-    rows_of(f"""
+    table_rows(f"""
         {WORDS} | map=leukemia | map MAP | MAP A
         {WORDS} | al=leukemia | al | al A
         A: AIDS | hivd=aids | hivd aids | hivd A
@@ -295,7 +295,7 @@ def test_a_joined_token_of_the_vocabulary_is_linked_by_its_words():
 
 @pytest.mark.parametrize(
     ("plural", "word"),
-    rows_of("""
+    table_rows("""
         fractures | fracture
         biopsies | biopsy
         abscesses | abscess

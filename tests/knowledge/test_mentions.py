@@ -9,7 +9,7 @@ import pytest
 from support.files import write
 from support.mention_files import MMI_PAIRS, SPAN_PAIRS, SPANS_HEADER, place
 from support.mention_files import mmi_line as line
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
@@ -61,7 +61,7 @@ def place_characters(folder, words):
 
 @pytest.mark.parametrize(
     ("words", "tokens"),
-    rows_of("""
+    table_rows("""
         Quokka fever | 3:5 C1
         axolotl | 9:10 C1
         (axolotl) | 8:11 C1
@@ -83,7 +83,7 @@ def test_characters_between_tokens_are_counted(tmp_path):
 
 @pytest.mark.parametrize(
     ("rows", "best"),
-    rows_of("""
+    table_rows("""
         1:2:short:0 0:3:long:0 | 0:3 long
         1:2:short:0 0:3:long:0 2:4:better:1 | 1:2 short, 2:4 better
         0:3:twin:0 0:3:long:0 | 0:3 twin
@@ -101,7 +101,7 @@ def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path,
 
 @pytest.mark.parametrize(
     ("text", "tokens", "places"),
-    rows_of(r"""
+    table_rows(r"""
         Chest pain. | chest pain . | Chest pain .
         A “quote” here | A `` quote '' here | A “ quote ” here
         pt’s 1/2 — ok | pt 's 1\/2 -- ok | pt ’s 1/2 — ok
@@ -142,7 +142,7 @@ def triggers(*phrases):
 
 @pytest.mark.parametrize(
     ("ident", "uid", "side"),
-    rows_of("""
+    table_rows("""
         p1-p | p1 | premise
         p1.premise | p1 | premise
         # a wrapper writes quotes
@@ -162,113 +162,82 @@ def test_the_id_of_a_line_of_metamap_says_pair_and_side(tmp_path, ident, uid, si
     assert list(mentions) == [(uid, side)]
 
 
-CHEST, HEART, AT = place("chest pain"), place("heart"), place("renal")
+CHEST, HEART, RENAL = place("chest pain"), place("heart"), place("renal")
 FAILURE = f"{HEART},{place('failure')}"  # in two pieces: "and renal" stands between them
-LITE = f'p1-p|MMI|0.52|Chest pain|C1|[sosy]|"%s"-text-0-"chest pain"-NN-0|{CHEST}|'
-QUOTED = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-noun-1]'
-CANDIDATES = [line(cui="C1", score="3.5"), line(cui="C2", score="7"), line(cui="C3", score="7.00")]
-NESTED = line(cui="C4", score="1", triggers=triggers("Pain"), positions=place("pain"))
 
 
 @pytest.mark.parametrize(
-    ("lines", "mentions_of_line", "negated"),
-    [
-        pytest.param(
-            # Brackets hold the places of one trigger.
-            [
-                line(
-                    triggers=triggers("Heart", "-Chest"),
-                    positions=f"[{HEART}],[50/5];{place('chest')}",
-                )
-            ],
-            "1:2 C1, 5:6 C1, 10:11 C1",
-            1,
-            id="each-trigger-has-its-negation",
-        ),
-        pytest.param(
-            [line(triggers=triggers("Heart failure"), positions=FAILURE)],
-            "5:6 C1, 8:9 C1",
-            0,
-            id="phrase-in-two-pieces",
-        ),
-        pytest.param(
-            [
-                line(
-                    triggers=triggers("Heart failure"),
-                    positions=f"[{FAILURE}],[{place('chest')},{place('pain')}]",
-                )
-            ],
-            "1:3 C1, 5:6 C1, 8:9 C1",
-            0,
-            id="pieces-on-neighbouring-tokens-join",
-        ),
-        pytest.param(CANDIDATES, "1:3 C2", 1, id="best-score"),
-        pytest.param([*CANDIDATES, NESTED], "1:3 C2, 2:3 C4", 1, id="phrase-in-a-phrase"),
-        pytest.param([LITE % "Chest Pain"], CHEST_PAIN, 0, id="metamap-lite"),
-        pytest.param(
-            [line(triggers='["Chest Pain"-tx-1-"chest pain"]', positions=CHEST.replace("/", ":"))],
-            CHEST_PAIN,
-            0,
-            id="old-release",
-        ),
-        pytest.param(
-            [line(positions=FAILURE.replace("/", ":").replace(",", "^"))],
-            "5:6 C1, 8:9 C1",
-            2,
-            id="old-release-in-two-pieces",
-        ),
-        pytest.param([line(trees="")], CHEST_PAIN, 1, id="no-tree-codes"),
-        # MetaMap Lite since 3.6.2rc4 ends a line with a bar.
-        pytest.param([line() + "|"], CHEST_PAIN, 1, id="bar-at-the-end"),
-        pytest.param([line(trees="") + "|"], CHEST_PAIN, 1, id="no-tree-codes-and-bar"),
-        pytest.param([LITE % "Pain|Ache" + "|"], CHEST_PAIN, 0, id="bar-in-a-trigger-of-lite"),
-        pytest.param(
-            [line(triggers=QUOTED, positions=f"{CHEST};{HEART}")],
-            "1:3 C1, 5:6 C1",
-            1,
-            id="quotes-and-commas-in-a-trigger",
-        ),
-        pytest.param(
-            [line(triggers='["Pain|Ache"-tx-1-"chest pain"-noun-1]')],
-            CHEST_PAIN,
-            1,
-            id="bar-in-a-trigger",
-        ),
+    ("phrases", "positions", "placed", "negated"),
+    table_rows(f"""
+        # Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger
+        # has its own negation.
+        Heart/-Chest | [{HEART}],[50/5];{place("chest")} | 1:2 C1, 5:6 C1, 10:11 C1 | 1
+        Heart failure | {FAILURE} | 5:6 C1, 8:9 C1 | 0
+        # Pieces on neighbouring tokens become one mention.
+        Chest pain | {place("chest")},{place("pain")} | 1:3 C1 | 0
+        Chest pain | [{FAILURE}],[{place("chest")},{place("pain")}] | 1:3 C1, 5:6 C1, 8:9 C1 | 0
         # Without a trigger for each place only unanimous negation counts.
-        pytest.param(
-            [line(triggers=triggers("-Pain", "Heart"), positions=f"{CHEST};{HEART};{AT}")],
-            "1:3 C1, 5:6 C1, 7:8 C1",
-            0,
-            id="negations-differ",
-        ),
-        pytest.param(
-            [line(triggers=triggers("-Pain", "-Heart"), positions=f"{CHEST};{HEART};{AT}")],
-            "1:3 C1, 5:6 C1, 7:8 C1",
-            3,
-            id="negations-agree",
-        ),
-        pytest.param(
-            [
-                line(positions=place("chest pain", first=1)),
-                line(
-                    cui="C2",
-                    triggers=triggers("heart attack"),
-                    positions=place("heart attack", first=1),
-                ),
-            ],
-            "1:3 C1, 10:12 C2",
-            1,
-            id="positions-from-one",
-        ),
-    ],
+        -Pain/Heart | {CHEST};{HEART};{RENAL} | 1:3 C1, 5:6 C1, 7:8 C1 | 0
+        -Pain/-Heart | {CHEST};{HEART};{RENAL} | 1:3 C1, 5:6 C1, 7:8 C1 | 3
+    """),
 )
-def test_lines_of_every_release_of_metamap_give_mentions_and_negations(
-    tmp_path, lines, mentions_of_line, negated
-):
-    mentions, facts = read_metamap(tmp_path, *lines)
+def test_places_and_negations_belong_to_triggers(tmp_path, phrases, positions, placed, negated):
+    of_line = line(triggers=triggers(*phrases.split("/")), positions=positions)
 
-    assert spans(mentions) == mentions_of_line
-    assert facts["negated"] == negated
+    mentions, facts = read_metamap(tmp_path, of_line)
+
+    assert spans(mentions) == placed
+    assert facts["negated"] == int(negated)
+
+
+OLD = line(triggers='["Chest Pain"-tx-1-"chest pain"]').replace(CHEST, CHEST.replace("/", ":"))
+OLD_PIECES = line(positions=FAILURE.replace("/", ":").replace(",", "^"))
+LITE = f'p1-p|MMI|0.52|Chest pain|C1|[sosy]|"Chest Pain"-text-0-"chest pain"-NN-0|{CHEST}|'
+BAR = line(triggers='["Pain|Ache"-tx-1-"chest pain"-noun-1]')
+NOS = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-noun-1]'
+
+
+@pytest.mark.parametrize(
+    ("text", "placed", "negated"),
+    table_rows(f"""
+        {line(trees="")} | 1:3 C1 | 1
+        {OLD} | 1:3 C1 | 0
+        {OLD_PIECES} | 5:6 C1, 8:9 C1 | 2
+        {LITE} | 1:3 C1 | 0
+        # MetaMap Lite since 3.6.2rc4 ends a line with a bar.
+        {line()}| | 1:3 C1 | 1
+        {line(trees="")}| | 1:3 C1 | 1
+        # quotes, commas and bars in a trigger
+        {line(triggers=NOS, positions=f"{CHEST};{HEART}")} | 1:3 C1, 5:6 C1 | 1
+        {BAR} | 1:3 C1 | 1
+        {LITE.replace("Chest Pain", "Pain|Ache")}| | 1:3 C1 | 0
+    """),
+)
+def test_lines_of_every_release_of_metamap_are_read(tmp_path, text, placed, negated):
+    mentions, facts = read_metamap(tmp_path, text)
+
+    assert spans(mentions) == placed
+    assert facts["negated"] == int(negated)
+
+
+def test_of_concepts_in_one_place_the_best_scored_counts_beside_those_in_its_parts(tmp_path):
+    candidates = [line(cui=cui, score=score) for cui, score in {"C1": "3.5", "C2": "7"}.items()]
+    twin = line(cui="C3", score="7.00")
+    pain = line(cui="C4", score="1", triggers=triggers("Pain"), positions=place("pain"))
+
+    mentions, facts = read_metamap(tmp_path, *candidates, twin, pain)
+
+    assert spans(mentions) == "1:3 C2, 2:3 C4"
+    assert facts["negated"] == 1
+
+
+def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
+    positions = place("heart attack", first=1)
+    heart_attack = line(cui="C2", triggers=triggers("heart attack"), positions=positions)
+
+    mentions, _ = read_metamap(tmp_path, line(positions=place("chest pain", first=1)), heart_attack)
+
+    assert spans(mentions) == "1:3 C1, 10:12 C2"
 
 
 def test_acronyms_and_pairs_that_the_corpus_leaves_out_are_skipped(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.files import write
 from support.ontologies import bundled_mesh, edges_of, is_a_matrix, small
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
@@ -84,7 +84,7 @@ READERS = {"umls": read_umls, "snomed": read_snomed, "wordnet": read_wordnet}
 
 @pytest.mark.parametrize(
     ("name", "place", "files"),
-    rows_of(f"""
+    table_rows(f"""
         umls | | MRCONSO.RRF MRREL.RRF
         umls | META | META/MRCONSO.RRF.gz META/MRSTY.RRF.gz META/release.dat
         snomed | | {SNAPSHOT}

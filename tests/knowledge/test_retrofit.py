@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from support.files import write
 from support.ontologies import edges_of, is_a_matrix, small
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.errors import ConfigError
@@ -123,7 +123,7 @@ OPPOSITE = "drifter disease, drifter illness, stray disease, stray illness"
 
 @pytest.mark.parametrize(
     ("relations", "pairs"),
-    rows_of(f"""
+    table_rows(f"""
         synonym | disease illness, drifter stray
         is_a | {IS_A}
         part_of synonym | Cardiopathy heart, disease illness, drifter stray
@@ -168,7 +168,7 @@ def test_a_repeated_word_of_a_mention_counts_twice():
 
 @pytest.mark.parametrize(
     ("phrase", "words"),
-    rows_of("""
+    table_rows("""
         Beta-Blocker | beta-blocker
         Beta | Beta
         Blocker-BETA | beta blocker

@@ -5,7 +5,7 @@ import re
 BORDER = re.compile(r"(?:^| )\|(?= |$)")
 
 
-def rows_of(table: str) -> list[tuple[str, ...]]:
+def table_rows(table: str) -> list[tuple[str, ...]]:
     """The rows of a table: a row a line, cells with " | " between.
 
     A line that begins with "# " is a comment.

@@ -3,7 +3,7 @@
 import pytest
 from support.files import write
 from support.ontologies import bundled_mesh
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.knowledge.readers.mesh import HEADER, natural_order, read_mesh
 
@@ -58,7 +58,7 @@ def test_ancestors_follow_tree_numbers(mesh):
 
 @pytest.mark.parametrize(
     ("name", "concept"),
-    rows_of("""
+    table_rows("""
         # a synonym
         auricular fibrillation | D001281
         # an everyday name that the table lacks
@@ -85,7 +85,7 @@ def test_preferred_names_come_first_and_no_name_comes_twice(mesh):
 
 @pytest.mark.parametrize(
     ("name", "natural"),
-    rows_of("""
+    table_rows("""
         Diabetes Mellitus, Type 2 | Type 2 Diabetes Mellitus
         Neoplasm, Breast | Breast Neoplasm
         Leukemia, Myeloid, Acute | Acute Myeloid Leukemia

@@ -6,7 +6,7 @@ import pytest
 from support.files import write
 from support.ontologies import edges_of
 from support.ontology_files import OBO
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
@@ -95,7 +95,7 @@ CURRENT = [stanza("X:3", "name: fever", "alt_id: X:30"), stanza("X:4", "name: co
 
 @pytest.mark.parametrize(
     ("first", "second", "terms"),
-    rows_of("""
+    table_rows("""
         replaced_by: X:2 | replaced_by: X:3 | X:1=X:3 X:2=X:3
         # over alternative ids
         replaced_by: X:20 | replaced_by: X:30, alt_id: X:20 | X:1=X:3 X:20=X:3
@@ -124,7 +124,7 @@ def test_an_old_id_leads_over_any_number_of_steps_to_one_term_in_any_order(
 
 @pytest.mark.parametrize(
     ("value", "name"),
-    rows_of(r"""
+    table_rows(r"""
         cyclo{alanine} | cyclo{alanine}
         N(4)-{beta-D-Glc-(1->2)}-Asn residue | N(4)-{beta-D-Glc-(1->2)}-Asn residue
         residue {alanine} | residue {alanine}
@@ -158,7 +158,7 @@ GCI = '{gci_filler="NCBITaxon:10090", gci_relation="part_of"}'
 
 @pytest.mark.parametrize(
     ("modifiers", "edges"),
-    rows_of(f"""
+    table_rows(f"""
         | 1
         {{source="X:9", is_inferred="true"}} ! x | 1
         {{comment="gci_relation=x"}} | 1

@@ -8,7 +8,7 @@ import pytest
 from support.files import lay_out
 from support.ontologies import edges_of
 from support.ontology_files import REL, STY, UMLS, umls_relation
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
@@ -104,7 +104,7 @@ def test_relations_besides_is_a_are_read_on_request_alone(plain, read):
 
 @pytest.mark.parametrize(
     ("rel", "rela", "edge"),
-    rows_of("""
+    table_rows("""
         PAR | isa | C0000002 C0000001
         CHD | inverse_isa | C0000001 C0000002
         RN | isa | C0000001 C0000002

@@ -4,7 +4,7 @@ import pytest
 from support.files import lay_out
 from support.ontologies import edges_of
 from support.ontology_files import WORDNET
-from support.tables import rows_of
+from support.tables import table_rows
 
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.distances import shortest_paths
@@ -68,7 +68,7 @@ def test_relations_are_read_on_request_alone(folder, ontology):
 
 @pytest.mark.parametrize(
     ("name", "synsets"),
-    rows_of("""
+    table_rows("""
         cold | n00000500 n00000400 v00000300
         paris | n00000700
         # a word that the index lacks
