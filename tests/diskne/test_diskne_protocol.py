@@ -18,7 +18,7 @@ from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slo
 from mednli_jax.diskne.task import DisKnETask, PartRows
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report import __main__ as report
-from mednli_jax.run import Experiment, experiment_of, load_run
+from mednli_jax.run import experiment_of, load_run
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import devices, state
 from mednli_jax.training.loop import Interrupted
@@ -43,23 +43,6 @@ def folder(tmp_path_factory):
     benchmark = seven_diseases()
     place = tmp_path_factory.mktemp("diskne") / "benchmark"
     return write_benchmark(benchmark, folds(benchmark), place)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_program():
-    """All runs of this file share compiled programs, because compilation takes most of their
-    time."""
-    first, compiled = Experiment.program, []
-
-    def program(experiment, prepared, names):
-        if not compiled:
-            compiled.append(first(experiment, prepared, names))
-        shared, batches = compiled[0]
-        return shared, dict(batches)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Experiment, "program", program)
-        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,35 +112,26 @@ MEMBER = np.array(
 CODES = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
 
 
-@pytest.fixture(params=[1, 3], ids="{} buckets".format)
-def most_buckets(request):
-    return request.param
-
-
-@pytest.fixture(params=[1, 2], ids="{} shares".format)
-def shares(request):
-    return request.param
-
-
-@pytest.fixture
-def fold_batches(most_buckets, shares):
+@pytest.fixture(params=[(1, 1), (1, 2), (3, 1), (3, 2)], ids="buckets and shares {}".format)
+def fold_batches(request):
     """Batches of three folds that have unlike sizes."""
+    most_buckets, shares = request.param
     rng = np.random.default_rng(1)
     lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
     plan = BatchPlan(8, (12, 4), shares=shares, max_buckets=most_buckets, seeds=SEEDS, epochs=3)
     return FoldBatches(*lengths, plan, member=MEMBER, group=(0, 1, 2))
 
 
-def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches, most_buckets, shares):
+def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
     """A batch without rows would be a step of the optimiser that learns from nothing."""
     for epoch in (1, 2, 3):
         plan = fold_batches.epoch(epoch, CODES)
         for layout, index in plan:
-            assert index.shape == (len(CODES), layout.units * shares, 1)
+            assert index.shape == (len(CODES), layout.units * fold_batches.plan.shares, 1)
             assert (index >= 0).any(axis=(1, 2)).all()
         for place, code in enumerate(CODES):
             assert rows_of(plan, place) == np.flatnonzero(MEMBER[of_code(code).fold]).tolist()
-    assert len({layout for layout, _ in plan}) <= 2 * most_buckets
+    assert len({layout for layout, _ in plan}) <= 2 * fold_batches.plan.max_buckets
 
 
 def test_each_epoch_has_other_batches(fold_batches):
@@ -173,17 +147,14 @@ def test_the_batches_of_a_slot_do_not_depend_on_its_company(fold_batches):
             np.testing.assert_array_equal(all_SQG[place], alone_SQG[0])
 
 
-@pytest.mark.parametrize(
-    ("rows", "coarse"),
-    [(slice(0, None, 3), False), (slice(0, 70), True), (slice(40, 48), True)],
-)
-def test_each_row_is_predicted_once_and_coarse_batches_share_a_shape(prepared, rows, coarse):
-    is_wanted = np.zeros(len(prepared.splits["train"]), bool)
-    is_wanted[rows] = True
-    batches = DisKnETask().prediction(
-        prepared, is_wanted, shares=1, model=SHARES_WORDS, coarse=coarse
+@pytest.mark.parametrize(("step", "coarse"), [(3, False), (1, True), (5, True)])
+def test_each_wanted_row_is_predicted_once_and_coarse_batches_share_a_shape(prepared, step, coarse):
+    is_wanted = np.arange(len(prepared.splits["train"])) % step == 0
+    plan = (
+        DisKnETask()
+        .prediction(prepared, is_wanted, shares=1, model=SHARES_WORDS, coarse=coarse)
+        .once()
     )
-    plan = batches.once()
     index = np.concatenate([index.ravel() for _, index in plan])
     assert sorted(index[index >= 0]) == np.flatnonzero(is_wanted).tolist()
     if coarse:
@@ -233,70 +204,66 @@ def whole(config_of, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(whole, config_of, tmp_path_factory):
-    """The finished training of two folds, one slot at a time, and the number of programs that were
-    compiled for it."""
-    first, second = (fold.disease for fold in whole.folds[1:3])
-    chosen = (first, whole.benchmark.names[second].upper())  # by id or by name
-    config = config_of(**{"diskne.at_once": 1, "diskne.diseases": chosen})
+    """The finished training of two folds, by id and by name, one slot at a time."""
+    by_id, by_name = whole.folds[1].disease, whole.benchmark.names[whole.folds[2].disease].upper()
+    config = config_of(**{"diskne.at_once": 1, "diskne.diseases": (by_id, by_name)})
     training = training_of(config, tmp_path_factory.mktemp("alone") / "run")
-    programs = len(whole.program.compiled)
     training.run()
-    return training, len(whole.program.compiled) - programs
+    return training
 
 
 def test_the_chosen_folds_are_trained(whole, alone):
     diseases = [fold.disease for fold in whole.folds[1:3]]
-    assert set(slots_of(alone[0])) == {(name, seed) for name in diseases for seed in SEEDS}
+    assert set(slots_of(alone)) == {(disease, seed) for disease in diseases for seed in SEEDS}
 
 
 def test_a_slot_ends_as_it_would_alone(whole, alone):
     slots = slots_of(whole)
-    for key, slot in slots_of(alone[0]).items():
-        assert slot["test"].keys() == slots[key]["test"].keys()
+    assert len(slots) == 7 * len(SEEDS)
+    for key, slot in slots_of(alone).items():
         assert slot["best_epoch"] == slots[key]["best_epoch"]
         assert slot["dev"]["loss"] == pytest.approx(slots[key]["dev"]["loss"], abs=1e-6)
+        assert slot["test"].keys() == slots[key]["test"].keys()
         for uid, probabilities in slot["test"].items():
             assert probabilities == pytest.approx(slots[key]["test"][uid], abs=2e-6)
 
 
 def test_slots_differ(whole):
-    assert len(whole.slots) == 7 * len(SEEDS)
     probabilities = {next(iter(slot["test"].values()))[0] for slot in whole.slots}
     assert len(probabilities) > len(whole.slots) // 2
 
 
 def test_all_chunks_run_at_most_four_programs(alone):
     """Training (fitted, and roomy for batches that do not fit), dev and test."""
-    training, programs = alone
-    assert len(training.chunks) == 2 * len(SEEDS)
-    assert programs <= 4
+    assert len(alone.chunks) == 2 * len(SEEDS)
+    assert len(alone.program.compiled) <= 4
 
 
 ENOUGH = 1 << 40
 
 
 @pytest.fixture
-def a_mebibyte_a_slot(whole, monkeypatch):
-    """The program, in which each slot takes 1 MiB."""
-    program = whole.program
-    monkeypatch.setattr(program, "train_bytes", lambda layout, learner, index: len(index) << 20)
-    program.optimizer = whole.optimizers["medical"]
-    return program
+def _a_mebibyte_a_slot(whole, monkeypatch):
+    def train_bytes(program, layout, learner, index):
+        return len(index) << 20
+
+    monkeypatch.setattr(type(whole.program), "train_bytes", train_bytes)
 
 
 @pytest.mark.parametrize(
     ("memory", "disk", "slots"),
     [(1, ENOUGH, 1), (ENOUGH, 1, 1), (7 << 19, ENOUGH, 3), (ENOUGH, ENOUGH, 7)],
 )
-def test_as_many_slots_as_memory_and_disk_hold_are_trained_at_once(
-    a_mebibyte_a_slot, whole, memory, disk, slots
-):
+@pytest.mark.usefixtures("_a_mebibyte_a_slot")
+def test_as_many_slots_as_memory_and_disk_hold_are_trained_at_once(whole, memory, disk, slots):
+    whole.program.optimizer = whole.optimizers["medical"]
     batches = whole.batches["medical/train"]
-    assert a_mebibyte_a_slot.fitting_seeds(batches, 7, memory, disk) == slots
+    assert whole.program.fitting_seeds(batches, 7, memory, disk) == slots
 
 
+@pytest.mark.usefixtures("_a_mebibyte_a_slot")
 def test_a_resumed_run_keeps_its_chunks_where_there_is_more_memory(
-    a_mebibyte_a_slot, config_of, tmp_path, monkeypatch
+    config_of, tmp_path, monkeypatch
 ):
     def interrupted(*arguments, **options):
         raise Interrupted
