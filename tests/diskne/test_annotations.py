@@ -90,9 +90,12 @@ def test_a_published_row_joins_its_pair(read_rows):
 
     assert len(examples) == len(ROWS)
     assert true.pair.premise == false.pair.premise == PAIRS[0].premise
-    assert (true.disease, true.pair.label) == ("C02", "entailment")
-    assert (false.disease, false.pair.label) == ("C04", "neutral")
-    assert (false.target, false.category) == ("C02", "symptoms")
+    assert true.disease == "C02"
+    assert true.pair.label == "entailment"
+    assert false.disease == "C04"
+    assert false.pair.label == "neutral"
+    assert false.target == "C02"
+    assert false.category == "symptoms"
 
 
 def test_a_negative_keeps_a_category_in_which_its_pair_has_no_positive(read_rows):
@@ -141,7 +144,9 @@ def test_an_index_that_is_no_whole_number_is_refused_with_its_line(read_rows, co
         read_rows([*ROWS, row])
 
     error = caught.value
-    assert (error.file, error.line, error.field) == ("m.csv", len(ROWS) + 2, column)
+    assert error.file == "m.csv"
+    assert error.line == len(ROWS) + 2
+    assert error.field == column
 
 
 UNNAMED = [

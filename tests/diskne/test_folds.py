@@ -24,7 +24,8 @@ def test_the_rows_of_a_fold_are_those_worked_out_by_hand(read_rows):
     benchmark = read_rows()
     fold = next(fold for fold in folds(benchmark, dev=0) if fold.disease == "C02")
 
-    assert (fold.group, fold.categories) == ("medical", ("symptoms",))
+    assert fold.group == "medical"
+    assert fold.categories == ("symptoms",)
     assert uids(benchmark, fold.test) == {
         "a.symptoms.C02",
         "a.symptoms.C02.C04",

@@ -78,11 +78,13 @@ def analysed(name, *flags):
 def test_lengths_are_of_separate_and_of_merged_tokens(corpus, flags, split, pairs):
     """Each hypothesis has 7 tokens, two of which are merged."""
     lengths = json.loads(analysed("lengths", "--json", *flags))
-    assert (lengths["split"], lengths["merged_by"]) == (split, "spans.tsv")
+    assert lengths["split"] == split
+    assert lengths["merged_by"] == "spans.tsv"
     assert lengths["knowledge"] == ""
     for kind, mean in (("separate", 7.0), ("merged", 6.0)):
         neutral = lengths[kind]["classes"]["neutral"]
-        assert (neutral["pairs"], neutral["mean"]) == (pairs, mean)
+        assert neutral["pairs"] == pairs
+        assert neutral["mean"] == mean
 
 
 def test_tokens_of_ones_own_corpus_are_counted_in_private(corpus, tmp_path):

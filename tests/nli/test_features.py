@@ -114,8 +114,8 @@ def test_tfidf_knows_training_text_alone():
     """The fourth pair is not a training pair, and its words do not count."""
     rare = ("Rare words here", "Rare words there", "neutral")
     changed = computed(corpus([*PAIRS[:3], rare, PAIRS[4]]))
-    others = [0, 1, 2, 4]
-    assert np.array_equal(computed()[others], changed[others])
+    unchanged = [0, 1, 2, 4]
+    assert np.array_equal(computed()[unchanged], changed[unchanged])
     assert column(changed, "tfidf_cosine")[3] == 0
 
 

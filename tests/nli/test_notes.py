@@ -111,8 +111,10 @@ def test_titles_of_other_sections_are_no_past_history(title):
 def test_a_note_is_divided_at_its_titles(title):
     note = f"Sex: M\n{title}:\nbody\nnext line\nFamily History: no"
     first, (name, body), last = sections(note)
-    assert (name, body.strip()) == (title, "body\nnext line")
-    assert (first[0], last[0]) == ("Sex", "Family History")
+    assert name == title
+    assert body.strip() == "body\nnext line"
+    assert first[0] == "Sex"
+    assert last[0] == "Family History"
 
 
 @pytest.mark.parametrize(
@@ -193,8 +195,10 @@ def test_premises_are_drawn_from_the_distinct_sentences(sample_premises):
     assert len(rows) == len(set(rows)) == 10
     assert set(rows) < distinct
     counts = json.loads(output)
-    assert (counts["rows"], counts["notes"]) == (42, 40)
-    assert (counts["sentences"], counts["sampled"]) == (80, 10)
+    assert counts["rows"] == 42
+    assert counts["notes"] == 40
+    assert counts["sentences"] == 80
+    assert counts["sampled"] == 10
 
 
 def test_a_smaller_sample_is_the_first_rows_of_a_larger_one(sample_premises):

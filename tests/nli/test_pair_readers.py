@@ -40,8 +40,11 @@ def faults(read_faulty, *arguments, **options):
 
 def test_a_row_becomes_an_example(tmp_path):
     (example,) = read(tmp_path / "x.jsonl", lines(row("a", captionID="c7"))).examples
-    assert (example.uid, example.label, example.group) == ("a", "entailment", "c7")
-    assert (example.premise, example.hypothesis) == (PREMISE, HYPOTHESIS)
+    assert example.uid == "a"
+    assert example.label == "entailment"
+    assert example.group == "c7"
+    assert example.premise == PREMISE
+    assert example.hypothesis == HYPOTHESIS
     assert " ".join(example.hypothesis_tokens) == HYPOTHESIS
 
 
@@ -139,8 +142,10 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     split = read_nli_file(tmp_path / f"train.{ending}{asked}", split="train")
 
     first, second = split.examples
-    assert (first.uid, first.label) == ("u1", "neutral")
-    assert (first.premise, first.hypothesis) == ("A, b", 'say "c"')
+    assert first.uid == "u1"
+    assert first.label == "neutral"
+    assert first.premise == "A, b"
+    assert first.hypothesis == 'say "c"'
     assert first.premise_tokens == ("A", ",", "b")
     assert second.uid == ("train:2" if ending == "jsonl" else "train:3")
     assert split.facts["file"] == f"train.{ending}{written}"
@@ -273,7 +278,8 @@ def test_genres_of_multinli_are_read_alone_or_together(tmp_path):
 
     assert [example.uid for example in slate["train"].examples] == ["slate0", "slate2"]
     (example,) = slate["dev"].examples
-    assert (example.uid, example.tags) == ("slate1", ("slate",))
+    assert example.uid == "slate1"
+    assert example.tags == ("slate",)
     assert slate["dev"].facts["other_genres"] == 1
     assert [len(split) for split in load_nli("multinli", tmp_path).values()] == [5, 2]
 
