@@ -258,7 +258,7 @@ def test_paths_of_a_corpus_are_those_of_its_ontology(source_of):
 
 
 def test_features_of_a_corpus_are_computed_once_and_private(source_of, tmp_path, monkeypatch):
-    source = source_of()
+    source = source_of("none")
     table = boosting.load(*source)
     monkeypatch.setattr(features, "matrix", None)
 
