@@ -14,14 +14,15 @@ from importlib.metadata import PackageNotFoundError, version
 from types import SimpleNamespace
 
 import pytest
-from support.commands import ROOT, call_command, config_flag
+from support.commands import ROOT, config_flag, refused
 
+from mednli_jax.cli import read_config
 from mednli_jax.run import experiment_of
 
 SCRIPT = ROOT / "launch" / "aot.py"
-PACKAGES = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
+COMPILERS = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
 CHIP_MEMORY = 16e9  # bytes of a v5e chip
-# Each row: model, seeds, target, chips, figure, bound. Batches have 64 rows for each chip.
+# (model, seeds, target, chips, figure, bound). Batches have 64 rows for each chip.
 BOUNDS = [
     ("infersent", 1, "h100", 1, "launches", 240),
     ("infersent", 1, "h100", 1, "bytes", 1_700_000_000),
@@ -30,8 +31,15 @@ BOUNDS = [
     ("infersent", 1, "v5e", 1, "cycles", 1_500_000),
     ("infersent", 1, "v5e", 4, "cycles", 1_550_000),
 ]
-AS_PUBLISHED = [f"{model}:mednli" for model in ("bow", "infersent", "esim", "esim_kd", "bert")]
-AS_PUBLISHED += ["ga_ent:clicr", "sa_ent:clicr"]
+AS_PUBLISHED = [
+    "bow:mednli",
+    "infersent:mednli",
+    "esim:mednli",
+    "esim_kd:mednli",
+    "bert:mednli",
+    "ga_ent:clicr",
+    "sa_ent:clicr",
+]
 LOOP = """HloModule step
 
 %fused (a: f32[8,4], b: f32[4], i: s32[]) -> f32[8,4] {
@@ -49,7 +57,7 @@ LOOP = """HloModule step
   %y = f32[4]{0} get-tuple-element(%state), index=2
   %one = s32[] constant(1)
   %next = s32[] add(%i.1, %one), backend_config={"estimated_cycles":"3"}
-  %new = f32[8,4]{1,0} fusion(%x, %y, %i.1), kind=kLoop, calls=%fused, backend_config={"estimated_cycles":"7"}
+  %new = f32[8,4]{1,0} fusion(%x, %y, %i.1), kind=kLoop, calls=%fused, BACKEND
   ROOT %all = (s32[], f32[8,4]{1,0}, f32[4]{0}) tuple(%next, %new, %y)
 }
 
@@ -64,89 +72,88 @@ ENTRY %main (p: (s32[], f32[8,4], f32[4])) -> f32[8,4] {
   %p = (s32[], f32[8,4]{1,0}, f32[4]{0}) parameter(0)
   %loop = (s32[], f32[8,4]{1,0}, f32[4]{0}) while(%p), condition=%condition, body=%body
   %out = f32[8,4]{1,0} get-tuple-element(%loop), index=1
-  ROOT %sum = f32[8,4]{1,0} all-reduce(%out), to_apply=%add, backend_config={"estimated_cycles":"11"}
+  ROOT %sum = f32[8,4]{1,0} all-reduce(%out), to_apply=%add, BACKEND_OF_SUM
 }
 """
+LOOP = LOOP.replace("BACKEND_OF_SUM", 'backend_config={"estimated_cycles":"11"}')
+LOOP = LOOP.replace("BACKEND", 'backend_config={"estimated_cycles":"7"}')
 
 
-def command(*arguments):
-    """Runs the script in a process of its own, without the compiler flags of this suite."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("XLA_FLAGS", "JAX_PLATFORMS")
-    }
-    environment["PYTHONPATH"] = str(ROOT)
-    called = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(
-        called, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+@pytest.fixture(scope="module")
+def script():
+    return SimpleNamespace(**runpy.run_path(str(SCRIPT)))
+
+
+def test_a_loop_counts_as_often_as_it_runs(script):
+    """Each of 5 iterations adds two numbers, and reads and writes one row and its position."""
+    counts = script.Hlo(LOOP).counts()
+
+    assert (counts.launches, counts.cycles) == (11, 5 * (3 + 7) + 11)
+    assert counts.bytes == 5 * ((4 + 4 + 4) + (16 + 16 + 4)) + (128 + 128)
+    assert counts.all_reduce_bytes == 128
+
+
+def are_compilers_installed():
+    try:
+        return bool([version(name) for name in COMPILERS])
+    except PackageNotFoundError:
+        return False
+
+
+def test_a_wrong_target_is_one_line(script):
+    refused(script, config_flag("bow", "mednli"), "--target=h200")
+
+
+@pytest.mark.skipif(are_compilers_installed(), reason="the compilers are installed")
+def test_a_missing_compiler_is_one_line(script):
+    refused(script, config_flag("bow", "mednli"), "--target=h100")
+
+
+@pytest.mark.parametrize(
+    ("config", "has_links"), [("esim_kd:mednli", True), ("ga_ent:clicr", False)]
+)
+def test_a_corpus_is_made_up_for_the_config(script, config, has_links):
+    config = read_config(config)
+
+    prepared = script.made_up(experiment_of(config), config, 20, 8)
+
+    assert {"train", "dev"} <= set(prepared.splits)
+    assert ("link_distance" in prepared.arrays) == has_links
+
+
+# -- programs compiled without a device ------------------------------------------------------------
 
 
 @functools.cache
-def compiled(config, target, *arguments):
-    done = command(
-        f"--config=configs/{config.replace(':', '.py:')}",
-        f"--target={target}",
-        "--json",
-        *arguments,
+def compiled(config, target, *flags):
+    """The figures of a step, compiled in a process without the compiler flags of this suite."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for name in ("XLA_FLAGS", "JAX_PLATFORMS"):
+        environment.pop(name, None)
+    command = [sys.executable, str(SCRIPT), f"--config={config}", f"--target={target}", "--json"]
+    done = subprocess.run(
+        [*command, *flags], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def step(model, seeds, target, chips):
-    flags = (
-        f"--config.train.batch_size={64 * chips}",
-        f"--config.seeds={','.join(map(str, range(seeds)))},",
-    )
-    return compiled(f"{model}:mednli", target, *flags, f"--devices={chips}")
-
-
-def test_a_loop_counts_as_often_as_it_runs():
-    found = vars(runpy.run_path(str(SCRIPT))["Hlo"](LOOP).counts())
-    # Each of 5 iterations adds two numbers, and reads and writes one row and its position.
-    moved = 5 * ((4 + 4 + 4) + (16 + 16 + 4)) + (128 + 128)
-    assert found == {
-        "launches": 11,
-        "cycles": 5 * (3 + 7) + 11,
-        "bytes": moved,
-        "all_reduce_bytes": 128,
-    }
-
-
-def installed():
-    try:
-        return [version(name) for name in PACKAGES]
-    except PackageNotFoundError:
-        return []
-
-
-def test_a_wrong_target_and_a_missing_compiler_are_one_line():
-    script = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
-    for target in ("h200", *([] if installed() else ["h100"])):
-        code, _, err = call_command(script, config_flag("bow", "mednli"), f"--target={target}")
-        assert (code, err.count("\n")) == (2, 1)
-
-
-@pytest.mark.parametrize(("name", "variant"), [("esim_kd", "mednli"), ("ga_ent", "clicr")])
-def test_a_corpus_is_made_up_for_the_config(name, variant):
-    config = runpy.run_path(str(ROOT / "configs" / f"{name}.py"))["get_config"](variant)
-    prepared = runpy.run_path(str(SCRIPT))["made_up"](experiment_of(config), config, 20, 8)
-    assert {"train", "dev"} <= set(prepared.splits)
-    assert ("link_distance" in prepared.arrays) == (name == "esim_kd")
-
-
 def needs_compilers(test):
     """Marks a test that compiles our steps."""
-    wanting = pytest.mark.skipif(not installed(), reason="needs the extra aot")
-    return pytest.mark.aot(pytest.mark.timeout(1200)(wanting(test)))
+    lacking = pytest.mark.skipif(not are_compilers_installed(), reason="needs the extra aot")
+    return pytest.mark.aot(pytest.mark.timeout(1200)(lacking(test)))
 
 
 @needs_compilers
 @pytest.mark.parametrize(("model", "seeds", "target", "chips", "figure", "bound"), BOUNDS)
 def test_a_step_keeps_its_bound(model, seeds, target, chips, figure, bound):
-    assert 0 < step(model, seeds, target, chips)[figure] <= bound
+    numbers = ",".join(map(str, range(seeds)))
+    batch = f"--config.train.batch_size={64 * chips}"
+    flags = (batch, f"--config.seeds={numbers},", f"--devices={chips}")
+
+    figures = compiled(f"{model}:mednli", target, *flags)
+
+    assert 0 < figures[figure] <= bound
 
 
 @needs_compilers

@@ -35,7 +35,7 @@ def write_program(path, text):
 
 @pytest.fixture
 def ci(tmp_path):
-    """Runs .ci/run where these Pythons are installed: (exit code, calls of pip and pytest, stderr)."""
+    """Runs .ci/run where these Pythons are installed: (exit code, pip and pytest calls, stderr)."""
 
     def run(installed, **variables):
         for tool in ("pip", "pytest", "ruff", "mypy"):

@@ -402,7 +402,8 @@ def test_predict_needs_no_corpus_and_counts_unknown_words(at_home, tmp_path, mon
     assert header == ["label", *LABELS]
     probability_NC = np.array([row[1:] for row in rows], float)
     np.testing.assert_allclose(probability_NC.sum(axis=1), 1, atol=1e-5)
-    assert [row[0] for row in rows] == [LABELS[place] for place in probability_NC.argmax(axis=1)]
+    for row, best in zip(rows, probability_NC.argmax(axis=1), strict=True):
+        assert row[0] == LABELS[best]
     assert "words without a vector: 4 in premises, 1 in hypotheses" in err  # no, today, w1, w2; w3
 
 

@@ -25,7 +25,9 @@ FILES["snomed"] = [
     RF2.format("Relationship_Snapshot"),
 ]
 MEDIQA = "mediqa_nli/mednli_bionlp19_shared_task"
-PATHS = {kind: [f"{kind}/{name}" for name in names] for kind, names in FILES.items()}
+PATHS = {}
+for kind, names in FILES.items():
+    PATHS[kind] = [f"{kind}/{name}" for name in names]
 PATHS["mediqa_nli"] = [f"{MEDIQA}.jsonl", f"{MEDIQA}_ground_truth.csv", *PATHS["mednli"]]
 
 

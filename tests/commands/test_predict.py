@@ -28,7 +28,7 @@ from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
 
-# Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, scripts.
+# Tokenisers disagree about sentence ends, list numbers, bullets, lone numbers and scripts.
 TEXTS = (
     "Has diabetes. A1c was 8.3. On insulin.",
     "1. CAD\n2. HTN.\n3. DM type 2. On metformin",
@@ -399,14 +399,6 @@ def test_further_columns_of_a_file_stand_beside_its_predictions(at_home, home, r
     assert cells[:3] == ["7, a", "neutral", max(expected, key=expected.get)]
     probability_C = [float(cell) for cell in cells[3:]]
     np.testing.assert_allclose(probability_C, list(expected.values()), atol=2e-6)
-
-
-def test_stdout_has_the_label_and_probabilities_alone(at_home, home):
-    (home / "in.csv").write_text(COLUMNS["in.csv"])
-
-    out, _ = succeeds(predict, "--run=run", "--input=in.csv")
-
-    assert out.splitlines()[0].split("\t") == ["label", *LABELS]
 
 
 TWICE = "two columns have the same name"
