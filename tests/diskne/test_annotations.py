@@ -86,7 +86,8 @@ def test_the_kind_of_negatives_selects_the_annotation_files(tmp_path):
 
 def test_a_published_row_joins_its_pair(read_rows):
     examples = {example.uid: example for example in read_rows(wording="mention").examples}
-    true, false = examples["a.symptoms.C02"], examples["a.symptoms.C02.C04"]
+    true = examples["a.symptoms.C02"]
+    false = examples["a.symptoms.C02.C04"]
 
     assert len(examples) == len(ROWS)
     assert true.pair.premise == false.pair.premise == PAIRS[0].premise

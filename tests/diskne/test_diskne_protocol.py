@@ -168,7 +168,8 @@ def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
     Slot 1 has the rows 2 and 3, which are right."""
     label = np.array([0, 0, 1, 0])
     member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
-    yes, no = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
+    yes = np.log([0.6, 0.3, 0.1])
+    no = np.log([0.3, 0.6, 0.1])
     logits = np.array([[yes, no, yes, no], [no, no, no, yes]])
 
     scores = DisKnETask().slot_scores(
@@ -207,7 +208,8 @@ def whole(config_of, tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(whole, config_of, tmp_path_factory):
     """The finished training of two folds, by id and by name, one slot at a time."""
-    by_id, by_name = whole.folds[1].disease, whole.benchmark.names[whole.folds[2].disease].upper()
+    by_id = whole.folds[1].disease
+    by_name = whole.benchmark.names[whole.folds[2].disease].upper()
     config = config_of(**{"diskne.at_once": 1, "diskne.diseases": (by_id, by_name)})
     training = training_of(config, tmp_path_factory.mktemp("alone") / "run")
     training.run()

@@ -221,7 +221,8 @@ def test_settings_of_a_source_unlike_the_papers_are_named(tmp_path):
     """The settings of a direct run itself are those of its source, and are no difference."""
     write_runs(tmp_path, bow=TEN, snli_sequential_bow=TEN, snli_direct_bow=TEN)
     write_runs(tmp_path, corpus="snli", source_snli_bow=TEN)
-    source, direct = tmp_path / "source-snli-bow", tmp_path / "snli-direct-bow"
+    source = tmp_path / "source-snli-bow"
+    direct = tmp_path / "snli-direct-bow"
     change(source / "config.json", data__limit=20_000)
     change(tmp_path / "snli-sequential-bow" / "config.json", transfer__init_from=str(source))
     edit(direct / "result.json", transfer={"source": source.name, "mode": "direct"})
@@ -259,7 +260,8 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path, named):
     difference."""
     config = read_config("diskne_bert:mednli").to_dict()
     config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "vocab_size": 9}
-    config["train"]["learning_rate"], config["seeds"] = 1e-4, [3, 4, 5]
+    config["train"]["learning_rate"] = 1e-4
+    config["seeds"] = [3, 4, 5]
     run = write_run(tmp_path / "biobert", TEN, TEN, TEN, gold=TEN, corpus="mednli")
     (run / "config.json").write_text(json.dumps(config))
 

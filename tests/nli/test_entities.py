@@ -37,7 +37,8 @@ def corpus(tmp_path, monkeypatch):
 
 def corpus_with(knowledge):
     config = defaults.nli("esim", "file", knowledge=knowledge)
-    config.data.dir, config.knowledge.ontology = ".", "own.tsv"
+    config.data.dir = "."
+    config.knowledge.ontology = "own.tsv"
     return corpus_of(config)
 
 
@@ -47,7 +48,8 @@ def corpus_with(knowledge):
     ids=["a tagger's file", "concepts of the corpus", "neither"],
 )
 def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
-    linked, splits = corpus_with(knowledge), corpus.splits()
+    linked = corpus_with(knowledge)
+    splits = corpus.splits()
     examples = encoding.examples_of(splits)
 
     recogniser = linked.recogniser(splits, spans and tmp_path / spans)

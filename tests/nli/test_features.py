@@ -82,7 +82,8 @@ def test_by_hand(name):
 
 # Terms are words and pairs of words. One that a single one of the five distinct training sentences
 # has weighs RARE, and "pain", which two have, TWICE.
-RARE, TWICE = math.log(6 / 2) + 1, math.log(6 / 3) + 1
+RARE = math.log(6 / 2) + 1
+TWICE = math.log(6 / 3) + 1
 
 
 @pytest.mark.parametrize(
@@ -239,7 +240,8 @@ def source_of(tmp_path, monkeypatch):
 
     def source_with(knowledge="replace", **fields):
         config = defaults.nli("bow", "file", knowledge=knowledge)
-        config.data.dir, config.vectors.dim = str(tmp_path), 8
+        config.data.dir = str(tmp_path)
+        config.vectors.dim = 8
         config.knowledge.update(fields)
         source = corpus_of(config)
         return source, source.prepare()[0]

@@ -69,7 +69,8 @@ def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
 def test_notes_of_chosen_categories_that_are_not_empty_are_read(
     tmp_path, categories, notes, counts
 ):
-    nursing, ecg = line(2, "b", category="Nursing  "), line(4, "c", category="ECG", error="0")
+    nursing = line(2, "b", category="Nursing  ")
+    ecg = line(4, "c", category="ECG", error="0")
     path = write(tmp_path / "n.csv", HEADER + line(1, "a") + nursing + line(3, " \n") + ecg)
     facts = {}
     assert list(read_notes(path, categories, facts)) == notes

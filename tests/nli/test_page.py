@@ -123,10 +123,13 @@ def test_evaluation_has_the_interval_of_one_run_and_the_majority(tmp_path):
     """Wilson's interval of 8 of 9, the next number to 23 of 27, at z = 1.96."""
     figures = page.evaluate(ScoredRun(tmp_path), "test").figures
 
-    z, n, share = 1.959964, 9, 8 / 9
+    z = 1.959964
+    n = 9
+    share = 8 / 9
     centre = share + z * z / (2 * n)
     spread = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = (centre - spread) / (1 + z * z / n), (centre + spread) / (1 + z * z / n)
+    low = (centre - spread) / (1 + z * z / n)
+    high = (centre + spread) / (1 + z * z / n)
     assert figures["interval"] == pytest.approx({"low": low, "high": high, "level": 0.95})
     assert figures["majority"] == pytest.approx(1 / 3)
     assert figures["corpus"] == "snli"

@@ -15,7 +15,8 @@ from mednli_jax.nli.corpora import CORPORA, source_files
 from mednli_jax.nli.readers import check_disjoint, load_nli, read_nli_file, shared_texts
 
 SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
-PREMISE, HYPOTHESIS = "Pt is ill .", "Pt is not well ."
+PREMISE = "Pt is ill ."
+HYPOTHESIS = "Pt is not well ."
 
 
 def row(uid, label="entailment", premise=PREMISE, **fields):
@@ -26,6 +27,10 @@ def row(uid, label="entailment", premise=PREMISE, **fields):
 def read(path, content, **options):
     """The split of a file with this content."""
     return read_nli_file(write(path, content), split="train", **options)
+
+
+def uids(split):
+    return [example.uid for example in split.examples]
 
 
 def faults(read_faulty, *arguments, **options):
@@ -71,7 +76,7 @@ def test_pairs_without_a_label_are_dropped_and_all_are_counted(tmp_path):
     rows = [row("a"), row("b", "-"), row("c", "contradiction", sentence1_binary_parse="")]
     path = tmp_path / "mli_dev_v1.jsonl"
     split = read(path, lines(*rows))
-    assert [example.uid for example in split.examples] == ["a", "c"]
+    assert uids(split) == ["a", "c"]
     assert split.facts == {
         "file": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -86,7 +91,7 @@ def test_pairs_without_a_label_are_dropped_and_all_are_counted(tmp_path):
 def test_a_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     rows = lines(row("a", "-"), row("b"), row("c", "-"), row("d"), "broken")
     split = read(tmp_path / "x.jsonl", rows, limit=2)
-    assert [example.uid for example in split.examples] == ["b", "d"]
+    assert uids(split) == ["b", "d"]
     assert split.facts["dropped_unlabelled"] == 2
 
 
@@ -223,7 +228,6 @@ def test_two_names_of_a_field_must_agree(tmp_path, ending, name, synonym, value)
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("x.jsonl", '{"premise": "A", "hypothesis": "B", "label": "c", "label": "d"}\n'),
         ("x.jsonl", '{"premise": "A", "hypothesis": "B", "label": "c", "Label": "d"}\n'),
         ("x.csv", "premise,Premise,hypothesis,label\nA,A,B,neutral\n"),
         ("x.tsv", "premise\thypothesis\tlabel\tLABEL\nA\tB\tneutral\tneutral\n"),
@@ -276,7 +280,7 @@ def test_genres_of_multinli_are_read_alone_or_together(tmp_path):
 
     slate = load_nli("multinli", tmp_path, genre="slate", limit=2)
 
-    assert [example.uid for example in slate["train"].examples] == ["slate0", "slate2"]
+    assert uids(slate["train"]) == ["slate0", "slate2"]
     (example,) = slate["dev"].examples
     assert example.uid == "slate1"
     assert example.tags == ("slate",)

@@ -46,7 +46,8 @@ def rows_of(report):
 def pairs():
     """Of the last three premises, the first denies its word, the second has it twice, and the third
     has one without a co-hyponym."""
-    denied, twice = "She had no asthma .", "Asthma , then asthma again ."
+    denied = "She had no asthma ."
+    twice = "Asthma , then asthma again ."
     return pairs_of(ASTHMA, denied, twice, "Seen for hypertension .")
 
 

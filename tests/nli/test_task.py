@@ -101,7 +101,8 @@ def test_a_model_that_diverged_has_a_loss_for_the_loop():
 
 @pytest.mark.parametrize(("label", "has_loss"), [([0, 2, 2], True), ([0, 1, 2], False)])
 def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
-    table, trained_on = np.eye(6)[:, :3], np.array([0, 2, 0, 2, 0, 2])
+    table = np.eye(6)[:, :3]
+    trained_on = np.array([0, 2, 0, 2, 0, 2])
     boosted = boosting.fit_predict(table, trained_on, slice(None), (0,), trees=2)
     logits = boosting.logits_of(boosted.probabilities)[:, :3]
     scores = NLITask().score(rows_of(label), logits)
