@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import random_pairs
-from support.commands import at, call_command, config_flag, read_json
+from support.commands import at, config_flag, read_json, refused, succeeds
 from support.pair_files import LABELS, VERBS, write_rows
 
 from mednli_jax import evaluate, train
@@ -130,8 +130,7 @@ def _trained(tmp_path_factory):
     flags = ("--config.data.dir=.", "--config.model.buckets=256", "--config.train.epochs=30")
     with at(home):
         config = config_flag("hypothesis_only", "file")
-        code, _, err = call_command(train, config, *flags, "--workdir=run")
-        assert code == 0, err
+        succeeds(train, config, *flags, "--workdir=run")
     return home
 
 
@@ -142,9 +141,7 @@ def run(_trained):
 
 
 def evaluated(*flags):
-    code, out, err = call_command(evaluate, "--run=run", "--json", *flags)
-    assert code == 0, err
-    return json.loads(out)
+    return json.loads(succeeds(evaluate, "--run=run", "--json", *flags)[0])
 
 
 def test_a_run_learns_labels_from_hypotheses_alone(run):
@@ -217,7 +214,7 @@ def test_merging_that_cannot_work_is_refused_without_corpus_text(spans, flags):
     header = "uid\tside\tstart\tend\tconcept\n"
     Path("other.tsv").write_text(f"{header}other\thypothesis\t0\t1\tENTITY\n")
 
-    code, out, err = call_command(evaluate, "--run=run", *flags)
+    message = refused(evaluate, "--run=run", *flags)
 
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "gout" not in err
+    assert message.count("\n") == 1
+    assert "gout" not in message

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models
+from support.trees import assert_near
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models.packing import MASKED_ENERGY
@@ -83,11 +84,7 @@ def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plai
 
     assert logits.dtype == np.float64
     np.testing.assert_allclose(tight_logits, logits, rtol=0, atol=1e-10)
-
-    def assert_near(a, b):
-        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
-
-    jax.tree.map(assert_near, tight_gradient, gradient)
+    assert_near(tight_gradient, gradient, rtol=1e-8, atol=1e-9)
     assert np.ptp(logits, axis=0).min() > 1e-2  # the logits do depend on the row
     for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
         weight = jax.tree_util.keystr(path)  # a pooling behind ReLU may have no slope

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.golden_files import golden, linear, lstm
+from support.trees import assert_near
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
@@ -110,12 +111,8 @@ def test_logits_and_gradients_of_kim_equal_the_reference():
 
     expected = np.stack([GOLDEN[f"{row}/logits"] for row in range(ROWS)])
     np.testing.assert_allclose(logits[index >= 0], expected, rtol=0, atol=1e-10)
-
-    def assert_near(a, b):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
-
     for bias in ("ih", "hh"):
-        jax.tree.map(assert_near, gradient, golden_params("gradient", bias))
+        assert_near(gradient, golden_params("gradient", bias), atol=1e-9)
 
 
 @pytest.mark.parametrize("same_words", [True, False])

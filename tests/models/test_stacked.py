@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.trees import assert_near
 
 from mednli_jax.data.batching import staircase
 from mednli_jax.models import layers
@@ -58,10 +59,7 @@ def test_stacked_loops_equal_those_of_other_devices(cell, lengths, segments, see
         for platform in ("cpu", "gpu")
     )
 
-    def assert_near(a, b):
-        np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-6)
-
-    jax.tree.map(assert_near, expected, stacked)
+    assert_near(stacked, expected, rtol=1e-5, atol=2e-6)
 
 
 def test_a_least_number_of_rows_widens_a_staircase_to_all_sentences():

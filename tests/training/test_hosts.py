@@ -379,12 +379,6 @@ def test_a_tpu_pod_is_created_trains_and_is_deleted_after_the_run_is_fetched():
     assert "--worker=0" in fetching
 
 
-def test_a_single_step_of_a_tpu_pod_runs_alone():
-    (command,) = pod("create")
-
-    assert command[4] == "create"
-
-
 def write_programs(folder, **programs):
     """Writes executables, with which $PATH then begins. Returns the variables of a Slurm job."""
     (folder / "venv" / "bin").mkdir(parents=True)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from support.trees import assert_near
 
 from mednli_jax import defaults
 from mednli_jax.run import experiment_of
@@ -56,7 +57,7 @@ def test_adamw_decays_matrices_and_neither_biases_nor_scales():
     decayed, undecayed = trained(optax.adamw(RATE, weight_decay=0.5)), trained(optax.adam(RATE))
 
     expected = {**undecayed, "kernel": decayed["kernel"]}
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), ours, expected)
+    assert_near(ours, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models
-from support.commands import SMALL, at, call_command, config_flag, read_json
+from support.commands import SMALL, at, config_flag, read_json, succeeds
 from support.pair_files import write_pairs
 
 from mednli_jax import train
@@ -68,8 +68,7 @@ def test_training_in_bfloat16_is_near_that_in_float32_and_keeps_weights_of_32_bi
         patch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "data"))
         for precision in ("float32", "bfloat16"):
             flags = (f"--config.train.precision={precision}", f"--workdir={precision}")
-            code, _, err = call_command(train, *small, *flags)
-            assert code == 0, err
+            succeeds(train, *small, *flags)
             losses[precision] = read_json(precision, "result.json")["dev"]["loss"]["per_seed"]
         run = load_run(tmp_path / "bfloat16")
         scores, _ = run.scores("dev")

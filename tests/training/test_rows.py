@@ -7,6 +7,7 @@ import numpy as np
 import optax
 import pytest
 from support import models
+from support.trees import assert_near
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import table
@@ -64,7 +65,7 @@ def test_training_by_rows_is_that_of_whole_tables_and_needs_no_room_for_a_second
     expected, expected_losses, _ = trained(reader, of_tables)
 
     np.testing.assert_allclose(losses, expected_losses, atol=1e-5)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), learner, expected)
+    assert_near(learner, expected, atol=2e-5)
     moved = (abs(learner.params["embedding"]["vectors"] - VECTORS) > 1e-4).any(axis=-1)
     assert 0 < moved.sum() < 60
     assert program.compiled[0].memory_analysis().temp_size_in_bytes < WORDS * DIM * 4 / 2

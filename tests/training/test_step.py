@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models
+from support.trees import assert_near, of_seed
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
@@ -102,9 +103,7 @@ def test_devices_order_layout_and_padding_do_not_change_training(name):
 
     assert losses.dtype == np.float64
     np.testing.assert_allclose(on_eight, losses, rtol=0, atol=1e-8)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-6), params_on_eight, params
-    )
+    assert_near(params_on_eight, params, atol=1e-6)
     # Equal losses prove nothing if the steps do nothing or the seeds do not differ.
     assert (abs(losses[-1] - losses[0]) > 2e-4).all()
     assert abs(losses[-1, 0] - losses[-1, 1]) > 1e-6
@@ -117,9 +116,7 @@ def test_seeds_of_a_program_train_as_each_does_alone(name):
     alone, params_alone = trained(name, SEEDS[2:])
 
     np.testing.assert_allclose(alone[:, 0], losses[:, 2], rtol=0, atol=1e-8)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a[0], b[2], rtol=0, atol=1e-6), params_alone, params
-    )
+    assert_near(of_seed(params_alone, 0), of_seed(params, 2), atol=1e-6)
 
 
 class Dropped(nn.Module):
