@@ -329,9 +329,9 @@ def papers() -> Mapping[str, Sequence[Part]]:
 @cache
 def plans() -> Mapping[str, Plan]:
     """{name of a paper: its Plan for `reproduce`}."""
-    from mednli_jax.artifacts.plan import PLAN as artifacts
-    from mednli_jax.cloze.plan import PLAN as cloze
-    from mednli_jax.diskne.plan import PLAN as diskne
+    from mednli_jax.artifacts.runs import PLAN as artifacts
+    from mednli_jax.cloze.runs import PLAN as cloze
+    from mednli_jax.diskne.runs import PLAN as diskne
     from mednli_jax.nli.plan import PLAN as nli
 
     every_plan: Sequence[Plan] = (nli, artifacts, cloze, diskne)

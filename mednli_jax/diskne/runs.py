@@ -1,13 +1,14 @@
-"""The runs of Alghanmi et al. 2021 (DisKnE).
+"""The runs of Alghanmi et al. 2021 (DisKnE), and its Plan for `reproduce`.
 
 Their folders are main/, table7/ and table8/. The paper has BERT with four pretrained weights; the
 other systems are ours.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from mednli_jax.report.paper import PaperRun, Settings
+from mednli_jax.report.paper import PaperRun, Request, Settings, Step
 from mednli_jax.report.tables import published
 
 MODELS: Sequence[str] = published("diskne")["models"]
@@ -43,3 +44,75 @@ def settings_of(folder: str, name: str) -> Settings:
         return dict(wordings()).get(name, {})
     own = {run.name: run.settings for run in OWN_SYSTEMS}
     return own.get(name, {})
+
+
+WORDINGS_TABLE, RANDOM_TABLE = 7, 8
+
+
+class DisKnE:
+    """See report.paper.Plan."""
+
+    name = "diskne"
+    numbers = (1, 2, 3, 4, 5, 6, WORDINGS_TABLE, RANDOM_TABLE)
+    seeds = ()
+
+    def runs(self, request: Request) -> Sequence[PaperRun]:
+        """BERT with each of the weights; without weights ESIM and the other systems of ours."""
+        tables = _tables(request)
+        berts = [_bert(request, name) for name in dict.fromkeys((*MODELS, *request.weights))]
+        runs: list[PaperRun] = []
+        if tables - {WORDINGS_TABLE, RANDOM_TABLE}:
+            added = bool(request.weights)
+            runs += [_placed(MAIN, replace(run, optional=added)) for run in OWN_SYSTEMS]
+            runs += [_placed(MAIN, run) for run in berts]
+        if WORDINGS_TABLE in tables:
+            runs += _of_wordings(request)
+        if RANDOM_TABLE in tables:
+            systems = berts if request.weights else [ESIM]
+            runs += [_placed(RANDOM, _having(run, RANDOM_NEGATIVES)) for run in systems]
+        return runs
+
+    def steps(self, request: Request) -> Sequence[Step]:
+        return []
+
+    def tables(self, request: Request) -> Sequence[str]:
+        return [f"diskne{number}" for number in sorted(_tables(request))]
+
+    def notes(self, request: Request) -> Sequence[str]:
+        if request.corpus == "file" and len(_tables(request)) < len(request.tables):
+            return ["no Tables 7 and 8: the files decide the wording and the negatives"]
+        return []
+
+
+PLAN = DisKnE()
+
+
+def _tables(request: Request) -> set[int]:
+    """The tables that the corpus can have."""
+    decided = {WORDINGS_TABLE, RANDOM_TABLE} if request.corpus == "file" else set()
+    return set(request.tables) - decided
+
+
+def _bert(request: Request, name: str) -> PaperRun:
+    """BERT with some weights; "" in place of their folder means random ones."""
+    settings: dict[str, str | float] = {}
+    if place := request.weights.get(name, ""):
+        settings = {"model.weights": place, "train.learning_rate": 2e-5}
+    return replace(BERT, name=name, settings=settings, weights=name)
+
+
+def _of_wordings(request: Request) -> Iterator[PaperRun]:
+    strongest = ESIM
+    if request.weights:
+        first = next(iter(request.weights))
+        strongest = _bert(request, STRONGEST if STRONGEST in request.weights else first)
+    for name, settings in wordings():
+        yield _placed(WORDINGS, replace(_having(strongest, settings), name=name))
+
+
+def _having(run: PaperRun, settings: Settings) -> PaperRun:
+    return replace(run, settings={**run.settings, **settings})
+
+
+def _placed(folder: str, run: PaperRun) -> PaperRun:
+    return replace(run, name=f"{folder}/{run.name}")
