@@ -33,11 +33,17 @@ def write_corpus(path, *articles, **fields):
     return write(path, json.dumps({"version": "1.0", "data": articles, **fields}))
 
 
-def test_an_article_has_its_text_title_and_specialty(tmp_path):
+@pytest.fixture
+def read(tmp_path):
+    """Reads a file with these articles."""
+    return lambda *articles: read_clicr(write_corpus(tmp_path / "dev1.0.json", *articles))
+
+
+def test_an_article_has_its_text_title_and_specialty(read):
     queries = (query("r1.1"), query("r1.2"))
     of_title = article("r1", *queries, title=f"A {mark('rare tumour')}", specialty="oncology")
 
-    first, second = read_clicr(write_corpus(tmp_path / "dev1.0.json", of_title)).examples
+    first, second = read(of_title).examples
 
     passage = first.passage
     assert (first.uid, passage.uid, passage.specialty) == ("r1.1", "r1", "oncology")
@@ -49,7 +55,7 @@ def test_an_article_has_its_text_title_and_specialty(tmp_path):
     assert passage.title_entities == (Entity(1, 3),)
 
 
-def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(tmp_path):
+def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
     asked = query("r1.1", f"A {mark('rare Tumour')}\nneeds @placeholder .")
     answers = "return problem UMLS C1/Relapse Problem dataset C1/recurrence  UMLS C2"
     names = ("text", "sem_type", "origin", "cui")
@@ -57,7 +63,7 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(tmp_pa
     for row in answers.split("/"):
         asked["answers"].append(dict(zip(names, row.split(" "), strict=True)))
 
-    split = read_clicr(write_corpus(tmp_path / "dev1.0.json", article("r1", asked)))
+    split = read(article("r1", asked))
 
     (example,) = split.examples
     assert " ".join(example.query) == "A rare Tumour needs @placeholder ."
@@ -106,8 +112,8 @@ def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(
         ("to @\nplaceholder , x", 1),
     ],
 )
-def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(tmp_path, text, joined):
-    split = read_clicr(write_corpus(tmp_path / "x.json", article("r1", query("r1.1", text))))
+def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(read, text, joined):
+    split = read(article("r1", query("r1.1", text)))
 
     assert split.examples[0].query == ("to", "@placeholder", ",", "x")
     assert split.facts["joined_placeholders"] == joined
@@ -118,24 +124,22 @@ def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(tmp_path, text, 
     [(["surgery", "oncology"], "surgery; oncology"), ([], ""), ("urology", "urology")],
     ids=["list", "empty", "text"],
 )
-def test_a_specialty_is_a_text_or_a_list(tmp_path, specialty, text):
-    split = read_clicr(write_corpus(tmp_path / "x.json", article(specialty=specialty)))
+def test_a_specialty_is_a_text_or_a_list(read, specialty, text):
+    split = read(article(specialty=specialty))
 
     assert split.examples[0].passage.specialty == text
 
 
-@pytest.mark.parametrize("name", ["train1.0.json", "train1.0.json.gz"])
-def test_a_written_corpus_is_read_back(tmp_path, name):
+def test_a_written_corpus_is_read_back(tmp_path):
     quoted = query("r2.1", 'say "\\ é @placeholder')
     quoted["answers"].append({"text": "é  x", "cui": "", "sem_type": "", "origin": "UMLS"})
     articles = (article("r1"), article("r2", quoted, query("r2.2"), specialty=["a", "b"]))
-    path = write_corpus(tmp_path / "in" / name, *articles, note={"data": [1, "]", {}]})
-    (tmp_path / "out").mkdir()
+    path = write_corpus(tmp_path / "train1.0.json", *articles, note={"data": [1, "]", {}]})
     examples = read_clicr(path).examples
 
-    write_clicr(examples, tmp_path / "out" / name)
+    write_clicr(examples, tmp_path / "copy.json")
 
-    assert read_clicr(tmp_path / "out" / name).examples == examples
+    assert read_clicr(tmp_path / "copy.json").examples == examples
 
 
 def corpus_with_stray_marks(path, articles):
@@ -165,14 +169,14 @@ def test_a_file_with_many_marks_without_a_partner_is_refused(tmp_path):
     assert SECRET not in str(caught.value)
 
 
-def test_passages_without_candidates_are_counted_and_named(tmp_path, capsys):
+def test_passages_without_candidates_are_counted_and_named(read, capsys):
     bare = article("r2", context=f"No {SECRET} .")
-    split = read_clicr(write_corpus(tmp_path / "test1.0.json", article("r1"), bare))
+    split = read(article("r1"), bare)
 
     facts, warning = split.facts, capsys.readouterr().err
     assert facts["passages_without_candidates"] == facts["queries_without_candidates"] == 1
     problem = "1 passages have no marked phrase"
-    assert warning.startswith(f"warning: test1.0.json:data[1].document.context: {problem}")
+    assert warning.startswith(f"warning: dev1.0.json:data[1].document.context: {problem}")
     assert SECRET not in warning
 
 
@@ -219,8 +223,8 @@ def test_a_corpus_is_found_in_its_own_folder_and_in_the_data_folder(tmp_path):
 
 
 def test_a_limit_bounds_the_training_queries(tmp_path):
-    two = article("train", query("train.1"), query("train.2"))
-    folder = write_splits(tmp_path, train=two)
+    train = article("train", query("train.1"), query("train.2"))
+    folder = write_splits(tmp_path, train=train)
 
     assert [len(split) for split in load(folder).values()] == [2, 1, 1]
     assert [len(split) for split in load(folder, limit=1).values()] == [1, 1, 1]

@@ -41,6 +41,12 @@ def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_
     assert file_path(text, None) == shared / "vectors" / name
 
 
+@pytest.fixture
+def save(tmp_path):
+    """Writes a file of vectors."""
+    return lambda content, name="v.txt": write(tmp_path / name, content)
+
+
 def load(path, words=WORDS, dim=3, **options):
     return load_vectors(path, (*SPECIALS, *words), dim=dim, seed=0, **options)
 
@@ -121,11 +127,11 @@ def test_every_kind_of_file_has_a_digest_rows_and_a_head(path):
     assert head.rows in (-1, len(rows))
 
 
-def test_words_with_spaces_are_read_from_the_right(tmp_path):
+def test_words_with_spaces_are_read_from_the_right(save):
     content = ". . . 4 5 6\ncough 1 2 3\nat name@domain.com 7 8 9\n\u00a0 1 1 1\n"
     words = (". . .", "at name@domain.com", "\u00a0", "at")
 
-    vectors = load(write(tmp_path / "v.txt", content), words)
+    vectors = load(save(content), words)
 
     assert vectors.words == words[:3]
     np.testing.assert_array_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
@@ -139,15 +145,15 @@ TWICE = word2vec(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
     [("cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n", 2), (TWICE, 1)],
     ids=["text", "word2vec"],
 )
-def test_the_first_row_of_a_repeated_word_counts(tmp_path, content, duplicates):
-    vectors = load(write(tmp_path / "v.txt", content))
+def test_the_first_row_of_a_repeated_word_counts(save, content, duplicates):
+    vectors = load(save(content))
 
     np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
     assert vectors.duplicates == duplicates
 
 
-def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(tmp_path):
-    vectors = load(write(tmp_path / "v.txt", "fever 1 2\ncough 3 4\nBP 7 8\n"), WORDS[:4], dim=2)
+def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(save):
+    vectors = load(save("fever 1 2\ncough 3 4\nBP 7 8\n"), WORDS[:4], dim=2)
 
     share = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
 
@@ -159,8 +165,8 @@ def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(tmp_
     assert coverage(vectors, {}).share_of_tokens["found"] == 0
 
 
-def test_unknown_words_share_one_random_vector_where_that_is_asked_for(tmp_path):
-    path = write(tmp_path / "v.txt", GLOVE)
+def test_unknown_words_share_one_random_vector_where_that_is_asked_for(save):
+    path = save(GLOVE)
 
     mean, random = load(path), load(path, unknown="random")
 
@@ -173,14 +179,14 @@ def test_unknown_words_share_one_random_vector_where_that_is_asked_for(tmp_path)
     np.testing.assert_array_equal(random.matrix, load(path, unknown="random").matrix)
 
 
-def test_words_are_not_looked_up_in_lower_case_where_that_is_not_asked_for(tmp_path):
-    vectors = load(write(tmp_path / "v.txt", GLOVE), lowered=False)
+def test_words_are_not_looked_up_in_lower_case_where_that_is_not_asked_for(save):
+    vectors = load(save(GLOVE), lowered=False)
 
     assert routes(vectors) == "missing exact exact missing exact"
 
 
-def test_without_a_vector_of_any_word_the_unknown_word_has_a_random_one(tmp_path):
-    vectors = load(write(tmp_path / "v.txt", "x 1 2 3\n"))
+def test_without_a_vector_of_any_word_the_unknown_word_has_a_random_one(save):
+    vectors = load(save("x 1 2 3\n"))
 
     assert vectors.words == ()
     assert vectors.matrix[UNK].any()
@@ -211,10 +217,10 @@ def test_without_a_file_every_word_has_a_random_vector():
 NUMBERED = np.outer(np.arange(52), [1, -1])
 
 
-def test_a_word_of_fasttext_is_the_mean_of_its_row_and_its_ngrams(tmp_path):
+def test_a_word_of_fasttext_is_the_mean_of_its_row_and_its_ngrams(save):
     """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>; "" has none."""
     model = fasttext_model(["ab", "</s>"], NUMBERED, buckets=50)
-    path = write(tmp_path / "v.bin", model)
+    path = save(model, "v.bin")
 
     vectors = load(path, ("ab", "AB", "xy", "</s>", ""), dim=2)
 
@@ -227,18 +233,18 @@ def test_a_word_of_fasttext_is_the_mean_of_its_row_and_its_ngrams(tmp_path):
     assert [word for word, _ in rows_of(path, 2)] == [b"ab", b"</s>"]
 
 
-def test_a_label_of_fasttext_is_the_mean_of_its_ngrams(tmp_path):
+def test_a_label_of_fasttext_is_the_mean_of_its_ngrams(save):
     model = fasttext_model(["ab", "</s>"], NUMBERED, buckets=50, labels=["cd"])
 
-    vectors = load(write(tmp_path / "v.bin", model), ["cd"], dim=2)
+    vectors = load(save(model, "v.bin"), ["cd"], dim=2)
 
     assert routes(vectors) == "subwords"
     assert vectors.matrix[2, 0] == (6 + 14) / 2  # <cd and cd>
 
 
-def test_a_word_of_fasttext_may_be_no_utf8(tmp_path):
+def test_a_word_of_fasttext_may_be_no_utf8(save):
     model = fasttext_model(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0)
-    path = write(tmp_path / "v.bin", model.replace(b"q\0", b"\xff\0"))
+    path = save(model.replace(b"q\0", b"\xff\0"), "v.bin")
 
     assert load(path, ("cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
 
@@ -253,10 +259,10 @@ def test_a_word_of_fasttext_may_be_no_utf8(tmp_path):
     ],
 )
 def test_capitals_of_unseen_words_count_where_fasttext_has_capitals_or_words_are_not_lowered(
-    tmp_path, word, lowered, counts
+    save, word, lowered, counts
 ):
     matrix = np.random.default_rng(0).normal(size=(501, 2))
-    path = write(tmp_path / "v.bin", fasttext_model([word], matrix, buckets=500))
+    path = save(fasttext_model([word], matrix, buckets=500), "v.bin")
 
     vectors = load(path, ("XY", "xy"), dim=2, lowered=lowered)
 
@@ -281,11 +287,11 @@ MODEL = fasttext_model(["fever", "cough"], ONES)
         cough 1 2 3/fever 4 5 1e30 | 2
     """),
 )
-def test_the_faults_of_a_text_file_are_named_by_line(tmp_path, rows, lines):
+def test_the_faults_of_a_text_file_are_named_by_line(save, rows, lines):
     content = f"{rows}/".replace("/", "\n")
 
     expected = [("v.txt", int(line)) for line in lines.split()]
-    assert faults(write(tmp_path / "v.txt", content)) == expected
+    assert faults(save(content)) == expected
 
 
 @pytest.mark.parametrize(
@@ -299,25 +305,25 @@ def test_the_faults_of_a_text_file_are_named_by_line(tmp_path, rows, lines):
         pytest.param(gzip.compress(MODEL), id="gzipped-model"),
     ],
 )
-def test_a_file_that_holds_no_usable_vectors_is_refused(tmp_path, content):
-    assert faults(write(tmp_path / "v.bin", content)) == [("v.bin", None)]
+def test_a_file_that_holds_no_usable_vectors_is_refused(save, content):
+    assert faults(save(content, "v.bin")) == [("v.bin", None)]
 
 
 @pytest.mark.parametrize("phrase", ["chest pain", "blood gas", "type 2 diabetes", "b x"])
-def test_word2vecs_format_has_no_room_for_a_space_in_a_word(phrase, tmp_path):
+def test_word2vecs_format_has_no_room_for_a_space_in_a_word(save, phrase):
     """Its readers end a word at the first space. The rest of it would be read as numbers, and
     numbers as words."""
     rng, content = np.random.default_rng(0), b"3 50\n"
     for word in ("fever", phrase, "cough"):
         content += f"{word} ".encode() + rng.normal(size=50).astype("<f4").tobytes()
 
-    assert faults(write(tmp_path / "v.bin", content), dim=50) == [("v.bin", None)]
-    load(write(tmp_path / "v.bin", content.replace(phrase.encode(), b"nausea")), dim=50)
+    assert faults(save(content, "v.bin"), dim=50) == [("v.bin", None)]
+    load(save(content.replace(phrase.encode(), b"nausea"), "v.bin"), dim=50)
 
 
-def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(tmp_path):
+def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(save):
     rows = b"other " + struct.pack("<f", np.nan) + b"cough " + struct.pack("<f", 1)
-    path = write(tmp_path / "v.bin", b"2 1\n" + rows)
+    path = save(b"2 1\n" + rows, "v.bin")
 
     assert load(path, dim=1).words == ("cough",)
     assert faults(path, ["other"], dim=1) == [("v.bin", None)]
@@ -336,16 +342,16 @@ def test_faults_of_a_pair_of_files_are_named_by_the_line_of_the_numbers(tmp_path
 
 
 @pytest.mark.parametrize("content", [word2vec(end=b""), MODEL], ids=["word2vec", "fastText"])
-def test_a_binary_file_that_was_cut_off_is_refused(tmp_path, content):
-    load(write(tmp_path / "v.bin", content))
+def test_a_binary_file_that_was_cut_off_is_refused(save, content):
+    load(save(content, "v.bin"))
     for size in range(5, len(content)):
-        assert len(faults(write(tmp_path / "v.bin", content[:size]))) == 1
+        assert len(faults(save(content[:size], "v.bin"))) == 1
 
 
 @pytest.mark.parametrize(
     ("name", "protocol"), [("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)]
 )
-def test_a_pickle_is_named_and_never_opened(tmp_path, name, protocol):
+def test_a_pickle_is_named_and_never_opened(save, tmp_path, name, protocol):
     """The authors of MedNLI published such a pickle. Loading this one would leave a folder
     behind."""
     left = tmp_path / "left"
@@ -354,14 +360,14 @@ def test_a_pickle_is_named_and_never_opened(tmp_path, name, protocol):
         def __reduce__(self):
             return os.mkdir, (str(left),)
 
-    path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
+    path = save(pickle.dumps(Harmful(), protocol), name)
 
     assert faults(path) == [(name, None)]
     assert not left.exists()
 
 
-def test_the_missing_library_of_fasttext_is_named(tmp_path, monkeypatch):
-    path = write(tmp_path / "v.bin", MODEL)
+def test_the_missing_library_of_fasttext_is_named(save, monkeypatch):
+    path = save(MODEL, "v.bin")
     monkeypatch.setitem(sys.modules, "fasttext", None)
 
     with pytest.raises(DataError, match="embeddings"):
