@@ -5,7 +5,7 @@
 
 {config}
   --workdir=DIR                the run directory (default: runs/CONFIG-VARIANT, numbered if taken)
-  --resume                     continue the interrupted run in --workdir
+  --resume                     continue the interrupted run in --workdir, with the same --config
   --force                      delete the run in --workdir and start over
   --dry-run                    print shapes, memory and the time of an epoch; do not train
   --wait=SECONDS               how long to wait for another process in --workdir (default: 0)
