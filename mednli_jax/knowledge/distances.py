@@ -1,16 +1,16 @@
 """Distances between concepts in an ontology's graph.
 
-Two searches start from thousands of concepts at once, in graphs of millions of edges. `_climb`
-follows is-a edges upwards: few concepts lie above a source, so it keeps a sparse matrix of sources
-and concepts. `_spread` follows edges both ways: almost every concept is reached, so it keeps one
-bit for each source and concept.
+Two searches start from thousands of concepts (sources) at once, in graphs of millions of edges.
+`climb` follows is-a edges upwards: few concepts lie above a source, so it keeps a sparse matrix of
+sources and concepts. `_spread` follows edges both ways: almost every concept is reached, so it
+keeps one bit for each source and concept.
 
 Dimension letters: C concepts, E edges, M pairs, W words of 64 bits.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +25,11 @@ UNREACHABLE = -1
 # of the distances in the cache; tests/data/test_prepared_content.py says when to raise it
 FORMAT = 1
 LONGEST = np.iinfo(np.int16).max
-# Bytes of bits that `_spread` holds, twice: they limit the sources that it searches from at once.
+# Bytes of one of the two arrays of bits of `_spread`: they limit the sources of one search.
 BITS = 1 << 29
 # Concepts whose neighbours' bits are gathered at once: they stay in the processor's cache.
 BLOCK = 4096
-SOURCES = 1 << 12  # from which `_climb` searches at once
+SOURCES = 1 << 12  # of one search by `climb`
 
 Progress = Callable[[int, int], None]  # of sources that have finished, of all sources
 
@@ -55,7 +55,7 @@ def shortest_paths(
     distinct, inverse = _distinct_pairs(pairs)
     low, high = distinct.T
     if direction == "either":
-        distance = _climb(ontology.parents, low, high, max_length, progress)
+        distance = _steps_up(ontology.parents, low, high, max_length, progress)
     else:
         graph = _both_ways(_walked_edges(ontology, direction), len(ontology))
         distance = _spread(graph, low, high, max_length, progress)
@@ -113,39 +113,49 @@ def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
 
 
 def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(distinct unordered pairs (low, high), sorted [D, 2]; the place of each pair among them)."""
+    """(distinct unordered pairs (low, high), sorted [D, 2]; for each pair its row among them)."""
     pairs = np.sort(np.asarray(pairs, np.int64), axis=1)
     size = int(pairs.max(initial=0)) + 1
     keys, inverse = np.unique(pairs[:, 0] * size + pairs[:, 1], return_inverse=True)
     return np.stack(np.divmod(keys, size), axis=1), inverse
 
 
-def _climb(
+def climb(start: csr_array, parents: csr_array, max_length: int) -> Iterator[tuple[int, csr_array]]:
+    """(length, bool [R, C]: the concepts that each row reaches first after so many is-a steps).
+
+    start: bool [R, C]. max_length: longest path, 0 for no limit.
+    """
+    above = reached = start
+    for length in range(1, (max_length or LONGEST) + 1):
+        above = csr_array(above @ parents > reached)
+        if not above.nnz:
+            break
+        yield length, above
+        reached = csr_array(reached + above)
+
+
+def _steps_up(
     parents: csr_array,
     low: np.ndarray,
     high: np.ndarray,
     max_length: int,
     progress: Progress | None,
 ) -> np.ndarray:
-    """int16 [M], the is-a steps from one concept of each pair up to the other."""
-    start, end = np.append(low, high), np.append(high, low)
+    """int16 [M], the is-a steps from one concept of each pair up to the other, its ancestor."""
+    start, end = np.append(low, high), np.append(high, low)  # [2 M], both directions
     sources, source_of = np.unique(start, return_inverse=True)
     distance = np.where(start == end, 0, UNREACHABLE).astype(np.int16)
     for first in range(0, len(sources), SOURCES):
         chunk = sources[first : first + SOURCES]
         pairs = np.flatnonzero((first <= source_of) & (source_of < first + len(chunk)))
         place, target = source_of[pairs] - first, end[pairs]
-        # Concepts above a source: at this length, and at any length so far.
-        above = reached = bool_matrix(np.arange(len(chunk)), chunk, (len(chunk), parents.shape[0]))
-        for length in range(1, (max_length or LONGEST) + 1):
-            above = csr_array(above @ parents > reached)
-            if not above.nnz:
-                break
-            reached = csr_array(reached + above)
+        starts = bool_matrix(np.arange(len(chunk)), chunk, (len(chunk), parents.shape[0]))
+        for length, above in climb(starts, parents, max_length):
             distance[pairs[above[place, target]]] = length
         if progress:
             progress(first + len(chunk), len(sources))
-    return np.maximum(*np.split(distance, 2))
+    upwards, downwards = np.split(distance, 2)
+    return np.maximum(upwards, downwards)  # at most one of them is reachable
 
 
 def _both_ways(edges: Sequence[np.ndarray], size: int) -> csr_array:
@@ -187,12 +197,13 @@ def _steps(
     once (Then et al. 2014, The more the merrier: efficient multi-source graph traversal, section
     3).
     """
-    word, bit = np.divmod(np.arange(len(sources)), 64)
-    bits_CW = np.zeros((graph.shape[0], word[-1] + 1), np.uint64)
-    bits_CW[sources, word] = np.uint64(1) << bit.astype(np.uint64)
+    word_of_source, bit_of_source = np.divmod(np.arange(len(sources)), 64)
+    bit_of_source = bit_of_source.astype(np.uint64)
+    bits_CW = np.zeros((graph.shape[0], word_of_source[-1] + 1), np.uint64)
+    bits_CW[sources, word_of_source] = np.uint64(1) << bit_of_source
     steps = np.full(len(target), UNREACHABLE, np.int16)
     waiting = np.arange(len(target))  # pairs whose length is not known yet
-    word, bit = word[place], bit[place].astype(np.uint64)
+    word, bit = word_of_source[place], bit_of_source[place]  # of the waiting pairs
     for length in range(1, (max_length or LONGEST) + 1):
         # Only the bits of the targets are needed to see which pairs are of this length.
         targets, row = np.unique(target[waiting], return_inverse=True)
@@ -213,13 +224,14 @@ def _steps(
 def _grown(bits_CW: np.ndarray, graph: csr_array, concepts: np.ndarray) -> np.ndarray:
     """uint64 [len(concepts), W]: the bits of these concepts (sorted) after one more step."""
     grown = np.empty((len(concepts), bits_CW.shape[1]), np.uint64)
-    begins, degrees = graph.indptr[concepts], np.diff(graph.indptr)[concepts]
+    begins = graph.indptr[concepts]
+    degrees = graph.indptr[concepts + 1] - begins
     for first in range(0, len(concepts), BLOCK):
         block = slice(first, first + BLOCK)
         degree = degrees[block]
         neighbours = graph.indices[ramps(begins[block], degree)]
-        begin_of_concept = np.cumsum(degree) - degree
-        np.bitwise_or.reduceat(bits_CW[neighbours], begin_of_concept, axis=0, out=grown[block])
+        begin = np.cumsum(degree) - degree
+        np.bitwise_or.reduceat(bits_CW[neighbours], begin, axis=0, out=grown[block])
     return grown
 
 

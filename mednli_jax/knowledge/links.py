@@ -12,6 +12,8 @@ from mednli_jax.knowledge.ontology import Ontology
 
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
 MentionsOfSide = Sequence[Sequence[Mention]]  # of each pair of a corpus
+# (number of the pair, mention) -> the numbers of its concepts or of its unit
+CodesOf = Callable[[int, Mention], Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +23,7 @@ class Links:
     premise, hypothesis: int16 [N, K] token positions, 0 in an empty slot.
     distance: int16 [N, K] edges between their concepts; -1 = empty slot.
     dropped: number of links that did not fit into K.
-    longest: greatest distance between related mentions; -1 if none.
+    longest: greatest distance of two related mentions, -1 if there are none.
     relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links
       without types.
     """
@@ -35,10 +37,10 @@ class Links:
 
 
 class MentionRows(NamedTuple):
-    """Concepts of mentions, sorted by pair; int64 [R] each.
+    """The codes of mentions, sorted by pair; int64 [R] each.
 
-    pair: number of the sentence pair. start, end: tokens. code: of a concept or a unit. mention:
-    number of the mention, which may have several concepts.
+    pair: number of the sentence pair. start, end: tokens of the mention. code: number of a concept,
+    or of a unit of `relations`. mention: number of the mention, which may have several codes.
     """
 
     pair: np.ndarray
@@ -50,15 +52,13 @@ class MentionRows(NamedTuple):
     def take(self, rows: np.ndarray | slice) -> "MentionRows":
         return MentionRows(*(column[rows] for column in self))
 
-    def of_pairs(self, first: int, count: int) -> "MentionRows":
-        return self.take(slice(*np.searchsorted(self.pair, [first, first + count])))
+    def of_pairs(self, first: int, end: int) -> "MentionRows":
+        return self.take(slice(*np.searchsorted(self.pair, [first, end])))
 
 
 class Crossing(NamedTuple):
-    """Each mention of a premise beside each of its hypothesis, for some pairs of a corpus. pairs:
-    their number. premise, hypothesis: of the same length."""
+    """Each mention of a premise beside each mention of its hypothesis: rows of the same number."""
 
-    pairs: int
     premise: MentionRows
     hypothesis: MentionRows
 
@@ -98,17 +98,27 @@ def corpus_links(
 
     paths: `shortest_paths`, or `stored_paths` with its folder bound.
     """
-    size = len(ontology)
-    all_keys = [np.zeros(0, np.int64)]
-    for crossing in _crossings(ontology, premise_mentions, hypothesis_mentions):
+    size, pairs = len(ontology), len(premise_mentions)
+    # Concepts that the ontology lacks get codes after its own.
+    code_of_unknown: dict[str, int] = {}
+
+    def codes_of(pair: int, mention: Mention) -> list[int]:
+        next_code = size + len(code_of_unknown)
+        codes = ontology.indices(mention.concept)
+        return codes or [code_of_unknown.setdefault(mention.concept, next_code)]
+
+    premises = mention_rows(premise_mentions, codes_of)
+    hypotheses = mention_rows(hypothesis_mentions, codes_of)
+    keys_of_blocks = []
+    for crossing in crossings(premises, hypotheses, pairs):
         _, keys = _keys_of_known(crossing, size)
-        all_keys.append(np.unique(keys))
-    distinct_keys = np.unique(np.concatenate(all_keys))
+        keys_of_blocks.append(np.unique(keys))
+    distinct_keys = np.unique(np.concatenate(keys_of_blocks))
     concept_pairs = np.stack(np.divmod(distinct_keys, max(size, 1)), axis=1)
     path_length = paths(ontology, concept_pairs, direction=direction, max_length=max_length)
 
-    blocks, dropped, longest = [], 0, UNREACHABLE
-    for crossing in _crossings(ontology, premise_mentions, hypothesis_mentions):
+    blocks, longest = [], UNREACHABLE
+    for crossing in crossings(premises, hypotheses, pairs):
         is_same = crossing.premise.code == crossing.hypothesis.code
         distance = np.where(is_same, 0, UNREACHABLE).astype(np.int16)
         in_ontology, keys = _keys_of_known(crossing, size)
@@ -117,12 +127,9 @@ def corpus_links(
         distance = distance[has_path]
         premise, hypothesis = crossing.premise.take(has_path), crossing.hypothesis.take(has_path)
         longest = max(longest, _longest(premise, hypothesis, distance))
-        token_pairs = token_links(premise, hypothesis, distance, max_tokens)
-        links = packed(token_pairs, crossing.pairs, max_links, longest)
-        blocks.append([links.premise, links.hypothesis, links.distance])
-        dropped += links.dropped
-    left, right, distances = np.concatenate(blocks, axis=1)
-    return Links(left, right, distances, dropped, longest)
+        bits = np.zeros(len(distance), np.uint32)
+        blocks.append(token_links(premise, hypothesis, distance, bits, max_tokens))
+    return packed(blocks, pairs, max_links, longest)
 
 
 def _longest(premise: MentionRows, hypothesis: MentionRows, distance: np.ndarray) -> int:
@@ -135,31 +142,7 @@ def _longest(premise: MentionRows, hypothesis: MentionRows, distance: np.ndarray
     return int(least.max(initial=UNREACHABLE))
 
 
-def _crossings(
-    ontology: Ontology, premise_mentions: MentionsOfSide, hypothesis_mentions: MentionsOfSide
-) -> Iterator[Crossing]:
-    """The mentions of a corpus in blocks of pairs, which are numbered from 0 in each block."""
-    # Concepts that the ontology lacks get codes after its own.
-    code_of_unknown: dict[str, int] = {}
-
-    def codes_of(pair: int, mention: Mention) -> list[int]:
-        next_code = len(ontology) + len(code_of_unknown)
-        codes = ontology.indices(mention.concept)
-        return codes or [code_of_unknown.setdefault(mention.concept, next_code)]
-
-    for first in range(0, max(len(premise_mentions), 1), _ROWS):
-        block = slice(first, first + _ROWS)
-        premise = mention_rows(premise_mentions[block], codes_of)
-        hypothesis = mention_rows(hypothesis_mentions[block], codes_of)
-        pairs = len(premise_mentions[block])
-        left, right = crossed(premise.pair, hypothesis.pair, pairs)
-        yield Crossing(pairs, premise.take(left), hypothesis.take(right))
-
-
-def mention_rows(
-    mentions: MentionsOfSide, codes_of: Callable[[int, Mention], Sequence[int]]
-) -> MentionRows:
-    """codes_of: (number of the pair, mention) -> its codes."""
+def mention_rows(mentions: MentionsOfSide, codes_of: CodesOf) -> MentionRows:
     rows, number = [], 0
     for pair, of_pair in enumerate(mentions):
         for mention in of_pair:
@@ -169,19 +152,26 @@ def mention_rows(
     return MentionRows(*np.array(rows, np.int64).reshape(-1, 5).T)
 
 
-def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Index arrays of every (row of left, row of right) that belong to the same pair; both sides
-    sorted by pair. size: number of pairs."""
-    count = np.bincount(right, minlength=size)
-    start = np.cumsum(count) - count
-    repeats = count[left]
-    left_rows = np.repeat(np.arange(len(left)), repeats)
-    return left_rows, np.repeat(start[left], repeats) + ramps(0, repeats)
+def crossings(premises: MentionRows, hypotheses: MentionRows, pairs: int) -> Iterator[Crossing]:
+    """The mentions of a corpus, in blocks of pairs. pairs: their number."""
+    for first in range(0, max(pairs, 1), _ROWS):
+        premise = premises.of_pairs(first, first + _ROWS)
+        hypothesis = hypotheses.of_pairs(first, first + _ROWS)
+        # The rows of a hypothesis begin at `begin` of its pair.
+        count = np.bincount(hypothesis.pair - first, minlength=_ROWS)
+        begin = np.cumsum(count) - count
+        place = premise.pair - first
+        repeats = count[place]
+        left = np.repeat(np.arange(len(place)), repeats)
+        right = np.repeat(begin[place], repeats) + ramps(0, repeats)
+        yield Crossing(premise.take(left), hypothesis.take(right))
 
 
 def _keys_of_known(crossing: Crossing, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows in which the ontology has both concepts; a key of each of these concept pairs, the same
-    in either order). size: of the ontology."""
+    """(rows whose two concepts are in the ontology; the keys of these pairs of concepts).
+
+    A key is the same for either order of the two concepts. size: number of concepts.
+    """
     left, right = crossing.premise.code, crossing.hypothesis.code
     in_ontology = np.flatnonzero((left < size) & (right < size))
     left, right = left[in_ontology], right[in_ontology]
@@ -192,19 +182,21 @@ def token_links(
     premise: MentionRows,
     hypothesis: MentionRows,
     distance: np.ndarray,
+    bits: np.ndarray,
     max_tokens: int,
-    bits: np.ndarray | None = None,
 ) -> TokenLinks:
-    """Each linked token pair once, with its least distance; sorted by pair, distance and tokens.
+    """The token pairs of related mentions; sorted by pair, distance and tokens.
 
-    bits: of the relations of the mentions; a token pair has all those of its mentions.
+    A token pair stands once, with the least distance of its mentions and all their bits.
+
+    distance, bits: [M], of each mention of `premise` and the one of `hypothesis` in the same row.
     """
-    if bits is None:
-        bits = np.zeros(len(distance), np.uint32)
     height = np.clip(np.minimum(premise.end, max_tokens) - premise.start, 0, None)
     width = np.clip(np.minimum(hypothesis.end, max_tokens) - hypothesis.start, 0, None)
-    row = np.repeat(np.arange(len(distance)), height * width)
-    i, j = np.divmod(ramps(0, height * width), np.maximum(width[row], 1))
+    # The tokens of two mentions are a rectangle, which is read row by row.
+    area = height * width
+    row = np.repeat(np.arange(len(distance)), area)
+    i, j = np.divmod(ramps(0, area), width[row])
     left, right = premise.start[row] + i, hypothesis.start[row] + j
     links = TokenLinks(premise.pair[row], distance[row], left, right, bits[row])
     links = links.take(np.lexsort((links.distance, links.hypothesis, links.premise, links.pair)))
@@ -222,8 +214,19 @@ def first_of_runs(*columns: np.ndarray) -> np.ndarray:
     return np.flatnonzero(is_first)
 
 
-def packed(links: TokenLinks, pairs: int, max_links: int, longest: int, kinds: int = 0) -> Links:
-    """The links as arrays [N, K]. pairs: N. kinds: number of bits, 0 for links without types."""
+def packed(
+    blocks: Sequence[TokenLinks],
+    pairs: int,
+    max_links: int,
+    longest: int | None = None,
+    kinds: int = 0,
+) -> Links:
+    """The links as arrays [N, K].
+
+    blocks: in the order of the pairs. pairs: N. longest: None = the greatest distance of a link.
+    kinds: number of bits, 0 for links without types.
+    """
+    links = TokenLinks(*map(np.concatenate, zip(*blocks, strict=True)))
     slot = ramps(0, np.bincount(links.pair, minlength=pairs))
     fits = slot < max_links
     place = links.pair[fits], slot[fits]
@@ -238,6 +241,6 @@ def packed(links: TokenLinks, pairs: int, max_links: int, longest: int, kinds: i
         array(links.hypothesis, 0, np.int16),
         array(links.distance, UNREACHABLE, np.int16),
         int((~fits).sum()),
-        longest,
+        int(links.distance.max(initial=UNREACHABLE)) if longest is None else longest,
         array(links.bits, 0, np.min_scalar_type((1 << kinds) - 1)) if kinds else None,
     )

@@ -18,13 +18,12 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import ConfigError
+from mednli_jax.knowledge.distances import climb
 from mednli_jax.knowledge.links import (
-    Crossing,
     Links,
     MentionRows,
     MentionsOfSide,
-    TokenLinks,
-    crossed,
+    crossings,
     first_of_runs,
     mention_rows,
     packed,
@@ -37,7 +36,6 @@ SAME, SYNONYM, ANTONYM, HYPERNYM, HYPONYM, CO_HYPONYM = (1 << place for place in
 INVERSE = "inverse_"
 MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
 FORMAT = 2  # of typed links; when to raise it: tests/data/test_prepared_content.py
-_ROWS = 1 << 14  # pairs of a corpus that are looked up at once
 _BLOCK = 1 << 9  # units whose pairs are found at once
 # Is-a edges, on each side, up to the common ancestor of co-hyponyms, and over which named relations
 # are passed on.
@@ -56,7 +54,7 @@ def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Related:
-    """The related ones of all ordered pairs of U units.
+    """The ordered pairs of U units that are related.
 
     keys: int64 [M], a * U + b of units a and b, rising. bits: uint32 [M]. distance: int16 [M], see
     `related`.
@@ -82,7 +80,7 @@ def related(
     max_length: int = 0,
     wanted: np.ndarray | None = None,
 ) -> Related:
-    """Which units are related, and how: units are related where any of their concepts are.
+    """The related units: those of which any two concepts are related.
 
       same: their words are equal; they have no further kind then.
       synonym: they share a concept; is-a and co-hyponyms do not count then.
@@ -167,12 +165,7 @@ class _UnitGraph:
     def hypernyms(self, max_length: int) -> Iterator[tuple[int, np.ndarray]]:
         """(is-a steps, keys of the units with a path of that length)."""
         near = np.sort(np.concatenate([self.same, self.shared]))
-        above = reached = self.concepts
-        steps = 0
-        while above.nnz and (not max_length or steps < max_length):
-            above = csr_array(above @ self.ontology.parents > reached)
-            reached = csr_array(reached + above)
-            steps += 1
+        for steps, above in climb(self.concepts, self.ontology.parents, max_length):
             yield steps, _without(self.keys(above, self.names), near)
 
     def with_common_ancestor(self) -> np.ndarray:
@@ -243,15 +236,6 @@ def _joined(relations: Sequence[_Relation]) -> Related:
     return Related(keys[first], bits, distance[first])
 
 
-class _Matches(NamedTuple):
-    """Related mentions of some pairs of a corpus, [M] each."""
-
-    premise: MentionRows
-    hypothesis: MentionRows
-    distance: np.ndarray
-    bits: np.ndarray
-
-
 def typed_links(
     ontology: Ontology,
     premise_mentions: MentionsOfSide,
@@ -263,16 +247,13 @@ def typed_links(
     max_tokens: int,
     max_length: int = 0,
 ) -> Links:
-    """Like `links.corpus_links`, but tokens are linked where their concepts are `related`, and
-    links have bits."""
-    rows = _unit_rows(premise_mentions, hypothesis_mentions, unit_of)
-    pairs = len(premise_mentions)
+    """Like `links.corpus_links`, but tokens are linked where their units are `related`; the links
+    have bits."""
     blocks = []
-    for premise, hypothesis, distance, bits in _matches(ontology, rows, pairs, named, max_length):
-        blocks.append(token_links(premise, hypothesis, distance, max_tokens, bits))
-    links = TokenLinks(*map(np.concatenate, zip(*blocks, strict=True)))
-    longest = int(links.distance.max(initial=-1))
-    return packed(links, pairs, max_links, longest, len(kinds_of(named)))
+    mentions = premise_mentions, hypothesis_mentions
+    for match in _matches(ontology, *mentions, unit_of, named, max_length):
+        blocks.append(token_links(*match, max_tokens))
+    return packed(blocks, len(premise_mentions), max_links, kinds=len(kinds_of(named)))
 
 
 def kinds_in_pairs(
@@ -285,56 +266,50 @@ def kinds_in_pairs(
     max_length: int = 0,
 ) -> np.ndarray:
     """uint32 [N], the bits of all related mentions of each pair."""
-    rows = _unit_rows(premise_mentions, hypothesis_mentions, unit_of)
     bits_N = np.zeros(len(premise_mentions), np.uint32)
-    for match in _matches(ontology, rows, len(bits_N), named, max_length):
+    mentions = premise_mentions, hypothesis_mentions
+    for match in _matches(ontology, *mentions, unit_of, named, max_length):
         np.bitwise_or.at(bits_N, match.premise.pair, match.bits)
     return bits_N
 
 
-class _UnitRows(NamedTuple):
-    """The mentions of a corpus. The code of a mention is the number of its unit."""
+class _Matches(NamedTuple):
+    """Related mentions of some pairs of a corpus, [M] each."""
 
     premise: MentionRows
     hypothesis: MentionRows
-    units: Sequence[Unit]
-
-
-def _unit_rows(premises: MentionsOfSide, hypotheses: MentionsOfSide, unit_of: UnitOf) -> _UnitRows:
-    code_of: dict[Unit, int] = {}
-
-    def code(side: str, pair: int, mention: Mention) -> list[int]:
-        unit = unit_of(side, pair, mention)
-        return [code_of.setdefault(unit, len(code_of))]
-
-    premise = mention_rows(premises, partial(code, "premise"))
-    hypothesis = mention_rows(hypotheses, partial(code, "hypothesis"))
-    return _UnitRows(premise, hypothesis, list(code_of))
-
-
-def _crossings(rows: _UnitRows, pairs: int) -> Iterator[Crossing]:
-    for first in range(0, max(pairs, 1), _ROWS):
-        size = min(_ROWS, pairs - first)
-        premise = rows.premise.of_pairs(first, size)
-        hypothesis = rows.hypothesis.of_pairs(first, size)
-        left, right = crossed(premise.pair - first, hypothesis.pair - first, size)
-        yield Crossing(size, premise.take(left), hypothesis.take(right))
+    distance: np.ndarray
+    bits: np.ndarray
 
 
 def _matches(
-    ontology: Ontology, rows: _UnitRows, pairs: int, named: Sequence[str], max_length: int
+    ontology: Ontology,
+    premise_mentions: MentionsOfSide,
+    hypothesis_mentions: MentionsOfSide,
+    unit_of: UnitOf,
+    named: Sequence[str],
+    max_length: int,
 ) -> Iterator[_Matches]:
-    size = len(rows.units)
+    """The related mentions of a corpus, in blocks of pairs."""
+    code_of: dict[Unit, int] = {}
+
+    def codes(side: str, pair: int, mention: Mention) -> list[int]:
+        unit = unit_of(side, pair, mention)
+        return [code_of.setdefault(unit, len(code_of))]
+
+    premises = mention_rows(premise_mentions, partial(codes, "premise"))
+    hypotheses = mention_rows(hypothesis_mentions, partial(codes, "hypothesis"))
+    pairs, size = len(premise_mentions), len(code_of)
     # The pairs of units that occur in a pair of sentences are a small part of all pairs of units.
     occurring = []
-    for _, premise, hypothesis in _crossings(rows, pairs):
+    for premise, hypothesis in crossings(premises, hypotheses, pairs):
         occurring.append(np.unique(premise.code * size + hypothesis.code))
     wanted = np.unique(np.concatenate(occurring))
     both_orders = np.union1d(wanted, _turned(wanted, size))
-    table = related(ontology, rows.units, named, max_length, both_orders)
-    for _, premise, hypothesis in _crossings(rows, pairs):
+    table = related(ontology, list(code_of), named, max_length, both_orders)
+    for premise, hypothesis in crossings(premises, hypotheses, pairs):
         keys = premise.code * size + hypothesis.code
-        hits = np.flatnonzero(_among(keys, table.keys))
-        place = np.searchsorted(table.keys, keys[hits])
+        rows = np.flatnonzero(_among(keys, table.keys))
+        place = np.searchsorted(table.keys, keys[rows])
         distance, bits = table.distance[place], table.bits[place]
-        yield _Matches(premise.take(hits), hypothesis.take(hits), distance, bits)
+        yield _Matches(premise.take(rows), hypothesis.take(rows), distance, bits)
