@@ -76,13 +76,16 @@ def _mesh_is_read_once():
     from mednli_jax.diskne import corpus as diskne
     from mednli_jax.knowledge import load
     from mednli_jax.knowledge.linking import Linker
+    from mednli_jax.knowledge.ontology import OntologyOptions
     from mednli_jax.knowledge.readers import mesh
     from mednli_jax.nli import corpus
 
     bundled = functools.cache(lambda: mesh.read_mesh())
 
     def read_mesh(*given, **how):
-        return mesh.read_mesh(*given, **how) if given or how else bundled()
+        if how or given not in ((), (mesh.BUNDLED, OntologyOptions())):
+            return mesh.read_mesh(*given, **how)
+        return bundled()
 
     @functools.cache
     def shared(types):

@@ -23,11 +23,13 @@ _GRAMMAR_PARTS = "ar"
 class Lemmas:
     """Finds the words of WordNet in tokens, by their base forms.
 
-    Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|",
-    and `indices` gives all their synsets. The base form of a word is the word itself if WordNet has
-    it in a part of speech, else the word with its ending replaced. Irregular forms are names that
-    the reader adds. A word of grammar is an adjective or an adverb ("near", "all"), never a noun or
-    a verb ("is", the plural of the letter i); its key ends with "|".
+    Unlike a Linker it chooses no sense: the `concept` of a mention is the key of a word, and
+    `indices` gives all synsets of the key. A key is the base forms of the word with "|" between
+    them. In each part of speech the base form is the word itself if WordNet has it, else the word
+    with its ending replaced. Irregular forms are names that the reader adds.
+
+    A word of grammar is looked up as an adjective and an adverb ("near", "all"), but not as a noun
+    or a verb ("is", the plural of the letter i). Its key ends with "|".
     """
 
     def __init__(self, ontology: Ontology) -> None:
@@ -45,8 +47,7 @@ class Lemmas:
         return synsets
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
-        """The mentions of one sentence, in order: all words, and also the phrases in which they
-        stand."""
+        """The mentions of one sentence, in order; those of phrases and of their words overlap."""
         words = [token.casefold() for token in tokens]
         mentions = []
         for start in range(len(words)):
@@ -57,37 +58,35 @@ class Lemmas:
         return mentions
 
     def indices(self, key: str) -> list[int]:
-        """The synsets of a mention's key, the most frequent sense first; none for an unknown
-        one."""
+        """The synsets of a key, the most frequent sense first; none for an unknown key."""
         if key not in self._indices_of:
             parts_of_speech = _GRAMMAR_PARTS if key.endswith("|") else _ENDINGS
-            indices: dict[int, None] = {}
+            indices: list[int] = []
             for form in key.split("|"):
                 for part in parts_of_speech:
-                    indices |= dict.fromkeys(self._synsets.get((form, part), ()))
-            self._indices_of[key] = list(indices)
+                    indices += self._synsets.get((form, part), ())
+            self._indices_of[key] = list(dict.fromkeys(indices))
         return self._indices_of[key]
 
     def _key(self, word: str) -> str:
         """The base forms of a word, "" if WordNet has none."""
         if word not in self._key_of:
-            if word in _OF_GRAMMAR:
-                forms = self._base_forms(word, _GRAMMAR_PARTS)
-                self._key_of[word] = "".join(f"{form}|" for form in forms)
-            else:
-                self._key_of[word] = "|".join(self._base_forms(word, _ENDINGS))
+            is_of_grammar = word in _OF_GRAMMAR
+            forms = self._base_forms(word, _GRAMMAR_PARTS if is_of_grammar else _ENDINGS)
+            key = "|".join(forms)
+            self._key_of[word] = f"{key}|" if key and is_of_grammar else key
         return self._key_of[word]
 
     def _base_forms(self, word: str, parts_of_speech: Iterable[str]) -> list[str]:
-        forms: dict[str, None] = {}
+        forms: list[str] = []
         for part in parts_of_speech:
             if (word, part) in self._synsets:
-                forms[word] = None
+                forms.append(word)
                 continue
             for pair in _ENDINGS[part].split():
                 ending, replacement = pair.split(":")
                 form = word.removesuffix(ending) + replacement
                 is_inflected = word.endswith(ending) and word != ending
                 if is_inflected and (form, part) in self._synsets:
-                    forms[form] = None
-        return list(forms)
+                    forms.append(form)
+        return list(dict.fromkeys(forms))

@@ -1,9 +1,9 @@
 """Finds the concepts that a tokenised sentence names."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,23 +32,20 @@ _JOINED = re.compile(r"[\w.+'’]+(?:(?:[-‐‑‒–—]+|/)[\w.+'’]+)+")  #
 class _Form(NamedTuple):
     """A token as it is compared.
 
-    exact: its pieces with a space between. folded: these in the singular. borders: places of spaces
-    in `folded` between words that hyphens or "/" join and that each may be a name.
+    pieces: of its text. words: these in the singular. is_divisible: whether each piece may be a
+    name.
     """
 
-    exact: str
-    folded: str
-    borders: tuple[int, ...]
+    pieces: tuple[str, ...]
+    words: tuple[str, ...]
+    is_divisible: bool
 
 
 @lru_cache(maxsize=1 << 17)
 def _form(token: str) -> _Form:
     pieces = pieces_of(token)
-    words = list(map(singular, pieces))
-    borders: tuple[int, ...] = ()
-    if len(pieces) > 1 and _is_joined(token, pieces):
-        borders = tuple(accumulate(len(word) + 1 for word in words[:-1]))
-    return _Form(" ".join(pieces), " ".join(words), borders)
+    is_divisible = len(pieces) > 1 and _is_joined(token, pieces)
+    return _Form(pieces, tuple(map(singular, pieces)), is_divisible)
 
 
 def _is_joined(token: str, pieces: Sequence[str]) -> bool:
@@ -62,54 +59,51 @@ def _is_joined(token: str, pieces: Sequence[str]) -> bool:
 
 
 class _Sentence:
-    """A sentence as the text that is searched: the folded pieces of its tokens, with a space around
-    each.
+    """A sentence as the text that is searched: the words of its tokens, with a space around each.
 
     A place is the position of a space in the text.
     starts: place -> the token that begins there.
     ends: place -> the token after the one that ends there.
-    inside: place between two words of a token -> that token; `starts` and `ends` have it, too.
+    inside: place between two words of a divisible token -> that token. `starts` and `ends` have
+      these places, too.
     """
 
     def __init__(self, tokens: Sequence[str], inside_tokens: bool) -> None:
         self.tokens = tokens
-        self.forms = list(map(_form, tokens))
         self.starts: dict[int, int] = {}
         self.ends: dict[int, int] = {}
         self.inside: dict[int, int] = {}
-        texts, place = [], 0
-        for token, (_, folded, borders) in enumerate(self.forms):
-            if not folded:
-                continue
-            self.starts[place] = token
-            if borders and inside_tokens:
-                for border in borders:
-                    self.inside[place + border] = self.starts[place + border] = token
-                    self.ends[place + border] = token + 1
-            place += len(folded) + 1
-            self.ends[place] = token + 1
-            texts.append(folded)
-        self.text = f" {' '.join(texts)} "
+        self._pieces: list[str] = []
+        self._piece_at: dict[int, int] = {}  # place -> number of the piece that begins there
+        all_words: list[str] = []
+        place = 0
+        for token, (pieces, words, is_divisible) in enumerate(map(_form, tokens)):
+            for number, word in enumerate(words):
+                if number == 0:
+                    self.starts[place] = token
+                elif is_divisible and inside_tokens:
+                    self.inside[place] = self.starts[place] = token
+                    self.ends[place] = token + 1
+                self._piece_at[place] = len(self._piece_at)
+                place += len(word) + 1
+            if words:
+                self.ends[place] = token + 1
+            self._pieces += pieces
+            all_words += words
+        self._piece_at[place] = len(self._pieces)
+        self.text = f" {' '.join(all_words)} "
 
     def is_part(self, start: int, end: int) -> bool:
         """Whether the words between two places begin or end inside a token."""
         return start in self.inside or end in self.inside
 
     def exact(self, start: int, end: int) -> str:
-        """The pieces between two places letter for letter."""
-        first = self.starts[start]
-        forms = self.forms[first : self.ends[end]]
-        exact = " ".join([form.exact for form in forms if form.exact])
-        if not self.is_part(start, end):
-            return exact
-        begin = min(place for place, token in self.starts.items() if token == first)
-        skipped = self.text.count(" ", begin, start)
-        count = self.text.count(" ", start, end)
-        return " ".join(exact.split(" ")[skipped : skipped + count])
+        """The pieces between two places, letter for letter."""
+        return " ".join(self._pieces[self._piece_at[start] : self._piece_at[end]])
 
 
 class _Hit(NamedTuple):
-    """A name of a concept in a sentence, between two places."""
+    """A concept, and the two places of a sentence between which its name stands."""
 
     start: int
     end: int
@@ -126,9 +120,10 @@ def _leftmost_longest(hits: Iterable[_Hit]) -> list[_Hit]:
 
 
 class _Keys(NamedTuple):
-    """key: under which a name is looked up. exact: the name letter for letter.
+    """A name, as it is looked up (key, in the singular) and letter for letter (exact).
 
-    Both are pieces between single spaces, in capitals for an acronym that is also an ordinary word.
+    Both are pieces between single spaces. They are in capitals for an acronym that is also an
+    ordinary word, else in lower case.
     """
 
     key: str
@@ -138,24 +133,25 @@ class _Keys(NamedTuple):
 class Linker:
     """Finds the names of an ontology in tokens by Aho-Corasick.
 
-    Names match without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives and
-    plural endings. They match on token borders, and inside a token on those of words that hyphens
-    or "/" join ("CAD/CHF", "HIV-positive"), unless the whole token is linked. Of overlapping names
-    the leftmost wins, then the longest. If several concepts have the name, one with exactly this
-    spelling precedes one that only has its plural or singular; after that the ontology's precedence
-    decides (preferred names, then the order of `Ontology.names`).
+    Case, hyphens ("beta-blocker", "beta blocker"), possessives and plural endings do not count. A
+    name begins and ends at the borders of tokens, or of words that hyphens or "/" join in a token
+    ("CAD/CHF", "HIV-positive"), unless the whole token is linked. Of overlapping names the leftmost
+    wins, then the longest. If several concepts have the name, one with exactly this spelling
+    precedes one that only has its plural or singular; after that the ontology's precedence decides
+    (preferred names, then the order of `Ontology.names`).
 
     An acronym that is also an ordinary word (AIDS, MAP, ALL) is linked only where the text has it
-    in capitals: not in "walking aids". There it precedes the word. Acronyms are short forms and
-    names in capitals, unless the ontology writes most names in capitals.
+    in capitals: not in "walking aids". In capitals the acronym precedes the word. Acronyms are
+    short forms, and names in capitals unless the ontology writes most names in capitals.
+
+    Everyday words (`words.EVERYDAY_WORDS`) and their plurals are not linked, unless they are
+    abbreviations. A concept whose preferred name is one of them is not linked by any name.
 
     Args:
-      ontology: its names are searched, but not those with fewer than MIN_LENGTH characters unless
-        they are its abbreviations.
+      ontology: its names are searched. Of those with fewer than MIN_LENGTH characters only its
+        abbreviations are.
       types: prefixes of the semantic types to link; None = the ontology's `link_types`, () = every
         concept.
-      stop: lower-case singular names that are not linked, nor their plurals, unless they are
-        abbreviations. A concept whose preferred name is among them is not linked by any name.
       abbreviations: (short form, expansion). If the expansion is a linked name, the short form, of
         any length, becomes a name of the same concept and precedes other concepts with that name.
         Of several expansions of a short form the first linked one is used.
@@ -168,18 +164,15 @@ class Linker:
         ontology: Ontology,
         *,
         types: Sequence[str] | None = None,
-        stop: Collection[str] = EVERYDAY_WORDS,
         abbreviations: Iterable[tuple[str, str]] = (),
         vocabulary: Iterable[str] | None = None,
     ) -> None:
-        self.ontology, self.stop = ontology, frozenset(stop)
+        self.ontology = ontology
         self.types = tuple(ontology.link_types if types is None else types)
         self._capitals_make_acronyms = not _mostly_in_capitals(ontology.names)
-        # Keys and names of acronyms that are also ordinary words are in capitals, all others are
-        # folded.
         self._first_name: dict[str, str] = {}  # key -> its first name, letter for letter
         self._concept_of: dict[str, int] = {}  # name, letter for letter -> concept
-        # Folded keys that are other words, too, unless they are in capitals.
+        # In lower case: keys that are acronyms in capitals and other words otherwise, and units.
         self._ambiguous = set(UNITS)
         abbreviations = tuple(abbreviations)
         self._add_names(vocabulary, [expansion for _, expansion in abbreviations])
@@ -239,7 +232,8 @@ class Linker:
         return self._concept_of_first(words + acronyms)
 
     def _concept_of_first(self, names: Sequence[str | None]) -> int | None:
-        """The concept of the first of these names, letter for letter, that there is."""
+        """The concept of the first name, letter for letter, that is a concept's; None if none
+        is."""
         for name in names:
             if name in self._concept_of:
                 return self._concept_of[name]
@@ -264,7 +258,7 @@ class Linker:
             folded = key.casefold()
             if words is not None and folded not in needed and not words.issuperset(folded.split()):
                 continue
-            is_long = len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
+            is_long = len(exact) >= MIN_LENGTH and not _is_everyday(exact)
             if _may_be_linked(exact) and (is_long or is_short):
                 self._add(key, exact)
                 self._concept_of.setdefault(exact, concept)
@@ -301,18 +295,18 @@ class Linker:
             self._ambiguous.add(key.casefold())
 
     def _linked_concepts(self) -> list[bool]:
-        """Whether each concept has a type to link and no stopped preferred name."""
-        is_linked = [not self._is_stopped(label) for label in self.ontology.labels]
+        """[C], whether the concept has a type to link, and no everyday word as preferred name."""
+        is_linked = [not _is_everyday(label) for label in self.ontology.labels]
         if self.types:
             for concept, types in enumerate(self.ontology.types):
                 if not any(name.startswith(self.types) for name in types.split("|")):
                     is_linked[concept] = False
         return is_linked
 
-    def _is_stopped(self, name: str) -> bool:
-        """Whether the name is in `stop`, as it is or in the singular."""
-        folded = name.casefold()
-        return folded in self.stop or singular(folded) in self.stop
+
+def _is_everyday(name: str) -> bool:
+    folded = name.casefold()
+    return folded in EVERYDAY_WORDS or singular(folded) in EVERYDAY_WORDS
 
 
 def _without_parts_of_linked(sentence: _Sentence, hits: Sequence[_Hit]) -> list[_Hit]:
@@ -338,8 +332,10 @@ def _may_be_linked(exact: str) -> bool:
 
 
 class Linkers:
-    """The mentions that each linker finds, whether they overlap or not. ontology: `side_by_side` of
-    theirs."""
+    """All mentions of several linkers, which may overlap.
+
+    ontology: the `side_by_side` of the linkers' ontologies.
+    """
 
     def __init__(self, ontology: Ontology, linkers: Sequence[Linker | Lemmas]) -> None:
         self.ontology, self._linkers = ontology, tuple(linkers)
@@ -359,12 +355,12 @@ class Linkers:
 
 
 def bundled_abbreviations() -> Path:
-    """The table of short forms, their expansions and concepts."""
+    """The package's table of short forms, their expansions and concepts."""
     return mesh.RESOURCES / mesh.ABBREVIATIONS
 
 
 def read_abbreviations() -> tuple[tuple[str, str], ...]:
-    """(short form, expansion) of the package's own table."""
+    """(short form, expansion) of each row of `bundled_abbreviations`."""
     abbreviations = []
     for number, line in text_lines(bundled_abbreviations()):
         if number > 1:

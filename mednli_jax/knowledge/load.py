@@ -17,9 +17,14 @@ from mednli_jax.data.cache import Cache, Key, kept
 from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError, Text, config_field
 from mednli_jax.files import check_readable, either_name, local_path
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, edge_matrix
+from mednli_jax.knowledge.ontology import (
+    DEFAULT_OPTIONS,
+    Ontology,
+    OntologyOptions,
+    edge_matrix,
+)
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
-from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.readers.mesh import BUNDLED, read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
@@ -50,8 +55,8 @@ _NOT_INSTALLED: dict[str, Text] = {  # name -> how to get its files
 
 @dataclass(frozen=True)
 class OntologyFiles:
-    """An ontology's name, the file or folder that `read` gets, and all files that `read` may
-    open."""
+    """An ontology's name, the file or folder that is passed to `read`, and all files that `read`
+    may open."""
 
     name: str
     place: Path
@@ -62,7 +67,7 @@ class OntologyFiles:
 def load_ontology(
     spec: str,
     data_dir: Path | None = None,
-    options: OntologyOptions | None = None,
+    options: OntologyOptions = DEFAULT_OPTIONS,
     *,
     cache_dir: Path | None = None,
 ) -> Ontology:
@@ -75,15 +80,11 @@ def load_ontology(
         MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files, SNOMED CT
         RF2 files or WordNet's database.
       data_dir: the folder of licensed data of a config.
-      options: None = OntologyOptions().
       cache_dir: where a copy is kept as arrays, so that the next load takes seconds at most; None
         keeps none. A copy is used as long as the place and the content of the files, the options
         and FORMAT are the same.
     """
-    options = options or OntologyOptions()
     source = find_source(spec, data_dir)
-    if source is None:
-        return read_mesh()
     if cache_dir is None or source.read is read_mesh:
         return source.read(source.place, options)
     cache = Cache(cache_dir)
@@ -108,7 +109,7 @@ def load_ontology(
 
 
 def _digests(source: OntologyFiles, cache: Cache) -> dict[str, str]:
-    """The digests of the files that are there, by name."""
+    """The digests of the files that exist, by name."""
     files = [path for path in source.files if path.is_file()]
     for path in files:
         check_readable(path)
@@ -117,33 +118,32 @@ def _digests(source: OntologyFiles, cache: Cache) -> dict[str, str]:
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files that `load_ontology` would read, the bundled ones too."""
-    source = find_source(spec, data_dir)
-    if source is None:
-        return (mesh.RESOURCES / mesh.BUNDLED, *mesh.alias_files())
-    return (*source.files, *mesh.alias_files()) if source.read is read_mesh else source.files
+    return find_source(spec, data_dir).files
 
 
 def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails."""
     place = _named(name, data_dir).place
     if name == "snomed":
-        snapshot = snomed_files(place, OntologyOptions().languages)
+        snapshot = snomed_files(place, DEFAULT_OPTIONS.languages)
         return (snapshot.concept, *snapshot.descriptions, snapshot.relationship)
     files_of = umls_files if name == "umls" else wordnet.wordnet_files
     return tuple(files_of(place).values())
 
 
-def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
-    """The files that `spec` names, None for the bundled table."""
+def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
+    """The files that `spec` names."""
     if spec == "mesh":
         # The data folder is not searched, so that a run means the same on every machine.
-        return None
+        return OntologyFiles(spec, BUNDLED, (BUNDLED, *mesh.alias_files()), read_mesh)
     if spec in NAMES:
         return _named(spec, data_dir)
     path = local_path(spec, "config.knowledge.ontology")
     if spec.endswith(TABLES + OBO):
         name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
-        return OntologyFiles(name, path, (path,), read_mesh if spec.endswith(TABLES) else read_obo)
+        if spec.endswith(TABLES):
+            return OntologyFiles(name, path, (path, *mesh.alias_files()), read_mesh)
+        return OntologyFiles(name, path, (path,), read_obo)
     if path.is_dir():
         for kind in ("umls", "wordnet", "snomed"):
             if source := _in_folder(kind, path):
@@ -179,7 +179,8 @@ def _named(name: str, data_dir: Path | None) -> OntologyFiles:
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
-    """The files of that type, if the folder has any of them; the reader reports missing ones."""
+    """The ontology of a folder that has any of its files, else None; the reader reports missing
+    files."""
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if either_name(place / name) or umls.joining_command(place, name):
@@ -206,14 +207,14 @@ def stored(path: Path, key: Key, build: Callable[[], Ontology]) -> Ontology:
     return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))
 
 
-# Fields of a stored ontology: JSON values in "about"; strings with a concept each.
+# Fields of an Ontology: those stored as JSON in the array "about", and pairs (string, concept).
 _VALUES = ("name", "version", "sha256", "link_types")
 _PAIRS = ("names", "cross_references")
 
 
 def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
-    """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the
-    other."""
+    """The fields as arrays. Strings are one text, a line each; the edges of all relations stand one
+    after the other."""
     edges = {}
     for name, matrix in sorted(ontology.relations.items()):
         edges[name] = np.stack(matrix.nonzero())

@@ -69,17 +69,17 @@ def read_mentions(
     """
     path = Path(path)
     placing = Placing(path, examples, partial)
-    first_position: Facts = {}
+    format_facts: Facts = {}
     if path.name.removesuffix(".gz").endswith(".tsv"):
         _read_table(path, placing)
         best = _without_overlaps
     else:
-        first_position = {"first_position": read_metamap(path, placing)}
+        format_facts["first_position"] = read_metamap(path, placing)
         best = _best_per_tokens
     if not placing.rows and not placing.problems.total:
         raise empty_file(path)
     mentions, facts = placing.mentions(list if candidates == "all" else best)
-    return FileMentions(mentions, facts | first_position)
+    return FileMentions(mentions, facts | format_facts)
 
 
 def _without_overlaps(spans: Sequence[Span]) -> list[Span]:
@@ -101,9 +101,8 @@ def _read_table(path: Path, placing: Placing) -> None:
     """Adds the span of each row."""
 
     def columns(number: int, header: list[str]) -> list[str]:
-        names = sorted(set(header) - set(_OPTIONAL))
-        expected = (sorted(_NEEDED + _TOKENS), sorted(_NEEDED + _CHARACTERS))
-        if len(set(header)) == len(header) and names in expected:
+        names = set(header) - set(_OPTIONAL)
+        if names in ({*_NEEDED, *_TOKENS}, {*_NEEDED, *_CHARACTERS}):
             return header
         fix = (
             "the first line must name, between tabs and each once: uid, side, start, end (or"

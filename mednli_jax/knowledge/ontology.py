@@ -40,6 +40,9 @@ class OntologyOptions:
     relations: str = "is_a"
 
 
+DEFAULT_OPTIONS = OntologyOptions()
+
+
 def shown_id(concept: str) -> str:
     """An id for a message; "an id" where a damaged row has other text than D003920, HP:0000118 and
     their like."""

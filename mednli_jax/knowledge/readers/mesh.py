@@ -7,7 +7,7 @@ empty). MeSH is courtesy of the U.S. National Library of Medicine; see resources
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import Digest, empty_field, empty_file, line_fault, table_rows, text_lines
 from mednli_jax.knowledge.ontology import (
+    DEFAULT_OPTIONS,
     Edges,
     Ontology,
     OntologyOptions,
@@ -24,7 +25,7 @@ from mednli_jax.knowledge.ontology import (
 )
 
 RESOURCES = Path(__file__).parent.parent / "resources"
-BUNDLED = "mesh2024.tsv.gz"
+BUNDLED = RESOURCES / "mesh2024.tsv.gz"
 ABBREVIATIONS = "abbreviations.tsv"
 HEADER = ("id", "name", "tree_numbers", "synonyms")
 ALIAS_HEADER = ("alias", "concept")
@@ -57,7 +58,7 @@ class _Descriptor(NamedTuple):
     line: int
 
 
-def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = None) -> Ontology:
+def read_mesh(path: Path = BUNDLED, options: OntologyOptions = DEFAULT_OPTIONS) -> Ontology:
     """MeSH: the bundled 2024 edition, or a file of the same layout.
 
     A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no
@@ -69,38 +70,31 @@ def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = 
     synonyms, and last the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type
     2 Diabetes Mellitus") where no descriptor has that name already. `types` are the tree numbers.
     """
-    source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
-    descriptors = _read_descriptors(source, digest)
+    descriptors = _read_descriptors(path, digest)
     index = {descriptor.id: place for place, descriptor in enumerate(descriptors)}
-    abbreviations, *aliases = (_read_aliases(file, index, digest) for file in alias_files())
-    labels = tuple(descriptor.name for descriptor in descriptors)
-    edges = []
-    for child, parent in _edges(descriptors):
-        edges.append((child, parent, descriptors[child].line, 0))
+    aliases = [_read_aliases(file, index, digest) for file in alias_files()]
+    abbreviations = aliases[0]
+    is_a = Edges(list(_edges(descriptors)))
     parents, relations = graphs(
-        ReadEdges(Edges(edges), Edges(), ()),
+        ReadEdges(is_a, Edges(), ()),
         len(descriptors),
-        options or OntologyOptions(),
-        lambda child: source.name,
+        options,
+        lambda child: path.name,
     )
     return Ontology(
-        name="mesh" if path is None else source.name.split(".")[0],
+        name="mesh" if path == BUNDLED else path.name.split(".")[0],
         version="2024",
         ids=tuple(index),
-        labels=labels,
-        names=_names(descriptors, [*abbreviations, *chain.from_iterable(aliases)]),
+        labels=tuple(descriptor.name for descriptor in descriptors),
+        names=_names(descriptors, chain.from_iterable(aliases)),
         parents=parents,
         sha256=digest.hexdigest(),
-        types=tuple(map(_joined_tree_numbers, descriptors)),
+        types=tuple("|".join(descriptor.tree_numbers) for descriptor in descriptors),
         link_types=LINK_TYPES,
         abbreviations=frozenset(name for name, _ in abbreviations),
         relations=relations,
     )
-
-
-def _joined_tree_numbers(descriptor: _Descriptor) -> str:
-    return "|".join(descriptor.tree_numbers)
 
 
 def natural_order(name: str) -> str | None:
@@ -118,7 +112,7 @@ def natural_order(name: str) -> str | None:
 
 
 def alias_files() -> list[Path]:
-    """The bundled files of other names, in order of precedence."""
+    """The bundled tables of other names, in order of precedence; the first holds abbreviations."""
     names = (ABBREVIATIONS, "aliases_everyday.tsv", "aliases_doid.tsv")
     return [RESOURCES / name for name in names]
 
@@ -152,7 +146,7 @@ def _records(path: Path, content: Digest) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_aliases(path: Path, index: dict[str, int], digest: Digest) -> list[tuple[str, int]]:
-    """(name, concept) of the concepts that the table has."""
+    """(name, concept) of each row whose concept is a descriptor."""
     header = ABBREVIATION_HEADER if path.name == ABBREVIATIONS else ALIAS_HEADER
     aliases = []
     for _, row in _rows(path, header, digest, Problems()):
@@ -195,22 +189,22 @@ def _read_descriptors(path: Path, digest: Digest) -> list[_Descriptor]:
     return [descriptors[concept] for concept in sorted(descriptors)]
 
 
-def _edges(descriptors: Sequence[_Descriptor]) -> Iterator[tuple[int, int]]:
-    """(child, parent) index pairs; see `read_mesh` for the tree numbers that give none."""
+def _edges(descriptors: Sequence[_Descriptor]) -> Iterator[tuple[int, int, int, int]]:
+    """Rows of Edges; see `read_mesh` for the tree numbers that give none."""
     owner: dict[str, int] = {}
     for concept, descriptor in enumerate(descriptors):
         owner |= dict.fromkeys(descriptor.tree_numbers, concept)
     for tree, concept in owner.items():
-        above = []  # owners of the tree numbers above, nearest first
+        above = []  # owners of the tree numbers above (None: no owner), nearest first
         while "." in tree:
             tree = tree.rpartition(".")[0]
             above.append(owner.get(tree))
         if above and above[0] is not None and concept not in above:
-            yield concept, above[0]
+            yield concept, above[0], descriptors[concept].line, 0
 
 
 def _names(
-    descriptors: Sequence[_Descriptor], aliases: Sequence[tuple[str, int]]
+    descriptors: Sequence[_Descriptor], aliases: Iterable[tuple[str, int]]
 ) -> tuple[tuple[str, int], ...]:
     """Every (name, concept) once, in the order of precedence that `read_mesh` states."""
     named = [(descriptor.name, concept) for concept, descriptor in enumerate(descriptors)]
