@@ -106,7 +106,7 @@ class ClozeTask:
         splits: dict[str, ClozeRows] = {}
         strings: set[str] = set()
         for name, rows in prepared.splits.items():
-            passage = prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]
+            passage = prepared.arrays["query_passage"][rows.place]
             fields = (rows.name, rows.first, rows.label, rows.length, rows.uids, rows.tags)
             splits[name] = ClozeRows(*fields, texts, np.array(passage))
             if self.answer_vectors and name not in ("train", NEW):

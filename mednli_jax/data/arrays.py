@@ -44,6 +44,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.label)
 
+    @property
+    def place(self) -> slice:
+        """Its rows in the arrays, which hold all splits."""
+        return slice(self.first, self.first + len(self))
+
 
 def rows_of(
     name: str,

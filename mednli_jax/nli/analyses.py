@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,28 +13,20 @@ from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.errors import UsageError
 from mednli_jax.files import sha256
 from mednli_jax.knowledge.load import TABLES
-from mednli_jax.knowledge.ontology import Ontology, induced
+from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import corpus_stats, encoding
+from mednli_jax.nli.corpora import OWN
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.readers import quoted_cells, read_nli_file
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Report
 
-FILE = "file"
 OPEN = {"demo", "demo_full", "snli", "multinli"}
 # Types of MeSH for persons who smoke, drink or are homeless. MeSH's reader links these types only
 # if they are named.
 PERSONS = ("M01.808", "M01.066", "M01.325")
-
-
-class Knowledge(NamedTuple):
-    """The concepts of a corpus. lemmas: a word may have several senses, the most frequent first."""
-
-    ontology: Ontology
-    source: encoding.ConceptSource
-    lemmas: bool
 
 
 class Pairs:
@@ -73,17 +64,16 @@ class Pairs:
         none."""
         return self.knowledge if self.spans is None else self.spans.name
 
-    def needs_knowledge(self, analysis: str) -> Knowledge:
-        """Refuses a config without concepts."""
-        ontology, linking = self.corpus.ontology, self.corpus.linking
-        if linking is None or ontology is None or self.finder is None:
+    def needs_knowledge(self, analysis: str) -> encoding.ConceptSource:
+        """The finder. Refuses a config without concepts."""
+        if self.finder is None:
             fix = "--corpus=NAME, or --config=esim_kd, or --config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
-        return Knowledge(ontology, self.finder, linking.lemmas)
+        return self.finder
 
     @cached_property
     def finder(self) -> encoding.ConceptSource | None:
-        """The linker, or the file of mentions, that gives the concepts of sentences; None without
+        """Finds the concepts of sentences, by a linker or a file of mentions; None without
         knowledge."""
         return self.corpus.recogniser(self.splits)
 
@@ -94,7 +84,7 @@ class Pairs:
 
     @property
     def mentions(self) -> tuple[list[list[Mention]], list[list[Mention]]]:
-        """The concepts of the premises and of the hypotheses within the tokens that models see."""
+        """The concepts of the premises, and of the hypotheses, in the tokens that models see."""
         visible = self.linked.visible
         return visible["premise"], visible["hypothesis"]
 
@@ -121,7 +111,7 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     """The corpus that --config names, or --corpus=PATH; a single file is read as training pairs.
     spans: see Pairs.
 
-    A corpus that --corpus names is also linked to the concepts that the heuristic of probable
+    The concepts of a corpus that --corpus names include PERSONS, which the heuristic of probable
     causes needs, if its ontology is MeSH and the config chooses no semantic types.
     """
     if path is None:
@@ -133,7 +123,7 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     if linking is not None and is_mesh and not linking.types and not linking.mentions:
         corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *PERSONS)))
     splits = None
-    if corpus.name == FILE and path.is_file():
+    if corpus.name == OWN and path.is_file():
         splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
     return Pairs(corpus, splits=splits, spans=spans)
 
@@ -157,23 +147,23 @@ def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
-    ontology, source, lemmas = pairs.needs_knowledge("paths")
-    settings = pairs.corpus.encoding
+    source = pairs.needs_knowledge("paths")
+    settings, linking = pairs.corpus.encoding, pairs.corpus.linking
     count = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
     examples = pairs.examples[:count]
     premises, hypotheses = (of_side[:count] for of_side in pairs.mentions)
-    graph = ontology
+    graph = source.ontology
     if settings.graph == "mentioned":
         rows = encoding.rows_in(pairs.splits)
-        graph = induced(ontology, encoding.mentioned(pairs.linked.whole, rows))
+        graph = induced(graph, encoding.mentioned(pairs.linked.whole, rows))
 
     def distances(ends: np.ndarray) -> np.ndarray:
         return corpus_paths(graph, ends, direction=settings.direction, max_length=settings.max_path)
 
     def indices(concept: str) -> Sequence[int]:
         senses = source.indices(concept)
-        # Paths of a word with several senses start at its most frequent one.
-        return senses[:1] if lemmas else senses
+        # Paths of a word with several senses start at its most frequent one, which is the first.
+        return senses[:1] if linking is not None and linking.lemmas else senses
 
     named = settings.relations or ()
     bits = kinds_in_pairs(

@@ -49,9 +49,6 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     session.catch_signals()
     rounds, seeds = experiment.model.fields["trees"], experiment.seeds
     table = load(experiment.corpus, prepared)
-    rows_of = {
-        name: slice(rows.first, rows.first + len(rows)) for name, rows in prepared.splits.items()
-    }
     with Bar("boosting", rounds * len(seeds), unit="trees") as bar:
 
         def on_tree() -> None:
@@ -62,7 +59,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
         boosted = fit_predict(
             table,
             np.asarray(prepared.arrays["label"]),
-            rows_of["train"],
+            prepared.splits["train"].place,
             seeds,
             trees=rounds,
             on_tree=on_tree,
@@ -75,7 +72,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     logits = logits_of(boosted.probabilities)
     return Fitted(
         {"parameters": 0, "importance": importance},
-        lambda split: logits[:, rows_of[split]],
+        lambda split: logits[:, prepared.splits[split].place],
         lines=importance_lines(importance),
     )
 
@@ -90,7 +87,7 @@ class Trees:
 
     def logits(self, corpus: NLICorpus, prepared: Prepared, rows: Rows) -> np.ndarray:
         """[S, N, C] of a split."""
-        return self._logits(load(corpus, prepared)[rows.first : rows.first + len(rows)])
+        return self._logits(load(corpus, prepared)[rows.place])
 
     def of_new(
         self,
@@ -170,7 +167,7 @@ def importance_table(importance: np.ndarray) -> Facts:
         group = features.FEATURES[name]
         rows.append({"name": name, "group": group, "mean": mean, "sd": float(sd_F[place])})
         shares[group] += mean
-    groups = sorted(shares, key=lambda group: -shares[group])
+    groups = sorted(shares, key=shares.__getitem__, reverse=True)
     return {"features": rows, "groups": {group: shares[group] for group in groups}}
 
 

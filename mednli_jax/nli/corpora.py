@@ -23,7 +23,7 @@ class CorpusFiles:
       source: where to get the files.
       genres: of the training file.
       endings: other endings of the files, tried in this order.
-      older: a part of the names, and the same part in an older release.
+      older: a part of the names, and what stands in its place in an older release.
       folders: split -> the corpus that it is taken from, if it is another one.
       ground_truth: the file with the test labels where the test file has none.
       optional: splits that may be missing.
@@ -103,13 +103,12 @@ RESTRICTED = (
 
 
 def licensed(names: Iterable[str]) -> list[str]:
-    """Those of these folders that are RESTRICTED, and their files that readers also accept in the
-    data folder."""
+    """Those of these folders that are RESTRICTED, and their files, because readers also accept
+    these in the data folder itself."""
     folders = [name for name in names if name in RESTRICTED]
     loose: set[str] = set()
-    for name in folders:
-        if name in CORPORA:
-            loose.update(CORPORA[name].files.values(), [CORPORA[name].ground_truth])
+    for name in CORPORA.keys() & folders:
+        loose.update(CORPORA[name].files.values(), [CORPORA[name].ground_truth])
     files = sorted(loose - {""})
     return [*folders, *files, *(f"{file}.gz" for file in files)]
 
@@ -126,23 +125,22 @@ def check_options(name: str, genre: str) -> None:
 def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
     """split -> the file that holds it.
 
-    needed: the one split that is needed; if it is there, the files of the others may be missing.
+    needed: the one split that is asked for, or "". If its file is there, those of others may be
+      missing.
     """
     corpus, problems = CORPORA[name], Problems()
-    files = {split: _files(name, Path(folder), split) for split in corpus.files}
-    first = {}
+    files = {split: _files(name, folder, split) for split in corpus.files}
+    first = {split: paths[0] for split, paths in files.items() if paths}
     for split, paths in files.items():
-        if paths:
-            first[split] = paths[0]
-        if not paths and split not in corpus.optional and not files.get(needed):
+        if not paths and split not in corpus.optional and needed not in first:
             owner = corpus.folders.get(split, name)
-            folders = _folders(name, Path(folder), owner)
+            folders = _folders(name, folder, owner)
             problems.add(_missing(owner, corpus.files[split], folders))
+        elif not paths and name == OWN:
+            _check_spelling(folder, split, problems)
         elif len(paths) > 1 and name == OWN:
             names = " and ".join(path.name for path in paths)
             problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
-        elif not paths and name == OWN:
-            _check_spelling(Path(folder), split, problems)
     if corpus.ground_truth and "test" in first and not ground_truth_path(name, first):
         problems.add(_missing(name, corpus.ground_truth, [first["test"].parent]))
     problems.raise_if_any()

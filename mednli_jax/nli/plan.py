@@ -12,6 +12,12 @@ from mednli_jax.report.paper import ENDINGS, PaperRun, Request, Settings, Step
 STATISTICS, VECTORS_TABLE, ERRORS = 2, 5, 8  # numbers of tables
 FICTION = "fiction-retrofit-infersent"  # section 5.4.1
 WHOLE_SENTENCES: Settings = {"data.max_length": (1 << 15) - 1}
+# The paths between senses that section 5.4.1 speaks of.
+PATHS_OF_SENSES: Settings = {
+    **WHOLE_SENTENCES,
+    "knowledge.direction": "undirected",
+    "knowledge.max_path": 0,
+}
 
 
 class MedNLI:
@@ -30,17 +36,18 @@ class MedNLI:
         return [*runs, *(_further_vectors(request) if VECTORS_TABLE in request.tables else ())]
 
     def steps(self, request: Request) -> Sequence[Step]:
-        steps = [
-            _analysis("stats", STATS, request),
-            replace(_analysis("paths", PATHS, request), key=concepts_key),
-        ]
+        steps = [_analysis("stats", STATS, request)]
+        paths = _analysis("paths", PATHS, request)
+        steps.append(replace(paths, key=concepts_key))
         if _is_mednli(request):
-            senses: Settings = {"knowledge.direction": "undirected", "knowledge.max_path": 0}
             paths = _analysis("paths", SNLI_PATHS, request)
-            settings = {**paths.settings, **senses}
             steps.append(
                 replace(
-                    paths, config="esim_kim", corpus="snli", settings=settings, key=concepts_key
+                    paths,
+                    config="esim_kim",
+                    corpus="snli",
+                    settings=PATHS_OF_SENSES,
+                    key=concepts_key,
                 )
             )
         errors = ("report", f"--table={ERRORS}", f"--runs={request.folder}")
@@ -49,7 +56,7 @@ class MedNLI:
     def tables(self, request: Request) -> Sequence[str]:
         names = [str(number) for number in TABLES if number in request.tables]
         if set(request.tables) == set(self.numbers):
-            return [*names, reproduction.NAME]  # which has Tables 2 and 8, too
+            return [*names, reproduction.NAME]  # it shows Tables 2 and 8, too
         return [*names, str(ERRORS)] if ERRORS in request.tables else names
 
     def notes(self, request: Request) -> Sequence[str]:
@@ -69,18 +76,21 @@ def _is_mednli(request: Request) -> bool:
 
 
 def _names(table: Table, request: Request) -> Sequence[str]:
-    """The runs of a table. Those of section 5.4.1, on another corpus, stand beside MedNLI's."""
-    beside = () if _is_mednli(request) or table.number != 6 else PAPER["corpora"]
-    return [name for name in table.runs if name not in beside]
+    """The runs of a table. Those of section 5.4.1 are on another corpus, and only beside
+    MedNLI's."""
+    if table.number == 6 and not _is_mednli(request):
+        return [name for name in table.runs if name not in PAPER["corpora"]]
+    return table.runs
 
 
 def _adapted(run: PaperRun, request: Request) -> PaperRun:
-    """The run beside another corpus, the published code's variant, or a lexicon."""
+    """The run for a request of another corpus, of the published code's variants, or with a
+    lexicon."""
     corpus, settings = run.corpus, dict(run.settings)
     if corpus and request.corpus.endswith("_code"):
-        name, _, genre = corpus.partition("/")
-        corpus = f"{name}_code/{genre}" if genre else f"{name}_code"
-    if corpus and not _is_mednli(request):  # the batches are MedNLI's
+        name, slash, genre = corpus.partition("/")
+        corpus = f"{name}_code{slash}{genre}"
+    if corpus and not _is_mednli(request):  # the settings are MedNLI's seeds and batches
         settings = {}
     if run.name == FICTION and request.lexicon:
         settings["vectors.retrofit"] = str(request.lexicon.resolve())

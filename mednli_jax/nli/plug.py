@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mednli_jax.data.arrays import NEW, Prepared, Rows
-from mednli_jax.data.examples import LABELS, Facts
+from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import inspection, page, reproduction, table8, tables
@@ -90,6 +90,7 @@ class NLI:
         return name in self.models
 
     def pairs(self, config: Config) -> NLICorpus:
+        """The corpus as pairs, also where `corpus` of a subclass is another one."""
         return corpus_of(config)
 
     def corpus(self, config: Config) -> NLICorpus:
@@ -128,8 +129,7 @@ class NLI:
         sources["notes"] = (_note_files, NOTES)
         return sources
 
-    def warnings(self, prepared: Prepared) -> Iterator[str]:
-        return inspection.warnings(prepared)
+    warnings = staticmethod(inspection.warnings)
 
     def check_prepared(
         self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
@@ -206,14 +206,9 @@ class NLI:
             report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
         return replace(report, page_only=sections_of_file(options.paths))
 
-    def prediction(self, row: Mapping[str, Any]) -> Facts:
-        return page.prediction(row)
-
-    def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        return page.prediction_lines(rows)
-
-    def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
-        return page.write_attention(run, inputs)
+    prediction = staticmethod(page.prediction)
+    prediction_lines = staticmethod(page.prediction_lines)
+    write_attention = staticmethod(page.write_attention)
 
     analyses: Mapping[str, Callable[[Any, AnalysisOptions], Report]] = MappingProxyType({
         "stats": stats,

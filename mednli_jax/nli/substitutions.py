@@ -38,8 +38,8 @@ COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
 CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
 LEAST = 3
 STEPS = 2  # is-a edges to a hypernym or hyponym, at most
-# pairs of a category with the same two words; pairs of a sentence
-PAIR_MOST, SENTENCE_MOST = 2, 2
+PAIR_MOST = 2  # pairs of a category with the same two words
+SENTENCE_MOST = 2  # pairs of a premise
 DETERMINERS = frozenset(
     ("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one")
 )
@@ -88,17 +88,19 @@ class _Candidate(NamedTuple):
 def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
     """The probe of a corpus and its ontology.
 
-    A word of a premise outside of training is replaced by a related word that training has, LEAST
-    times or more. Words are related in one way alone (antonyms may be co-hyponyms): by their most
-    frequent senses, and by all senses together. WordNet's words are nouns between a determiner and
-    a word of grammar, or adjectives between a determiner and a content word, in their base form,
-    and at least half of their senses are of that part of speech. Sentences with a word of REVERSING
-    are left out. No two words are used of which a training pair has one in its premise and the
-    other in its hypothesis, in any inflection that the linker knows.
+    A word of a held-out premise is replaced by a related word. Both words occur LEAST times or more
+    in training. No training pair has one of them in its premise and the other in its hypothesis, in
+    any inflection that the linker knows. The most frequent senses of the two words have one
+    relation alone, and all their senses together have the same one; antonyms may also be
+    co-hyponyms. Premises with a word of REVERSING are left out.
+
+    Words of WordNet are nouns between a determiner and a word of grammar, or adjectives between a
+    determiner and a content word. They stand in their base form, and at least half of their senses
+    are of that part of speech.
 
     options: count, pairs of each category, at most; seed, of the choice among more.
     """
-    ontology, linker, _ = pairs.needs_knowledge("substitutions")
+    linker = pairs.needs_knowledge("substitutions")
     if isinstance(linker, Recognised):
         problem = "analyze substitutions: concepts of a file say nothing of new words"
         raise UsageError(problem, fix="leave it out")
@@ -106,6 +108,7 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
         problem = "analyze substitutions: training pairs and another split are needed"
         raise UsageError(problem, fix="give a corpus")
     train = pairs.splits["train"].examples
+    ontology = linker.ontology
     partners = _partners(ontology, list(_words(train, linker)))
     trained = _trained(train, linker, partners)
     held_out = {name: split for name, split in pairs.splits.items() if name != "train"}
@@ -135,12 +138,13 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 
 def _categories(chosen: Sequence[_Candidate]) -> Facts:
+    """The number of pairs and the label of each category that occurs."""
     counts = Counter(pair.kind for pair in chosen)
-    return {
-        kind: {"pairs": counts[kind], "label": label}
-        for kind, label in RULES.items()
-        if counts[kind]
-    }
+    categories = {}
+    for kind, label in RULES.items():
+        if counts[kind]:
+            categories[kind] = {"pairs": counts[kind], "label": label}
+    return categories
 
 
 def _lines(chosen: Sequence[_Candidate]) -> Iterator[str]:

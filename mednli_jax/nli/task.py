@@ -92,7 +92,7 @@ class NLITask:
         return facts
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays on the device: all splits, one array per field."""
+        """The arrays that stand on the device, with the rows of all splits."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
     def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
@@ -109,16 +109,16 @@ class NLITask:
         shares: int,
         model: Model,
     ) -> batching.Batches:
-        """A split's batches. On dev and test every premise is encoded once, and one program
-        predicts all splits."""
+        """A split's batches. Outside of training every premise is encoded once, and one program
+        predicts all splits of the corpus."""
         if name == "train":
             return self._training_batches(prepared, training, shares, model)
         if name == NEW:
             return self._predicted(prepared, NEW, training, shares, model)
-        batches_of = {}
-        for split in prepared.splits:
-            if split != "train":
-                batches_of[split] = self._predicted(prepared, split, training, shares, model)
+        held_out = [split for split in prepared.splits if split != "train"]
+        batches_of = {
+            split: self._predicted(prepared, split, training, shares, model) for split in held_out
+        }
         return batching.sharing(batches_of)[name]
 
     def _training_batches(
@@ -153,7 +153,7 @@ class NLITask:
         shares: int,
         model: Model,
     ) -> batching.Batches:
-        """The batches of a split that is only predicted."""
+        """The batches of a split outside of training."""
         rows, tokens = prepared.splits[split], tokens_of(prepared, split)
         many_widths = self.pieces or split == NEW
         size = PREDICT_PIECES if self.pieces else PREDICT_ROWS
@@ -185,8 +185,8 @@ class NLITask:
         )
 
     def shared(self, tokens: BothSides, model: Model) -> BothSides | None:
-        """The tokens of both sides, if the model projects each distinct word of a batch once; else
-        None."""
+        """The tokens of both sides for a model that projects each distinct word of a batch once;
+        None for other models."""
         return tokens if not self.pieces and traits(model).shares_words else None
 
     def to_batch(
@@ -224,8 +224,7 @@ class NLITask:
     def described(self, rows: Rows, logits: np.ndarray) -> list[dict[str, float]]:
         """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean
         probabilities of the seeds."""
-        logits = self.whole(logits)
-        mean_NC = probabilities(logits).mean(axis=0)
+        mean_NC = probabilities(self.whole(logits)).mean(axis=0)
         return [dict(zip(LABELS, mean_C, strict=True)) for mean_C in mean_NC.tolist()]
 
     def looked_at(
@@ -236,8 +235,8 @@ class NLITask:
         lengths: tuple[int, int],
         sown: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
     ) -> Facts:
-        """The tokens of both sides and "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H,
-        P]}}.
+        """The tokens of both sides and the attention maps of an example: {"premise", "hypothesis",
+        "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}}.
 
         The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology only).
         """
@@ -304,7 +303,8 @@ class NLITask:
         logits = self.whole(logits)
         predicted_SN = logits.argmax(axis=-1)
         scores = _scores(rows.label, predicted_SN)
-        labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()  # answers of another system
+        # Another system's answers are labels, without probabilities.
+        labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()
         lacking_C = _without_logit(logits)
         if not labels_alone and not lacking_C[rows.label].any():
             scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
@@ -350,14 +350,14 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray) -> Scores:
 
 
 def _without_logit(logits: np.ndarray) -> np.ndarray:
-    """bool [C], the classes that a model lacks; none if it diverged. logits: [S, N, C]."""
+    """bool [C], the classes that a model lacks; none for a model that diverged, whose logits are not
+    finite. logits: [S, N, C]."""
     lacking_C = np.isneginf(logits).all(axis=(0, 1))
     return np.asarray(lacking_C & np.isfinite(logits[..., ~lacking_C]).all())
 
 
 def tokens_of(prepared: Prepared, split: str) -> SideTokens:
-    rows = prepared.splits[split]
-    place = slice(rows.first, rows.first + len(rows))
+    place = prepared.splits[split].place
     return SideTokens(prepared.arrays["premise"][place], prepared.arrays["hypothesis"][place])
 
 
