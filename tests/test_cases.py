@@ -4,7 +4,8 @@ and what is right.
 `case.toml` in a folder has the fields
 
   right: the expected behaviour, in words
-  command: the command and its flags. It runs in a copy of the folder, and finds configs by name (`bow:file`).
+  command: the command and its flags. It runs in a copy of the folder, and finds configs by name
+    (`bow:file`).
   code: its exit code
   says: texts that stdout or stderr contains
   never_says: texts that stdout, stderr and the files outside of private/ never contain
@@ -15,6 +16,7 @@ import importlib
 import shutil
 import tomllib
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,41 +26,52 @@ CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/case.toml"))
 
 
-def run_case(name, place, patch):
-    """Runs a case's command in a copy of its folder: (its table, exit code, stdout and stderr)."""
-    folder = shutil.copytree(CASES / name, place / name)
-    table = tomllib.loads((folder / "case.toml").read_text())
-    command, *flags = table["command"]
-    patch.chdir(folder)
-    patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
-    use_one_device(patch)
-    code, out, err = call_command(importlib.import_module(f"mednli_jax.{command}"), *flags)
-    return table, code, out + err
+class Outcome(NamedTuple):
+    table: dict[str, Any]
+    code: int
+    output: str  # of both streams
+    folder: Path
 
 
-def prepared_arrays(place):
+@pytest.fixture
+def run_case(tmp_path, monkeypatch):
+    """run_case(name) runs a case's command in a copy of its folder."""
+    use_one_device(monkeypatch)
+
+    def run(name):
+        folder = shutil.copytree(CASES / name, tmp_path / name)
+        table = tomllib.loads((folder / "case.toml").read_text())
+        command, *flags = table["command"]
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
+        module = importlib.import_module(f"mednli_jax.{command}")
+        code, out, err = call_command(module, *flags)
+        return Outcome(table, code, out + err, folder)
+
+    return run
+
+
+def prepared_arrays(folder):
     """The arrays of the one corpus in the cache, by file name."""
-    return {path.name: np.load(path) for path in place.glob("cache/prepared/*/*.npy")}
+    return {path.name: np.load(path) for path in folder.glob("cache/prepared/*/*.npy")}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_case(name, tmp_path, monkeypatch):
-    table, code, output = run_case(name, tmp_path, monkeypatch)
+def test_case(name, run_case):
+    table, code, output, folder = run_case(name)
+
     assert code == table["code"], output
     assert "Traceback" not in output
     for text in table.get("says", ()):
         assert text in output
-    open_files = [
-        path
-        for path in tmp_path.glob(f"{name}/run/**/*")
-        if path.is_file() and "private" not in path.parts
-    ]
     for text in table.get("never_says", ()):
         assert text not in output
-        assert all(text.encode() not in path.read_bytes() for path in open_files)
+        for path in folder.glob("run/**/*"):
+            if path.is_file() and "private" not in path.relative_to(folder).parts:
+                assert text.encode() not in path.read_bytes(), path
+
     if twin := table.get("same_arrays_as"):
-        run_case(twin, tmp_path, monkeypatch)
-        expected, arrays = prepared_arrays(tmp_path / twin), prepared_arrays(tmp_path / name)
+        arrays, expected = prepared_arrays(folder), prepared_arrays(run_case(twin).folder)
         assert expected
         assert expected.keys() == arrays.keys()
         for file, array in expected.items():

@@ -11,13 +11,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from support.commands import ROOT, call_command
+from support.commands import ROOT, environment_of, succeeds
 
 from mednli_jax.__main__ import COMMANDS
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = pytest.mark.parametrize(
+    "page",
+    [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))],
+    ids=lambda page: page.name,
+)
 STANDS_FOR = {
     "CORPUS": "demo",
     "GENRE": "fiction",
@@ -25,12 +30,21 @@ STANDS_FOR = {
     "RUN": "run",
     "SOURCE": "run",
     "NAME": "esim",
+    "...": "",
 }
 STUB = """#!/bin/bash
 { printf '%s\\n' "${0##*/}" "$@" && printf '\\r' && compgen -e && printf '\\r'; } >>"$CALLS"
 """
-KNOWN = {"PATH", "CALLS", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"}
+OF_THE_TEST = {"PATH", "CALLS", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"}
 PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "mypy", "git")
+MODULE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.S)  # code of a module that a page shows
+
+
+class Call(NamedTuple):
+    """The words of a called program, and the names of its environment variables."""
+
+    words: list[str]
+    variables: set[str]
 
 
 def blocks(text):
@@ -38,84 +52,87 @@ def blocks(text):
     fenced = re.findall(r"```bash\n(.*?)```", text, re.S)
     rest = re.sub(r"```.*?```", "", text, flags=re.S)
     indented = re.findall(r"(?:^ {4}\S.*\n?)+", rest, re.M)
-    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:python|bash|mednli-jax) [^`]+)`", rest)
     commands = [block for block in indented if re.search(r"\b(python|bash|mednli-jax) ", block)]
+    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:python|bash|mednli-jax) [^`]+)`", rest)
     return [*fenced, *commands, *(" ".join(code.split()) for code in inline)]
 
 
 def calls(code, folder):
-    """The program calls of a block of shell code: [(words, names of environment variables)]."""
-    programs = folder / "programs"
-    programs.mkdir()
+    """The calls of programs in a block of shell code."""
+    programs, record = folder / "programs", folder / "calls"
+    programs.mkdir(parents=True)
     for name in PROGRAMS:
         (programs / name).write_text(STUB)
         (programs / name).chmod(0o700)
     (folder / "pairs.tsv").touch()
     for word, value in STANDS_FOR.items():
-        code = re.sub(rf"\b{word}\b", value, code)
-    code = code.replace("...", "")
-    environment = {"PATH": str(programs), "CALLS": str(folder / "calls")}
-    done = subprocess.run(
-        ["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True
+        code = re.sub(rf"\b{word}\b", value, code) if value else code.replace(word, value)
+
+    bash = subprocess.run(
+        ["/bin/bash", "-ec", code],
+        cwd=folder,
+        env={"PATH": str(programs), "CALLS": str(record)},
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 0, f"{code}\n{done.stderr}"
-    parts = [
-        part.split("\n")[:-1]
-        for part in Path(environment["CALLS"]).read_bytes().decode().split("\r")[:-1]
-    ]
+    assert bash.returncode == 0, f"{code}\n{bash.stderr}"
+    recorded = record.read_bytes().decode().split("\r")[:-1]
+    lists = [part.split("\n")[:-1] for part in recorded]
     return [
-        (words, set(names) - KNOWN) for words, names in zip(parts[::2], parts[1::2], strict=True)
+        Call(words, set(names) - OF_THE_TEST)
+        for words, names in zip(lists[::2], lists[1::2], strict=True)
     ]
 
 
-def check(words, names, patch):
-    """Asserts that a called program exists and accepts its flags."""
-    if words[:2] == ["python", "-m"]:
-        package, _, command = words[2].partition(".")
-        words = (
-            ["mednli-jax", *filter(None, [command]), *words[3:]]
-            if package == "mednli_jax"
-            else ["other"]
-        )
-    if words[0] == "mednli-jax":
-        if words[1].startswith("-"):
-            return
-        module = COMMANDS[words[1]][0]
+def check_command(name, flags):
+    """The package's command accepts its flags."""
+    module = COMMANDS[name][0]
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "main", lambda *_: 0)
-        code, _, err = call_command(module, *words[2:], words=getattr(module, "WORDS", 0))
-        assert code == 0, err
-    elif words[0] in ("python", "bash") and words[1].startswith("launch/"):
-        text = "".join(
-            (ROOT / path).read_text()
-            for path in (words[1], "launch/usage.sh", "mednli_jax/sweep.py")
-        )
-        given = {
-            word[2:].partition("=")[0].replace("-", "_")
-            for word in words[2:]
-            if word.startswith("--")
-        }
-        given = {name for name in given if name != "help" and not name.startswith("config")}
-        unknown = [name for name in (*given, *names) if name not in text.replace("-", "_")]
-        assert not unknown, f"{words[1]} knows nothing of {unknown}"
+        succeeds(module, *flags, words=getattr(module, "WORDS", 0))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def check_script(path, flags, variables):
+    """A script in launch/ has the flags and variables."""
+    sources = (path, "launch/usage.sh", "mednli_jax/sweep.py")
+    text = "".join((ROOT / source).read_text() for source in sources).replace("-", "_")
+    names = set(variables)
+    for flag in flags:
+        name = flag.removeprefix("--").partition("=")[0].replace("-", "_")
+        if flag.startswith("--") and name != "help" and not name.startswith("config"):
+            names.add(name)
+    assert [name for name in names if name not in text] == [], path
+
+
+def check(call):
+    """A called program exists and accepts its flags."""
+    program, *words = call.words
+    if program == "python" and words[0] == "-m" and words[1].startswith("mednli_jax."):
+        check_command(words[1].removeprefix("mednli_jax."), words[2:])
+    elif program == "python" and words[:2] == ["-m", "mednli_jax"]:
+        check(Call(["mednli-jax", *words[2:]], call.variables))
+    elif program == "mednli-jax" and not words[0].startswith("-"):
+        check_command(words[0], words[1:])
+    elif program in ("python", "bash") and words[0].startswith("launch/"):
+        check_script(words[0], words[1:], call.variables)
+
+
+@PAGES
 def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.syspath_prepend(str(tmp_path))
-    own = {}  # the config files that the page shows
-    for name, code in re.findall(
-        r"```python\n# (\w+)\.py\n(.*?)```", page.read_text("utf-8"), re.S
-    ):
+    text = page.read_text("utf-8")
+    configs = {}  # the config files that the page shows
+    for name, code in MODULE.findall(text):
         (tmp_path / f"{name}.py").write_text(code)
-        own[f"--config={name}.py"] = f"--config={tmp_path / name}.py"
-    for number, code in enumerate(blocks(page.read_text("utf-8"))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for words, names in calls(code, folder):
-            check([own.get(word, word) for word in words], names, monkeypatch)
-    for name in own:
-        sys.modules.pop(name.removeprefix("--config=").removesuffix(".py"), None)
+        configs[f"--config={name}.py"] = f"--config={tmp_path / name}.py"
+
+    for number, code in enumerate(blocks(text)):
+        for call in calls(code, tmp_path / str(number)):
+            check(call._replace(words=[configs.get(word, word) for word in call.words]))
+
+    for name, _ in MODULE.findall(text):
+        sys.modules.pop(name, None)
 
 
 def anchors(page):
@@ -124,29 +141,31 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@PAGES
 def test_the_links_of_a_page_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
-        if re.match(r"https?:|mailto:", link):
-            continue
+    for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text("utf-8")):
         name, _, anchor = link.partition("#")
         target = Path(os.path.normpath(page.parent / name)) if name else page
         assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
         assert target.is_relative_to(ROOT), link
-    assert "@@" not in page.read_text("utf-8")  # a figure that waits to be filled in
-    assert page.name != "README.md" or page.stat().st_size <= 8_000
+        assert not anchor or anchor in anchors(target), link
+
+
+@PAGES
+def test_no_figure_of_a_page_waits_to_be_filled_in(page):
+    assert "@@" not in page.read_text("utf-8")
+
+
+def test_the_readme_is_short():
+    assert (ROOT / "README.md").stat().st_size <= 8_000
 
 
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path):
     cells = json.loads((ROOT / "docs" / "quickstart.ipynb").read_text("utf-8"))["cells"]
     assert not re.search(r"/(root|home|tmp|Users)/", json.dumps(cells))  # in the outputs
+
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    environment = {
-        **os.environ,
-        "MEDNLI_JAX_CACHE": str(tmp_path / "cache"),
-        "PYTHONPATH": str(ROOT),
-    }
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    env = {**os.environ, **environment_of(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)
     assert (tmp_path / "runs" / "bow" / "report.html").is_file()

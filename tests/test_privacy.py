@@ -7,51 +7,84 @@ searched for them.
 
 import os
 import re
-import stat
 import subprocess
 import sys
 
 import pytest
 from support.canaries import NAMES, SENTENCE, WORDS, content, leaks, words_in, write_corpora
-from support.commands import ROOT, call_command, config_flag, read_json, use_one_device
-from support.compiler import FAST
+from support.commands import (
+    ROOT,
+    call_command,
+    config_flag,
+    environment_of,
+    use_one_device,
+)
 
 from mednli_jax import analyze, errors, predict, prepare, train
 from mednli_jax.report import __main__ as report
 
 # The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below
 # a private/.
+ALLOWED_OF_CACHE = (
+    r"prepared/[^/]+/(vocabulary|rows)\.json",  # the words of prepared arrays; their uids and tags
+    r"prepared/clicr-[^/]+/(answer|candidate)_text\.npy",  # phrases as code points for scoring
+    r"tfds/.*",  # the corpus as TFDS stores it
+    r"ontologies/[^/]+/.*",  # names of concepts
+    r"prepared/diskne-[^/]+/manifest\.json",  # names of diseases, as in work/folds
+)
 ALLOWED = (
-    r"work/.*\bprivate(/.*)?",  # predictions, vocabulary, attention and whole tables of a run or an analysis
-    r"cache/prepared/[^/]+/(vocabulary|rows)\.json",  # the words of the prepared arrays, and their uids and tags
-    r"cache/prepared/clicr-[^/]+/(answer|candidate)_text\.npy",  # phrases as code points, which are scored
-    r"cache/tfds/.*",  # the corpus as TFDS stores it
-    r"cache/ontologies/[^/]+/.*",  # names of concepts
+    r"work/.*\bprivate(/.*)?",  # predictions, vocabulary, attention and tables of runs and analyses
     r"work/diskne/(examples\.jsonl|benchmark\.json|dropped\.tsv)",  # a corpus made from another
     r"streams/predict-.*\.out",  # the answers that the user asked for
-    # Tables of DisKnE are by disease, so these hold the terminology's names of the diseases, and no
-    # other word.
+    # Tables of DisKnE are by disease: the terminology's names of the diseases, and no other word.
     r"work/folds/(data\.json|result\.json|report\.html)",
-    r"cache/prepared/diskne-[^/]+/manifest\.json",
+    *(f"cache/{pattern}" for pattern in ALLOWED_OF_CACHE),
 )
 OF_OTHERS = (r"(data|guard|\.git)(/.*)?",)  # no command wrote these
-SMALL = ("--config.vectors.path=", "--config.vectors.dim=8", "--config.train.epochs=1", "--config.train.max_buckets=1",
-         "--config.model.hidden_size=4", "--config.seeds=0")  # fmt: skip
+
+VECTORS = ("--config.vectors.path=", "--config.vectors.dim=8")
+ONE_EPOCH = ("--config.train.epochs=1", "--config.train.max_buckets=1")
+SMALL = (*VECTORS, *ONE_EPOCH, "--config.model.hidden_size=4", "--config.seeds=0")
 OWN = "--config.knowledge.ontology=../data/own.tsv"
 
 
-def nli(name, *more):
-    return (config_flag(name, "mednli"), *SMALL, *more)
+def nli(name, *flags):
+    return (config_flag(name, "mednli"), *SMALL, *flags)
 
 
-def cloze(name, *more):
-    return (config_flag(name, "clicr"), *SMALL, "--config.train.batch_size=4", *more)
-
-
-BERT = ("--config.data.pieces=300", "--config.model.layers=1", "--config.model.hidden_size=8",
-        "--config.model.attention_heads=2", "--config.model.intermediate_size=8")  # fmt: skip
-BUILD = ("--out=diskne", "--corpus=file", "--data=../data/own", "--ontology=../data/own.tsv",
-         "--categories=../data/own/kinds.tsv", "--negatives=random")  # fmt: skip
+GA = (config_flag("ga_ent", "clicr"), *SMALL, "--config.train.batch_size=4")
+ESIM = nli("esim_kd", OWN)
+BERT = (
+    config_flag("bert", "mednli"),
+    *ONE_EPOCH,
+    "--config.data.pieces=300",
+    "--config.model.layers=1",
+    "--config.model.hidden_size=8",
+    "--config.model.attention_heads=2",
+    "--config.model.intermediate_size=8",
+)
+TREES = (config_flag("features", "mednli"), *VECTORS, "--config.model.trees=4")
+FOLDS = (config_flag("diskne_esim", "file"), *SMALL, "--config.data.dir=diskne")
+ALL_ANALYSES = ("--m=30", "--n=4", "--k=9", "--tau=.6", "--min_count=1", "--out=all")
+BENCHMARK = (
+    "--models=bow",
+    "--against=none",
+    "--allow_load",
+    "--mode=train",
+    "--batch=8",
+    "--hidden=8",
+    "--vectors=8",
+    "--pairs=60",
+    "--rounds=1",
+)
+BUILD = (
+    "--out=diskne",
+    "--corpus=file",
+    "--data=../data/own",
+    "--ontology=../data/own.tsv",
+    "--categories=../data/own/kinds.tsv",
+    "--negatives=random",
+)
 PAIRS = f"{SENTENCE}\t{WORDS[7]} {WORDS[400]}\n"
 QUERIES = f"BEG__{WORDS[0]}__END {SENTENCE} .\t{WORDS[9]} had @placeholder .\n"
 # The commands in their order: name -> (command, flags ...). Every suite runs the first, the slow
@@ -60,41 +93,36 @@ COMMANDS = {
     "train-bow": ("train", *nli("bow"), "--workdir=bow"),
     "report": ("report", "bow"),
     "doctor": ("doctor",),
-    "prepare": ("prepare", *nli("esim_kd", OWN)),
-    "train-esim": ("train", *nli("esim_kd", OWN), "--workdir=esim"),
+    "prepare": ("prepare", *ESIM),
+    "train-esim": ("train", *ESIM, "--workdir=esim"),
     "train-tfds": ("train", *nli("bow", "--config.data.builder=tfds"), "--workdir=tfds"),
-    "train-bert": ("train", config_flag("bert", "mednli"), *SMALL[2:4], *BERT, "--workdir=bert"),
-    "train-features": ("train", config_flag("features", "mednli"), *SMALL[:2], "--config.model.trees=4",
-                       "--workdir=trees"),
-    "train-ga": ("train", *cloze("ga_ent"), "--workdir=ga"),
-    "dry-run": ("train", *nli("esim_kd", OWN), "--workdir=none", "--dry-run"),
+    "train-bert": ("train", *BERT, "--workdir=bert"),
+    "train-features": ("train", *TREES, "--workdir=trees"),
+    "train-ga": ("train", *GA, "--workdir=ga"),
+    "dry-run": ("train", *ESIM, "--workdir=none", "--dry-run"),
     "evaluate": ("evaluate", "--run=bow", "--partition=ids.txt", "--json"),
     "evaluate-cloze": ("evaluate", "--run=ga", "--scores=each.jsonl"),
     "predict-pairs": ("predict", "--run=esim", "--attention"),
     "predict-queries": ("predict", "--run=ga"),
     "predict-bad": ("predict", "--run=bow"),
-    "analyze-all": ("analyze", "all", *nli("esim_kd", OWN), "--m=30", "--n=4", "--k=9", "--tau=.6", "--min_count=1",
-                    "--out=all"),
-    "analyze-public": ("analyze", "lexical", *nli("bow"), "--min_count=1", "--public", "--out=public"),
+    "analyze-all": ("analyze", "all", *ESIM, *ALL_ANALYSES),
+    "analyze-public": ("analyze", "lexical", *nli("bow"), "--min_count=1", "--public", "--out=p"),
     "analyze-cloze": ("analyze", "cloze-stats", "--corpus=clicr", "--out=cloze"),
     "report-compare": ("report", "bow", "esim", "--compare", "--out=compared.html"),
     "report-cloze": ("report", "ga"),
     "report-table": ("report", "--table=3", "--runs=.", "--out=table.html"),
-    "benchmark": ("benchmark", "--models=bow", "--against=none", "--allow_load", "--mode=train", "--batch=8",
-                  "--hidden=8", "--vectors=8", "--pairs=60", "--rounds=1"),
+    "benchmark": ("benchmark", *BENCHMARK),
     "report-public": ("report", "bow", "--public", "--json"),
     "build": ("build_diskne", *BUILD),
-    "train-folds": ("train", config_flag("diskne_esim", "file"), "--config.data.dir=diskne", *SMALL, "--workdir=folds"),
-}  # fmt: skip
+    "train-folds": ("train", *FOLDS, "--workdir=folds"),
+}
 INPUT = {
     "predict-pairs": PAIRS,
     "predict-queries": QUERIES,
     "predict-bad": PAIRS.replace("\t", " "),
 }
-FAILS = {
-    "predict-bad": 2,
-    "doctor": 2,
-}  # the corpora are readable by others and do not have their official sizes
+# The corpora that `doctor` sees are readable by others and do not have their official sizes.
+FAILS = {"predict-bad": 2, "doctor": 2}
 # The sitecustomize.py of every command. It switches all logs on, and ends the process where it
 # opens a network socket. A socketpair of AF_UNIX is allowed: asyncio (for Orbax) wakes its own loop
 # by it.
@@ -128,48 +156,55 @@ class Home:
         stderr)."""
         environment = {
             **os.environ,
-            "MEDNLI_JAX_DATA": str(self.folder / "data"),
-            "MEDNLI_JAX_CACHE": str(self.folder / "cache"),
+            **environment_of(self.folder),
             "PYTHONPATH": os.pathsep.join([str(self.folder / "guard"), str(ROOT)]),
             "JAX_LOGGING_LEVEL": "DEBUG",
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": FAST,
         }
         environment.pop(errors.SHOW_ALL, None)
-        out, err = (self.folder / "streams" / f"{name}.{stream}" for stream in ("out", "err"))
-        with open(out, "wb") as stdout, open(err, "wb") as stderr:
+        streams = self.folder / "streams"
+        with (
+            open(streams / f"{name}.out", "wb") as stdout,
+            open(streams / f"{name}.err", "wb") as stderr,
+        ):
             done = subprocess.run(
-                [sys.executable, *arguments], input=INPUT.get(name, "").encode(), stdout=stdout, stderr=stderr,
-                cwd=self.folder / "work", env=environment, umask=self.umask, timeout=280,
-            )  # fmt: skip
-        return done.returncode, err.read_text(errors="replace")
+                [sys.executable, *arguments],
+                input=INPUT.get(name, "").encode(),
+                stdout=stdout,
+                stderr=stderr,
+                cwd=self.folder / "work",
+                env=environment,
+                umask=self.umask,
+                timeout=280,
+            )
+        return done.returncode, (streams / f"{name}.err").read_text(errors="replace")
 
-    def run(self, *names):
-        for name in names:
-            command, *flags = COMMANDS[name]
-            script = ROOT / "launch" / f"{command}.py"
-            script = [str(script)] if script.is_file() else ["-m", f"mednli_jax.{command}"]
-            code, err = self.python(name, *script, *flags)
-            assert code == FAILS.get(name, 0), f"{name}: {code}\n{err[-3000:]}"
+    def run(self, name):
+        command, *flags = COMMANDS[name]
+        script = ROOT / "launch" / f"{command}.py"
+        program = [str(script)] if script.is_file() else ["-m", f"mednli_jax.{command}"]
+        code, err = self.python(name, *program, *flags)
+        assert code == FAILS.get(name, 0), f"{name}: {code}\n{err[-3000:]}"
 
     def check(self):
         """Words occur in allowed files alone; other users can read nothing; git adds no folder of
-        ours."""
+        ours. Returns {file: number of words}, for all files that commands wrote."""
         assert leaks(self.folder, (*OF_OTHERS, *ALLOWED)) == {}
-        written = [*(self.folder / "work").iterdir(), self.folder / "cache"]
-        below = [
-            path for top in written for path in (top, *top.rglob("*")) if not path.is_symlink()
-        ]
-        assert [str(path) for path in below if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
-        done = subprocess.run(
-            ["git", "add", "-A", "-n"], cwd=self.folder, capture_output=True, text=True, check=True
-        )
-        assert [
-            line for line in done.stdout.splitlines() if re.match(r"add '(cache|work/[^']+)/", line)
-        ] == []
-        whole = leaks(self.folder, OF_OTHERS)
-        assert whole["work/bow/private/vocabulary.json"] > 300  # the search finds words
-        return whole
+        assert [str(path) for path in self.written() if path.stat().st_mode & 0o077] == []
+        assert re.findall(r"add '(?:cache|work/[^']+)/.*", self.added_by_git()) == []
+        words = leaks(self.folder, OF_OTHERS)
+        assert words["work/bow/private/vocabulary.json"] > 300  # the search finds words
+        return words
+
+    def written(self):
+        for top in (*(self.folder / "work").iterdir(), self.folder / "cache"):
+            yield from (path for path in (top, *top.rglob("*")) if not path.is_symlink())
+
+    def added_by_git(self):
+        command = ["git", "add", "-A", "-n"]
+        return subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, check=True
+        ).stdout
 
 
 @pytest.fixture(scope="module")
@@ -192,42 +227,31 @@ def test_words_stay_in_private_and_files_with_their_owner(home):
 def test_words_stay_in_private_whatever_is_asked(tmp_path):
     """Runs every command and kind of model, under the umask of most machines."""
     home = Home(tmp_path, umask=0o022)
-    home.run(*COMMANDS)
-    whole = home.check()
+    for name in COMMANDS:
+        home.run(name)
+    words = home.check()
     for name in ("data.json", "result.json", "report.html"):
         assert words_in(content(tmp_path / "work" / "folds" / name)) <= NAMES, name
     for name in ("ga/private/vocabulary.json", "all/private/lexical.json", "diskne/examples.jsonl"):
-        assert whole[f"work/{name}"], name
+        assert words[f"work/{name}"], name
 
 
 # -- injected faults ---------------------------------------------------------------------------------------------------
 
 
-def value_error():
+def value_error(*_, **__):
     raise ValueError(f"could not convert: {SENTENCE!r}")
 
 
-def chained(*_):
+def chained(*_, **__):
     try:
         raise KeyError(WORDS[0])
     except KeyError as error:
         raise RuntimeError(SENTENCE, {"premise": SENTENCE}) from error
 
 
-def refused():
+def full_disk(*_, **__):
     raise OSError(28, SENTENCE)
-
-
-FAULTS = (value_error, chained, refused)
-NEW = (prepare, *nli("bow", "--config.data.max_length=48"))
-POINTS = {
-    "data.text.Vocab.save": NEW,
-    "knowledge.linking.Linker.link": (prepare, *nli("esim_kd", OWN), "--config.data.max_length=49"),
-    "rundir.RunDirectory.append_metrics": (train, *nli("bow"), "--workdir=new"),
-    "predict.read_chunks": (predict, "--run=bow"),
-    "report.outcomes.read_outcomes": (report, "bow", "bow", "--compare"),
-}
-CASES = [(place, FAULTS[number % len(FAULTS)]) for number, place in enumerate(POINTS)]
 
 
 @pytest.fixture
@@ -242,33 +266,40 @@ def beside(home, tmp_path, monkeypatch):
     monkeypatch.delenv(errors.SHOW_ALL, raising=False)
     (tmp_path / "data").symlink_to(home.folder / "data")
     (tmp_path / "work" / "bow").symlink_to(home.folder / "work" / "bow")
-    (tmp_path / "work" / "ids.txt").write_text("test-1\n")
     return tmp_path
 
 
-@pytest.mark.parametrize(("place", "fault"), CASES)
-def test_a_fault_is_reported_without_the_text_it_quotes(home, beside, monkeypatch, place, fault):
-    raised = []
+LONGER = "--config.data.max_length=48"  # a corpus that is not in the cache
 
-    def raising(*_, **__):
-        raised.append(place)
-        fault()
 
-    monkeypatch.setattr(f"mednli_jax.{place}", raising)
-    command, *flags = POINTS[place]
-    code, out, err = call_command(command, *flags, stdin=PAIRS)
-    assert (code, bool(raised)) == (2 if fault is refused else 1, True), out + err
-    assert words_in((out + err).encode()) == set(), out + err
-    assert "Traceback" not in err
-    last = [line for line in err.splitlines() if line.startswith(("bug: ", "error: "))]
-    assert len(last) == 1
-    assert " Fix: " in last[0]
+@pytest.mark.parametrize(
+    ("function", "fault", "code", "command"),
+    [
+        ("data.text.Vocab.save", value_error, 1, (prepare, *nli("bow", LONGER))),
+        ("knowledge.linking.Linker.link", chained, 1, (prepare, *ESIM, LONGER)),
+        (
+            "rundir.RunDirectory.append_metrics",
+            full_disk,
+            2,
+            (train, *nli("bow"), "--workdir=new"),
+        ),
+        ("predict.read_chunks", value_error, 1, (predict, "--run=bow")),
+        ("report.outcomes.read_outcomes", chained, 1, (report, "bow", "bow", "--compare")),
+    ],
+)
+def test_a_fault_is_reported_without_the_text_it_quotes(
+    home, beside, monkeypatch, function, fault, code, command
+):
+    monkeypatch.setattr(f"mednli_jax.{function}", fault)
+
+    outcome = call_command(*command, stdin=PAIRS)
+    assert outcome.code == code, outcome
+    assert words_in((outcome.out + outcome.err).encode()) == set(), outcome
+    assert "Traceback" not in outcome.err
+    (line,) = re.findall("^(?:bug|error): .*", outcome.err, re.MULTILINE)
+    assert " Fix: " in line
     assert leaks(beside, (r".*\bprivate(/.*)?", "work/bow(/.*)?", "data(/.*)?")) == {}
-    assert (
-        leaks(home.folder / "cache", [pattern.removeprefix("cache/") for pattern in ALLOWED]) == {}
-    )
-    if (beside / "work" / "new" / "result.json").exists():
-        assert read_json(beside, "work", "new", "result.json")["status"] == "failed"
+    assert leaks(home.folder / "cache", ALLOWED_OF_CACHE) == {}
 
 
 def test_everything_is_shown_where_text_may_be_shown(beside, monkeypatch):

@@ -17,7 +17,7 @@ import time
 
 import jax
 import pytest
-from support.commands import at, call_command, environment_of, read_json, use_one_device
+from support.commands import at, call_command, environment_of, read_json, refused, succeeds
 from support.files import contents
 from support.protocols import PROTOCOLS, flags_of, results, write_home
 
@@ -37,69 +37,81 @@ def home(tmp_path_factory):
     return home
 
 
-def interrupt(patch, number):
+@contextlib.contextmanager
+def working_in(home):
+    """Commands of this process run in `home`, with its data."""
+    with at(home) as patch:
+        patch.setenv("MEDNLI_JAX_DATA", str(home / "data"))
+        yield
+
+
+@contextlib.contextmanager
+def interrupted_at(number):
     """A SIGINT arrives when the loop asks for the n-th time whether to stop: after a chunk of
     steps, or a tree."""
-    asked, count = Session.should_stop, 0
+    should_stop, main_thread = Session.should_stop, threading.main_thread().ident
+    questions = iter(range(1, sys.maxsize))
 
-    def should_stop(session):
-        nonlocal count
-        count += 1
-        if count == number:
-            signal.pthread_kill(
-                threading.main_thread().ident, signal.SIGINT
-            )  # trees grow in another thread
-        return asked(session)
+    def interrupting(session):
+        if next(questions) == number:
+            signal.pthread_kill(main_thread, signal.SIGINT)  # trees grow in another thread
+        return should_stop(session)
 
-    patch.setattr(Session, "should_stop", should_stop)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "should_stop", interrupting)
+        yield
 
 
 @pytest.mark.parametrize(
     "protocol",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST)) for name in PROTOCOLS],
+    [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in PROTOCOLS],
 )
-def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
+def test_an_interrupted_run_resumes_bit_for_bit(home, protocol):
     """It is interrupted twice, the second time after it was resumed. Its seconds are those of all
     sessions."""
-    monkeypatch.chdir(home)
-    use_one_device(monkeypatch)
-    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
-        monkeypatch.setenv(name, environment_of(home)[name])
-    if protocol == "transfer" and not (home / "source").is_dir():
-        assert call_command(train, *flags_of("warmup", "source", 1))[0] == 0
     whole, broken = f"{protocol}-whole", f"{protocol}-broken"
-    code, _, err = call_command(train, *flags_of(protocol, whole, EPOCHS))
-    assert code == 0, err
-    spent, rounding = (
-        0,
-        0.1 if protocol == "features" else 0,
-    )  # trees grow within the rounding of the seconds
-    for number, more in ((4, ()), (2, ("--resume",))):
-        with monkeypatch.context() as patch:
-            interrupt(patch, number)
-            code, _, err = call_command(train, *flags_of(protocol, broken, EPOCHS), *more)
-        assert (code, "--resume" in err) == (cli.INTERRUPTED, True), err
-        result = read_json(home, broken, "result.json")
-        assert result["status"] == "interrupted"
-        assert result["seconds"] > spent - rounding
-        spent = result["seconds"]
-    code, _, err = call_command(train, *flags_of(protocol, broken, EPOCHS), "--resume")
-    assert code == 0, err
+    flags = flags_of(protocol, broken, EPOCHS)
+    rounding = 0.1 if protocol == "features" else 0  # trees grow within the rounding of seconds
+    spent = 0
+    with working_in(home):
+        if protocol == "transfer" and not (home / "source").is_dir():
+            succeeds(train, *flags_of("warmup", "source", 1))
+        succeeds(train, *flags_of(protocol, whole, EPOCHS))
+
+        for number, resume in ((4, ()), (2, ("--resume",))):
+            with interrupted_at(number):
+                code, _, err = call_command(train, *flags, *resume)
+            assert (code, "--resume" in err) == (cli.INTERRUPTED, True), err
+            result = read_json(home, broken, "result.json")
+            assert result["status"] == "interrupted"
+            assert result["seconds"] > spent - rounding
+            spent = result["seconds"]
+        succeeds(train, *flags, "--resume")
+
     assert results(home / broken) == results(home / whole)
     assert read_json(home, broken, "result.json")["seconds"] > spent - rounding
 
 
-# -- settings of jax ---------------------------------------------------------------------------------------------------
+# ---- settings of jax ----
 
 
 @pytest.fixture(scope="module")
 def interrupted(home):
     """An interrupted run."""
-    with at(home) as patch:
-        patch.setenv("MEDNLI_JAX_DATA", environment_of(home)["MEDNLI_JAX_DATA"])
-        interrupt(patch, 4)
-        assert call_command(train, *flags_of("warmup", "interrupted", EPOCHS))[0] == cli.INTERRUPTED
+    with working_in(home), interrupted_at(4):
+        code = call_command(train, *flags_of("warmup", "interrupted", EPOCHS)).code
+    assert code == cli.INTERRUPTED
     return home / "interrupted"
+
+
+@contextlib.contextmanager
+def jax_setting(name, value):
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +126,11 @@ def interrupted(home):
 )
 def test_a_resume_under_other_settings_of_jax_is_refused(interrupted, name, value):
     before, files = getattr(jax.config, name), contents(interrupted)
-    code, err = resumed_under(interrupted, name, value)
-    assert (code, err.count("\n")) == (cli.USAGE, 1)
-    assert f"{name}={before}" in err
-    assert f"{name}={value}" in err
+    flags = flags_of("warmup", interrupted.name, EPOCHS)
+
+    with working_in(interrupted.parent), jax_setting(name, value):
+        err = refused(train, *flags, "--resume")
+    assert (err.count("\n"), f"{name}={before}" in err, f"{name}={value}" in err) == (1, True, True)
     assert contents(interrupted) == files
 
 
@@ -126,40 +139,30 @@ def test_a_run_without_a_record_of_its_settings_is_resumed(interrupted):
     env = read_json(folder, "env.json")
     del env["settings"]
     (folder / "env.json").write_text(json.dumps(env))
-    assert resumed_under(folder, "jax_default_matmul_precision", "highest")[0] == 0
+    flags = flags_of("warmup", folder.name, EPOCHS)
+
+    with working_in(folder.parent), jax_setting("jax_default_matmul_precision", "highest"):
+        succeeds(train, *flags, "--resume")
 
 
-def resumed_under(folder, name, value):
-    """(exit code, messages) of a resume with this value of a setting of jax."""
-    home, before = folder.parent, getattr(jax.config, name)
-    with at(home) as patch:
-        patch.setenv("MEDNLI_JAX_DATA", environment_of(home)["MEDNLI_JAX_DATA"])
-        jax.config.update(name, value)
-        try:
-            code, _, err = call_command(train, *flags_of("warmup", folder.name, EPOCHS), "--resume")
-        finally:
-            jax.config.update(name, before)
-    return code, err
-
-
-# -- kill -9 -----------------------------------------------------------------------------------------------------------
+# ---- kill -9 ----
 
 
 def start(home, protocol, folder):
-    resume = ["--resume"] if (home / folder).is_dir() else []
+    """Starts or resumes a run in a process of its own."""
     epochs = 4 if protocol == "folds" else LONG
-    command = [
-        sys.executable,
-        "-m",
-        "mednli_jax.train",
-        *flags_of(protocol, folder, epochs),
-        *resume,
-    ]
-    environment = {**os.environ, **environment_of(home)}
-    del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs then lie in the cache of home
+    resume = ["--resume"] if (home / folder).is_dir() else []
+    flags = (*flags_of(protocol, folder, epochs), *resume)
+    env = {**os.environ, **environment_of(home)}
+    del env["JAX_COMPILATION_CACHE_DIR"]  # compiled programs then lie in the cache of home
     with open(home / "out.txt", "a") as out:
         return subprocess.Popen(
-            command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True
+            [sys.executable, "-m", "mednli_jax.train", *flags],
+            cwd=home,
+            stdout=out,
+            stderr=out,
+            env=env,
+            start_new_session=True,
         )
 
 
@@ -170,29 +173,34 @@ def complete(home, protocol, folder):
     return time.monotonic() - started
 
 
+def killed_after(process, seconds):
+    """Whether the process was still running, and was killed."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait() == -signal.SIGKILL
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3 * 3600)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_runs_killed_at_random_resume_bit_for_bit(home, protocol):
     """A kill hits start, epochs, saves or evaluation; some runs, twice."""
-    draw = random.Random(protocol)
+    rng = random.Random(protocol)
     if not (home / "source").is_dir():
         complete(home, "warmup", "source")
-    length = max(
-        complete(home, protocol, f"{protocol}-{number}") for number in range(2)
-    )  # the first compiles
+    # the first compiles
+    longest = max(complete(home, protocol, f"{protocol}-{number}") for number in range(2))
     expected = results(home / f"{protocol}-1")
-    killed = attempts = 0
-    while killed < KILLS:
-        for _ in range(draw.choice((1, 2))):
+
+    kills = attempts = 0
+    while kills < KILLS:
+        for _ in range(rng.choice((1, 2))):
             attempts += 1
             assert attempts < 3 * KILLS + 3, "too few kills find a run under way"
             process = start(home, protocol, "killed")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(draw.uniform(0.1, 0.9) * length)
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            killed += process.wait() == -signal.SIGKILL
+            kills += killed_after(process, rng.uniform(0.1, 0.9) * longest)
         complete(home, protocol, "killed")
         assert results(home / "killed") == expected
         shutil.rmtree(home / "killed")
