@@ -79,7 +79,8 @@ def assert_every_row_once(plan, batches, seeds):
 
 def steps_of(segments):
     """The number of sentences that a staircase has room for at each step."""
-    return np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
+    steps, rows = np.array(segments).T
+    return np.repeat(rows, steps)
 
 
 def assert_covers(segments, lengths_of_sentences):

@@ -57,16 +57,12 @@ def plain(value):
         examples = hashlib.sha256(ascii(value.examples).encode()).hexdigest()
         return [value.name, examples, plain(value.facts)]
     if isinstance(value, dict):
-        return [[name, plain(part)] for name, part in sorted(by_text(value).items())]
+        return sorted([str(name), plain(part)] for name, part in value.items())
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     if hasattr(value, "words"):
         return ascii(value.words)
     return round(float(value), 5) if isinstance(value, float) else value
-
-
-def by_text(values):
-    return {str(key): value for key, value in values.items()}
 
 
 def plain_array(array):
