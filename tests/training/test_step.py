@@ -21,12 +21,7 @@ BATCH, REAL, STEPS = 16, 14, 6
 SEEDS = (0, 1, 5)
 ADAM = {"learning_rate": 1e-2, "weight_decay": 1e-6}
 OPTIMIZERS = {
-    "fasttext": {
-        "learning_rate": 8.0,
-        "optimizer": "sgd",
-        "schedule": "linear",
-        "epoch_steps": STEPS,
-    },
+    "fasttext": {"learning_rate": 8.0, "optimizer": "sgd", "schedule": "linear"},
     "sa_reader": {"learning_rate": 0.5, "optimizer": "sgd", "clip": 1.0},
 }
 FIELDS = {"bert": {"layers": 1, "dropout": 0.3}, "fasttext": {}}  # the others have dropout alone
@@ -53,7 +48,7 @@ def trained(name, seeds, *, device_count=1, tight=False):
     corpus, devices = models.corpus_of(name), Devices(jax.local_devices()[:device_count])
     assert devices.count == device_count
     fields = FIELDS.get(name, {"dropout": 0.3})
-    optimizer = optim.build_optimizer(optim.Options(**OPTIMIZERS.get(name, ADAM)))
+    optimizer = optim.build_optimizer(optim.Options(**OPTIMIZERS.get(name, ADAM)), STEPS)
     index = plan(seeds, shuffled=tight)
     layout = Layout.full(BATCH // device_count, corpus.width, joint=corpus.joint)
     if tight:
