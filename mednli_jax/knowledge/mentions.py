@@ -50,7 +50,7 @@ class Recognised:
 
 
 def read_mentions(
-    path: Path | str,
+    path: Path,
     examples: Sequence[NLIExample],
     *,
     partial: bool = False,
@@ -67,7 +67,6 @@ def read_mentions(
         the same tokens the one of the best score, then the first. Candidates of MetaMap for
         different tokens are all kept, also where they overlap.
     """
-    path = Path(path)
     placing = Placing(path, examples, partial)
     format_facts: Facts = {}
     if path.name.removesuffix(".gz").endswith(".tsv"):

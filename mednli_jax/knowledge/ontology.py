@@ -17,7 +17,7 @@ from mednli_jax.terminal import warn
 
 RELATIONS = ("is_a", "all")
 GRAPHS = ("whole", "mentioned")
-# Part of the digests of ontologies, which runs of version 1 store: it had a choice here.
+# A constant part of the digests of ontologies: an option of version 1, whose runs store digests.
 DROPPED_CYCLES = "drop"
 # the relation of is-a edges on cycles, if all relations are taken
 CIRCULAR = "circular_is_a"
@@ -233,9 +233,9 @@ def first_concepts(ontologies: Sequence[Ontology]) -> list[int]:
 
 
 class Edges:
-    """Relations between concepts by index.
+    """Edges between concepts: (source, target, line of the file, kind).
 
-    rows: (source, target, line of the file, kind) of each edge.
+    They are given as `rows`, or added as arrays.
     """
 
     def __init__(self, rows: Sequence[tuple[int, int, int, int]] = ()) -> None:
@@ -267,7 +267,7 @@ class ReadEdges(NamedTuple):
 
 
 class Graphs(NamedTuple):
-    """The fields of an Ontology."""
+    """The fields of that name of an Ontology."""
 
     parents: csr_array
     relations: dict[str, coo_array]
@@ -285,7 +285,7 @@ def graphs(
     """
     source, target, _, kinds = edges.other_edges.arrays()
     keys = source.astype(np.int64) * size + target
-    keys_of: dict[str, list[np.ndarray]] = {}
+    keys_of: dict[str, list[np.ndarray]] = {}  # name of a relation -> keys of its edges
     order = np.argsort(kinds, kind="stable")
     distinct_kinds, begins = np.unique(kinds[order], return_index=True)
     for kind, places in zip(distinct_kinds, np.split(order, begins)[1:], strict=True):
@@ -312,8 +312,10 @@ def graphs(
 
 
 def _on_cycles(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
-    """bool [E]: which edges between concepts (int [E], below `size`) lie on a cycle, also of one
-    concept alone."""
+    """bool [E]: which edges lie on a cycle. The edge of a concept to itself is one.
+
+    child, parent: int [E] of concepts below `size`.
+    """
     graph = bool_matrix(child, parent, (size, size))
     _, component = connected_components(graph, connection="strong")
     is_cyclic: np.ndarray = component[child] == component[parent]

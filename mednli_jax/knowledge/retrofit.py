@@ -6,11 +6,11 @@ q_j) / (alpha_i + sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), 
 vector replaced in place.
 
 MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of
-concepts. That script takes any word that has a digit for one and the same symbol. So no concept id
-has neighbours, and only the lengths of the vectors change: `unit_rows` is what is left of it, a
-control. (It also writes ids in lower case, in which MedNLI's code does not find them: as both
-scripts stand, nothing changes at all.) Here words and ids stay what they are, a lexicon that would
-move nothing is refused, and vectors keep their lengths.
+concepts. That script replaces every word that has a digit by the same symbol. So no concept id has
+neighbours, and only the lengths of the vectors change: `unit_rows` does this, as a control. (The
+script also writes ids in lower case, and MedNLI's code does not find these: as both scripts stand,
+nothing changes at all.) Here words and ids are not replaced, a lexicon that would move nothing is
+refused, and vectors keep their lengths.
 """
 
 import re
@@ -109,7 +109,7 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     Words are lower-cased, as the published script does; numbers stay themselves. Where a word has
     several lines (in the published FrameNet lexicon, one for each frame), all its neighbours count.
     """
-    path, problems = Path(path), Problems()
+    problems = Problems()
     lexicon: dict[str, tuple[str, ...]] = {}
     for number, line in text_lines(path, problems):
         words = _WORD.findall(line.lower())
@@ -128,9 +128,9 @@ def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> cs
     """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word
     j under word i.
 
-    A word that the lexicon does not have is looked up in lower case. Words without a vector (not in
-    `words`) do not count; "<pad>" and "<unk>" have no neighbours. A lexicon by which no word has a
-    neighbour is refused.
+    A word that the lexicon does not have is looked up in lower case. Neighbours that are not in
+    `words` have no vector and are left out. "<pad>" and "<unk>" have no neighbours. A lexicon by
+    which no word has a neighbour is refused.
     """
     row_of = _row_of(words)
     rows: list[int] = []
@@ -201,7 +201,7 @@ def _row_of(words: Sequence[str]) -> dict[str, int]:
 
 
 def _moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal; refused if nothing is left."""
+    """The graph without its diagonal; refused if no edge is left. source: of the graph."""
     edges = graph.tocoo()
     is_off_diagonal = edges.row != edges.col
     if not is_off_diagonal.any():

@@ -99,7 +99,6 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     are imported in part: it is left out and counted. So is one that `_is_conditional`. A term
     without a name is kept, but never linked.
     """
-    path = Path(path)
     digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES, SCOPES)).encode())
     file = _read_stanzas(path, digest)
     terms = [term for term in file.terms if not term.is_obsolete]
@@ -249,7 +248,7 @@ def _add_synonym(term: _Term, scope: str | None, value: str, shorthand: set[str]
 
 
 def _first_word(value: str) -> str:
-    """The id that a value begins with: what follows is a comment or a modifier."""
+    """The first word of a value, "" for an empty one. A comment or a modifier may follow it."""
     return _unescaped(value.split(None, 1)[0]) if value else ""
 
 
@@ -308,11 +307,10 @@ def _index(path: Path, terms: Sequence[_Term]) -> dict[str, int]:
 
 
 def _add_old_ids(index: dict[str, int], terms: Sequence[_Term]) -> None:
-    """Adds the ids that lead to one term in use over any number of steps, whatever the order of the
-    stanzas.
+    """Adds each id that leads to exactly one term in use, over any number of steps.
 
-    An alt_id leads to its terms, an obsolete term to those that replace it; the alt_id of a term in
-    use goes before.
+    An alt_id leads to its terms, an obsolete term to those that replace it. Of an id that is both,
+    the alt_id of a term in use counts first, that of an obsolete term last.
     """
     successors: dict[str, list[str]] = {}
     merged_into_obsolete: dict[str, list[str]] = {}

@@ -45,7 +45,7 @@ _FILE = re.compile(
 )
 _ACTIVE = ("active", "1", "0")  # the column and its values
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
-# Languages as the UMLS abbreviates them, for those that name them so for every terminology.
+# Abbreviations of languages in the UMLS and in the names of the files.
 _ISO_CODES = "ENG:en SPA:es FRE:fr DUT:nl GER:de SWE:sv DAN:da NOR:no POR:pt EST:et CHI:zh"
 _ISO = dict(pair.split(":") for pair in _ISO_CODES.split())
 
@@ -74,7 +74,8 @@ LINK_TYPES = (
 class _Concepts:
     """The rows of the concept file, sorted by id.
 
-    ids: int64 [N]. index: int32 [N], of the active ones, else -1. lines: int64 [N].
+    ids: int64 [N]. index: int32 [N], the number of an active concept among these, -1 for an inactive
+    one. lines: int64 [N].
     """
 
     ids: np.ndarray
@@ -113,7 +114,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     says that b is the finding site of a. `cross_references` are the CUIs of concepts where `conso`,
     the UMLS's MRCONSO.RRF, is given.
     """
-    snapshot = snomed_files(Path(folder), options.languages)
+    snapshot = snomed_files(folder, options.languages)
     filters = (options.languages, options.relations, DROPPED_CYCLES)
     digest = hashlib.sha256(repr(filters).encode())
     concept_table = _table(snapshot.concept, "Concept")
@@ -262,7 +263,7 @@ class _DescriptionRows:
 
 
 class _Names(NamedTuple):
-    """Fields of the Ontology."""
+    """The fields of that name of an Ontology."""
 
     labels: tuple[str, ...]
     types: tuple[str, ...]
@@ -280,9 +281,10 @@ def _names(rows: _DescriptionRows, ids: Sequence[str]) -> _Names:
         tag = _TAG.search(name)
         types.append(tag[1] if tag else "")
         label = name[: tag.start()] if tag else name
-        labels.append(label or synonym_of.get(concept, ident))
+        label = label or synonym_of.get(concept, ident)
+        labels.append(label)
         if concept in rows.full_name or concept in synonym_of:
-            names[labels[-1], concept] = None
+            names[label, concept] = None
     names |= dict.fromkeys(rows.synonyms)
     return _Names(tuple(labels), tuple(types), tuple(names))
 
@@ -295,7 +297,8 @@ def _read_relationships(
         block = block.only(block.is_set(*_ACTIVE))
         is_hierarchy = block.numbers("typeId") == IS_A
         if relations == "is_a":
-            block, is_hierarchy = block.only(is_hierarchy), is_hierarchy[is_hierarchy]
+            block = block.only(is_hierarchy)
+            is_hierarchy = np.ones(len(block), bool)
         source, target = concepts.find(block, "sourceId"), concepts.find(block, "destinationId")
         is_edge = (source >= 0) & (target >= 0)
         up = is_edge & is_hierarchy
@@ -303,7 +306,7 @@ def _read_relationships(
         rest = is_edge & ~is_hierarchy & (source != target)
         if rest.any():
             kind = concepts.find(block.only(rest), "typeId")
-            rest[rest] = kind >= 0
+            rest[rest] = kind >= 0  # the type must be an active concept, too
             other_edges.add(source[rest], target[rest], block.lines[rest], kind[kind >= 0])
     kinds = [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]
     return ReadEdges(is_a, other_edges, kinds)

@@ -59,7 +59,8 @@ class Table:
                     block = Block(self, batch, np.arange(line, line + len(batch)))
                     for column in columns:
                         problem = f"field '{column}' holds a NUL character"
-                        block.refuse(block.holds(column, "\0"), problem, column)
+                        has_nul = pc.match_substring(batch[column], "\0")
+                        block.refuse(_numpy(has_nul), problem, column)
                     yield block
                     line += len(batch)
             except (pa.ArrowInvalid, UnicodeDecodeError):  # their messages quote the row
@@ -129,8 +130,8 @@ class Block:
         return _numpy(pc.is_in(self.columns[column], value_set=pa.array(values, pa.string())))
 
     def is_set(self, column: str, yes: str, *no: str) -> np.ndarray:
-        """bool [R]: which fields are `yes`. Other values than these are a sign of shifted
-        columns."""
+        """bool [R]: which fields are `yes`. A field that is neither `yes` nor one of `no` is refused:
+        columns are shifted."""
         problem = f"field '{column}' is none of {', '.join((yes, *no))}"
         self.refuse(~self.is_any(column, yes, *no), problem, column)
         return self.is_any(column, yes)
@@ -138,17 +139,12 @@ class Block:
     def is_blank(self, column: str) -> np.ndarray:
         return _numpy(pc.equal(pc.utf8_trim_whitespace(self.columns[column]), ""))
 
-    def holds(self, column: str, part: str) -> np.ndarray:
-        """bool [R]: which fields have `part` in them."""
-        return _numpy(pc.match_substring(self.columns[column], part))
-
     def texts(self, column: str) -> list[str]:
         texts: list[str] = self.columns[column].to_pylist()
         return texts
 
     def numbers(self, column: str, prefix: str = "", digits: int = 0) -> np.ndarray:
-        """int64 [R]: fields of `prefix` and digits (as many as `digits`, 0 for 1 to 18), as
-        numbers."""
+        """int64 [R]: the numbers after `prefix`. digits: of each number; 0 = 1 to 18."""
         texts = self.columns[column]
         rest = pc.utf8_slice_codeunits(texts, len(prefix)) if prefix else texts
         size = pc.binary_length(rest)

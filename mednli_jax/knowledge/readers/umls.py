@@ -34,9 +34,9 @@ _COLUMNS = {
         CUI1 AUI1 STYPE1 REL CUI2 AUI2 STYPE2 RELA RUI SRUI SAB SL RG DIR SUPPRESS CVF""",
 }
 COLUMNS = {name: tuple(columns.split()) for name, columns in _COLUMNS.items()}
-# In place of the index of a concept: it has no name after the filters, or none at all.
+# In place of the index of a concept: no name of it passes the filters; it has no name at all.
 _FILTERED, _UNKNOWN = -1, -2
-# A CUI is C and seven digits: few enough for an array over all there can be.
+# A CUI is C and seven digits: few enough for an array over all possible CUIs.
 _CUIS = 10_000_000
 
 # The semantic types of four of the UMLS semantic groups, those that a clinical text states findings
@@ -50,7 +50,7 @@ _TYPES = """
     058 059 060 061 062 063 065
 """
 LINK_TYPES = tuple(f"T{number}" for number in _TYPES.split())
-# The column, N of names that are not suppressed, and its other values.
+# The column, its value for names that are not suppressed, and its other values.
 _SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")
 # What follows the name of a file in the names of its parts: .aa.gz (as in a distribution's
 # archives), .aa, .gz.aa
@@ -74,7 +74,6 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     its RELA, else its REL: relations["part_of"][a, b] says that a is part_of b. Rows from a concept
     to itself, and REL XR (not related) and DEL, are left out.
     """
-    folder = Path(folder)
     filters = (options.sources, options.languages, options.relations, DROPPED_CYCLES)
     digest = hashlib.sha256(repr(filters).encode())
     files = umls_files(folder)
@@ -144,11 +143,11 @@ def _version(folder: Path) -> str:
 
 
 class _NameRows:
-    """The rows of MRCONSO.RRF that pass the filters, in the order of the file.
+    """The R rows of MRCONSO.RRF that pass the filters, in the order of the file.
 
-    cuis: int32 [R]. is_preferred: bool [R], marked as preferred throughout. texts: [R].
-    codes: the distinct ("SAB:CODE", CUI), as keys. index: int32 [_CUIS], _FILTERED for each CUI of
-    the file, else _UNKNOWN.
+    cuis: int32 [R]. is_preferred: bool [R], marked as preferred throughout. texts: [R] names.
+    codes: the distinct ("SAB:CODE", CUI) of these rows, as keys.
+    index: int32 [_CUIS], _FILTERED for each CUI of the file, else _UNKNOWN.
     """
 
     def __init__(self, table: Table, options: OntologyOptions, digest: Digest) -> None:
@@ -173,7 +172,10 @@ class _NameRows:
             is_preferred.append(preferred & block.is_any("ISPREF", "Y"))
             self.texts += block.texts("STR")
             has_code = ~block.is_any("CODE", "NOCODE", "")
-            self._add_codes(block.only(has_code), cuis[has_code])
+            block, cuis = block.only(has_code), cuis[has_code]
+            sources, codes = block.texts("SAB"), block.texts("CODE")
+            for source, code, cui in zip(sources, codes, cuis.tolist(), strict=True):
+                self.codes[f"{source}:{code}", cui] = None
         for column, names in chosen.items():
             _check_chosen(table, column, names, values[column])
         if not self.texts:
@@ -181,11 +183,6 @@ class _NameRows:
             raise table.fault(problem, fix="choose others")
         self.cuis = np.concatenate(cuis_of_blocks)
         self.is_preferred = np.concatenate(is_preferred)
-
-    def _add_codes(self, block: Block, cuis: np.ndarray) -> None:
-        rows = zip(block.texts("SAB"), block.texts("CODE"), cuis.tolist(), strict=True)
-        for source, code, cui in rows:
-            self.codes[f"{source}:{code}", cui] = None
 
 
 def _is_chosen(block: Block, column: str, chosen: tuple[str, ...]) -> np.ndarray:
@@ -219,7 +216,7 @@ class _Names(NamedTuple):
 def _read_names(table: Table, options: OntologyOptions, digest: Digest) -> _Names:
     rows = _NameRows(table, options, digest)
     cuis, concept = np.unique(rows.cuis, return_inverse=True)
-    # Stable: of equals the first in the file.
+    # Rows by concept, the preferred ones first; of equal rows the first in the file.
     order = np.lexsort((~rows.is_preferred, concept))
     label_rows = order[np.searchsorted(concept[order], np.arange(len(cuis)))]
     labels = tuple(rows.texts[row] for row in label_rows.tolist())
@@ -268,7 +265,7 @@ def _read_relations(
     kind_of: dict[str, int] = {}
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
         block = block.only(block.is_set(*_SUPPRESS) & _is_chosen(block, "SAB", options.sources))
-        # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
+        # up: CUI2 is the parent of CUI1. down: its child. Where REL and RELA disagree, REL counts.
         parent, child = block.is_any("REL", "PAR"), block.is_any("REL", "CHD")
         up, down = block.is_any("RELA", "inverse_isa"), block.is_any("RELA", "isa")
         up, down = parent | (up & ~child), child | (down & ~parent)

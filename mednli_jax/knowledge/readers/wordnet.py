@@ -9,13 +9,13 @@ it comes with this package.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, Digest, either_name, empty_file, line_fault, text_lines
+from mednli_jax.errors import Problems
+from mednli_jax.files import Digest, either_name, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
     Edges,
@@ -75,53 +75,29 @@ _VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
 _OFFSET = re.compile(r"[0-9]{8}")
 
 
-class _Pointer(NamedTuple):
-    """source: index of a synset. target: id of one. file, line: where it stands."""
-
-    source: int
-    symbol: str
-    target: str
-    line: int
-    file: str
-
-
 class _Synset(NamedTuple):
-    """A line of a data file. type: the lexicographer's file. pointers: (symbol, id of the target).
-    is_satellite: of adjectives."""
+    """A line of a data file.
+
+    type: the lexicographer's file. pointers: (symbol, id of the target). is_satellite: of
+    adjectives. line, file: its place.
+    """
 
     id: str
     type: str
     words: list[str]
     pointers: list[tuple[str, str]]
     is_satellite: bool
-
-
-@dataclass
-class _Synsets:
-    """Synsets in the order of the files: concept c is ids[c]."""
-
-    ids: list[str] = field(default_factory=list)
-    words: list[list[str]] = field(default_factory=list)
-    types: list[str] = field(default_factory=list)
-    pointers: list[_Pointer] = field(default_factory=list)
-    satellites: set[int] = field(default_factory=set)
-    version: str = "unknown"
-
-    def add(self, synset: _Synset, line: int, file: str) -> None:
-        place = len(self.ids)
-        self.ids.append(synset.id)
-        self.words.append(synset.words)
-        self.types.append(synset.type)
-        if synset.is_satellite:
-            self.satellites.add(place)
-        for symbol, target in synset.pointers:
-            self.pointers.append(_Pointer(place, symbol, target, line, file))
+    line: int
+    file: str
 
 
 @dataclass
 class _Names:
-    """names: (word as its synset spells it, synset), as keys, the most frequent sense of a word
-    first. senses: (lemma, synset) -> number of the sense."""
+    """The names of synsets, which are numbered in the order of the data files.
+
+    names: (word as its synset spells it, synset), as keys, the most frequent sense of a word first.
+    senses: (lemma, synset) -> number of the sense.
+    """
 
     names: dict[tuple[str, int], None] = field(default_factory=dict)
     senses: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -150,22 +126,25 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever
     `options` say.
     """
-    folder = Path(folder)
     take_all = options.relations == "all"
     paths = wordnet_files(folder)
     if take_all:
         paths |= further_files(folder)
     digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES)).encode())
     letters = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
-    synsets = _Synsets()
+    synsets: list[_Synset] = []
+    versions: list[str] = []
     for part in letters:
-        _read_data(paths[f"data.{part}"], part, synsets, digest)
-    index = {concept: place for place, concept in enumerate(synsets.ids)}
+        data = _read_data(paths[f"data.{part}"], part, digest)
+        synsets += data.synsets
+        versions += data.versions
+    ids = tuple(synset.id for synset in synsets)
+    index = {concept: place for place, concept in enumerate(ids)}
     names = _Names()
     for part, letter in letters.items():
         _read_index(paths[f"index.{part}"], letter, synsets, index, digest, names)
-    for place, words in enumerate(synsets.words):  # a word that the index lacks comes last
-        names.add(words, place)
+    for place, synset in enumerate(synsets):  # a word that the index lacks comes last
+        names.add(synset.words, place)
     labels = tuple(_labels(synsets, names))
     for file, letter in EXCEPTIONS.items():
         if file in paths and letter in letters.values():
@@ -177,13 +156,13 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     parents, relations = _graphs(synsets, index, options, set(letters.values()))
     return Ontology(
         name="wordnet",
-        version=synsets.version,
-        ids=tuple(synsets.ids),
+        version=versions[0] if versions else "unknown",
+        ids=ids,
         labels=labels,
         names=tuple(names.names),
         parents=parents,
         sha256=digest.hexdigest(),
-        types=tuple(synsets.types),
+        types=tuple(synset.type for synset in synsets),
         relations=relations,
     )
 
@@ -202,8 +181,8 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
 
 
 def further_files(folder: Path) -> dict[str, Path]:
-    """The files of adjectives, adverbs and irregular forms that are there, by name; of a part both
-    files or none."""
+    """The files of adjectives, adverbs and irregular forms that exist, by name; of a part of speech
+    both files or none."""
     groups = [[f"data.{part}", f"index.{part}"] for part in FURTHER_PARTS]
     groups += [[name] for name in EXCEPTIONS]
     files: dict[str, Path] = {}
@@ -214,27 +193,31 @@ def further_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _read_data(path: Path, part: str, synsets: _Synsets, digest: Digest) -> None:
-    problems, before = Problems(), len(synsets.ids)
+class _Data(NamedTuple):
+    """A data file. versions: of WordNet, as its licence names them."""
+
+    synsets: list[_Synset]
+    versions: list[str]
+
+
+def _read_data(path: Path, part: str, digest: Digest) -> _Data:
+    data, problems = _Data([], []), Problems()
     for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
-            version = _VERSION.search(line)
-            if version and synsets.version == "unknown":
-                synsets.version = version[1]
+            data.versions.extend(_VERSION.findall(line))
             continue
         try:
-            synset = _synset(line, part)
+            data.synsets.append(_synset(line, part, number, path.name))
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
-            continue
-        synsets.add(synset, number, path.name)
     problems.raise_if_any()
-    if len(synsets.ids) == before:
+    if not data.synsets:
         raise empty_file(path, "no synsets")
+    return data
 
 
-def _synset(line: str, part: str) -> _Synset:
+def _synset(line: str, part: str, number: int, path_name: str) -> _Synset:
     """Reads a line; ValueError or IndexError where it is no synset.
 
     offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames]
@@ -260,10 +243,12 @@ def _synset(line: str, part: str) -> _Synset:
     for place in range(first, end, 4):
         symbol, target, part_of_target, _ = fields[place : place + 4]
         pointers.append((symbol, _id(part_of_target, target)))
-    return _Synset(_id(letter, offset), file, words, pointers, synset_type == "s")
+    is_satellite = synset_type == "s"
+    return _Synset(_id(letter, offset), file, words, pointers, is_satellite, number, path_name)
 
 
 def _id(letter: str, offset: str) -> str:
+    """The id of a synset; a satellite adjective ("s") counts as an adjective."""
     if letter not in ("n", "v", "a", "s", "r") or not _OFFSET.fullmatch(offset):
         raise ValueError
     return ("a" if letter == "s" else letter) + offset
@@ -272,7 +257,7 @@ def _id(letter: str, offset: str) -> str:
 def _read_index(
     path: Path,
     letter: str,
-    synsets: _Synsets,
+    synsets: Sequence[_Synset],
     index: Mapping[str, int],
     digest: Digest,
     names: _Names,
@@ -294,7 +279,7 @@ def _read_index(
                 problems.add(line_fault(path.name, number, problem, _ONE_EDITION))
                 continue
             place = index[concept]
-            words = [word for word in synsets.words[place] if word.lower() == lemma]
+            words = [word for word in synsets[place].words if word.lower() == lemma]
             if not words:
                 problem = f"the entry names {concept}, which lacks it"
                 problems.add(line_fault(path.name, number, problem, _ONE_EDITION))
@@ -321,7 +306,7 @@ def _entry(line: str, letter: str) -> tuple[str, list[str]]:
 
 
 def _read_exceptions(
-    path: Path, letter: str, synsets: _Synsets, digest: Digest, names: _Names
+    path: Path, letter: str, synsets: Sequence[_Synset], digest: Digest, names: _Names
 ) -> None:
     """Adds each irregular form, last, for each sense of its base form.
 
@@ -329,7 +314,7 @@ def _read_exceptions(
     """
     places: dict[str, list[int]] = {}
     for word, place in names.names:
-        if synsets.ids[place][0] == letter:
+        if synsets[place].id[0] == letter:
             places.setdefault(word.lower(), []).append(place)
     for _, line in text_lines(path, digest=digest):
         forms = [word.replace("_", " ") for word in line.split()]
@@ -338,58 +323,56 @@ def _read_exceptions(
                 names.add(forms[:1], place)
 
 
-def _labels(synsets: _Synsets, names: _Names) -> Iterator[str]:
-    """See `read_wordnet`; case does not count, as linking does not look at it."""
+def _labels(synsets: Sequence[_Synset], names: _Names) -> Iterator[str]:
+    """The labels that `read_wordnet` describes; case does not count, as in linking."""
     meaning: dict[str, int] = {}
     for word, place in names.names:
         meaning.setdefault(word.lower(), place)
-    for place, words in enumerate(synsets.words):
-        part, _, _ = synsets.types[place].partition(".")
-        sense = names.senses.get((words[0].lower(), place), 0)
-        unique = (word for word in words if meaning[word.lower()] == place)
-        yield next(unique, f"{words[0]} ({part} {sense})")
+    for place, synset in enumerate(synsets):
+        first = synset.words[0]
+        part, _, _ = synset.type.partition(".")
+        sense = names.senses.get((first.lower(), place), 0)
+        unique = (word for word in synset.words if meaning[word.lower()] == place)
+        yield next(unique, f"{first} ({part} {sense})")
 
 
 def _graphs(
-    synsets: _Synsets, index: Mapping[str, int], options: OntologyOptions, letters: set[str]
+    synsets: Sequence[_Synset],
+    index: Mapping[str, int],
+    options: OntologyOptions,
+    letters: set[str],
 ) -> Graphs:
     """letters: of the parts of speech that are read."""
     problems = Problems()
     is_a, other_edges = [], []
     kinds = list(RELATIONS.values())
-    file_of: dict[int, str] = {}
-    for place, symbol, target, line, file in synsets.pointers:
-        is_hypernym = symbol in HYPERNYMS
-        is_taken = options.relations == "all" and symbol in RELATIONS and target[0] in letters
-        if not is_hypernym and not is_taken:
-            continue
-        if target not in index:
-            problem = f"a pointer '{symbol}' leads to {target}, which is not there"
-            problems.add(DataError(problem, file=file, line=line, fix=FRESH_COPY))
-            continue
-        if is_hypernym or (symbol == "&" and place in synsets.satellites):
-            is_a.append((place, index[target], line, 0))
-            file_of[place] = file
-        if not is_hypernym:
-            kind = kinds.index(RELATIONS[symbol])
-            other_edges.append((place, index[target], line, kind))
+    for place, synset in enumerate(synsets):
+        for symbol, target in synset.pointers:
+            is_hypernym = symbol in HYPERNYMS
+            is_taken = options.relations == "all" and symbol in RELATIONS and target[0] in letters
+            if not is_hypernym and not is_taken:
+                continue
+            if target not in index:
+                problem = f"a pointer '{symbol}' leads to {target}, which is not there"
+                problems.add(line_fault(synset.file, synset.line, problem))
+                continue
+            if is_hypernym or (symbol == "&" and synset.is_satellite):
+                is_a.append((place, index[target], synset.line, 0))
+            if not is_hypernym:
+                kind = kinds.index(RELATIONS[symbol])
+                other_edges.append((place, index[target], synset.line, kind))
     problems.raise_if_any()
     edges = ReadEdges(Edges(_without_loop(synsets, is_a)), Edges(other_edges), kinds)
-    return graphs(edges, len(synsets.ids), options, file_of.__getitem__)
+    return graphs(edges, len(synsets), options, lambda child: synsets[child].file)
 
 
 def _without_loop(
-    synsets: _Synsets, is_a: list[tuple[int, int, int, int]]
+    synsets: Sequence[_Synset], is_a: list[tuple[int, int, int, int]]
 ) -> list[tuple[int, int, int, int]]:
-    """The edges without the wrong one of the known loop, where both are there."""
-    ends = [(synsets.words[child][0], synsets.words[parent][0]) for child, parent, *_ in is_a]
+    """The edges without the wrong one of the known loop, if both of its edges are there."""
+    ends = [(synsets[child].words[0], synsets[parent].words[0]) for child, parent, *_ in is_a]
     if _KNOWN_LOOP not in ends or _KNOWN_LOOP[::-1] not in ends:
         return is_a
     child, parent = _KNOWN_LOOP
     say(f"WordNet: left out that {child} is-a {parent}, a known loop of version 3.0")
-    edges = []
-    for edge, words in zip(is_a, ends, strict=True):
-        is_verb = synsets.types[edge[0]].startswith("v")
-        if words != _KNOWN_LOOP or not is_verb:
-            edges.append(edge)
-    return edges
+    return [edge for edge, words in zip(is_a, ends, strict=True) if words != _KNOWN_LOOP]
