@@ -1,6 +1,6 @@
 """Measures which small faults the tests catch. In the root of the checkout:
 
-  pytest -n 0 --cov=mednli_jax --cov-context=test        # writes .coverage: the lines that each test runs
+  pytest -n 0 --cov=mednli_jax --cov-context=test        # writes .coverage: lines of each test
   python tests/mutation_check.py RESULTS.json [NAME ...]
 
 mutation_faults.toml lists the faults: a file, a text that occurs in it exactly once, and the text
@@ -22,124 +22,170 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from coverage import CoverageData
 
 ROOT, SECONDS, FIRST = Path(__file__).parents[1].resolve(), 900, 6
 PYTEST = (
-    "-m",
-    "pytest",
-    "-q",
-    "-p",
-    "no:xdist",
-    "-p",
-    "no:cacheprovider",
-    "-o",
-    "addopts=",
-    "-m",
-    "not slow",
+    *("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"),
+    *("-o", "addopts=", "-m", "not slow"),
 )
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
+NO_TESTS = 5  # exit code of pytest
 
 
-def run(tests, seconds, fault=None):
-    """(outcome, ids of failed tests) on a copy of the checkout; with a fault planted, up to the
-    first failure."""
+@dataclass(frozen=True)
+class Fault:
+    """`new` in place of `old` in a file of the package. first: the name of a test file."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    first: str
+
+    @property
+    def code(self) -> str:
+        return (ROOT / self.file).read_text()
+
+    @property
+    def can_be_planted(self) -> bool:
+        return (ROOT / self.file).is_file() and self.code.count(self.old) == 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """failed: ids of tests."""
+
+    word: str
+    failed: Sequence[str] = ()
+
+
+def faults_of_table() -> list[Fault]:
+    faults = []
+    for file, of_file in tomllib.loads((ROOT / "tests/mutation_faults.toml").read_text()).items():
+        for name, row in of_file.items():
+            first = row.get("first", Path(file).stem)
+            faults.append(Fault(name, f"mednli_jax/{file}", row["old"], row["new"], first))
+    return faults
+
+
+def run(tests: Sequence[str], seconds: float, fault: Fault | None = None) -> Outcome:
+    """Runs tests on a copy of the checkout; with a fault planted, up to the first failure."""
     if not tests:
-        return "survived", []
+        return Outcome("survived")
     with tempfile.TemporaryDirectory(prefix="mutation_") as folder:
-        copy = shutil.copytree(
-            ROOT, f"{folder}/copy", ignore=shutil.ignore_patterns(".git", "__pycache__", "*venv")
-        )
+        ignored = shutil.ignore_patterns(".git", "__pycache__", "*venv")
+        copy = shutil.copytree(ROOT, f"{folder}/copy", ignore=ignored)
+        options = [f"--basetemp={folder}/tests"]
         if fault:
-            planted = (ROOT / fault["file"]).read_text().replace(fault["old"], fault["new"])
-            Path(copy, fault["file"]).write_text(planted)
-        command = [
-            sys.executable,
-            *PYTEST,
-            *["-x"] * bool(fault),
-            f"--basetemp={folder}/tests",
-            *tests,
-        ]
-        how = {
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.STDOUT,
-            "text": True,
-            "start_new_session": True,
-        }
+            Path(copy, fault.file).write_text(fault.code.replace(fault.old, fault.new))
+            options.append("-x")
         with subprocess.Popen(
-            command, cwd=copy, env={**os.environ, "PYTHONPATH": copy}, **how
+            [sys.executable, *PYTEST, *options, *tests],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": copy},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         ) as process:
             try:
-                failed = FAILED.findall(process.communicate(timeout=seconds)[0])
+                printed, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)  # tests start processes
-                return "timed out", []
-    return "caught" if failed else "survived" if process.returncode in (
-        0,
-        5,
-    ) else "broken", failed  # 5: no tests
+                return Outcome("timed out")
+    failed = FAILED.findall(printed)
+    if failed:
+        return Outcome("caught", failed)
+    return Outcome("survived" if process.returncode in (0, NO_TESTS) else "broken")
 
 
-def importing(fault):
+def modules_imported_by(path: Path) -> set[str]:
+    """The package's modules, and the names in them, that a test file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def importing(fault: Fault) -> list[str]:
     """The `first` test file of a fault and those that import its module, the most specific
     first."""
-    module, found = fault["file"].removesuffix(".py").replace("/", "."), {}
+    module = fault.file.removesuffix(".py").replace("/", ".")
+    ranks = {}
     for path in ROOT.glob("tests/**/test_*.py"):
-        names = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mednli_jax"):
-                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        if module in names or path.stem == f"test_{fault.get('first')}":
-            found[path.relative_to(ROOT).as_posix()] = len(names)
-    likely = f"/test_{fault.get('first', Path(fault['file']).stem)}.py"
-    return sorted(found, key=lambda name: (likely not in name, found[name]))[:FIRST]
+        names, is_first = modules_imported_by(path), path.stem == f"test_{fault.first}"
+        if is_first or module in names:
+            ranks[path.relative_to(ROOT).as_posix()] = (not is_first, len(names))
+    return sorted(ranks, key=lambda name: ranks[name])[:FIRST]
 
 
-def covering(fault, covered):
+def covering(fault: Fault, covered: CoverageData) -> list[str]:
     """Test files that run a line of the old text, or of its file if it runs on import; those with
     most tests first."""
-    begin = (ROOT / fault["file"]).read_text().partition(fault["old"])[0].count("\n") + 1
-    contexts = covered.contexts_by_lineno(str(ROOT / fault["file"]))
-    for lines in (range(begin, begin + fault["old"].count("\n") + 1), contexts):
-        if tests := Counter(
-            test.partition("::")[0] for line in lines for test in contexts.get(line, ()) if test
-        ):
+    begin = 1 + fault.code.partition(fault.old)[0].count("\n")
+    contexts = covered.contexts_by_lineno(str(ROOT / fault.file))
+    for lines in (range(begin, begin + fault.old.count("\n") + 1), contexts):
+        files: Counter[str] = Counter()
+        for line in lines:
+            files.update(test.partition("::")[0] for test in contexts.get(line, ()) if test)
+        if files:
             break
-    return [name for name, _ in tests.most_common()]
+    return [file for file, _ in files.most_common()]
 
 
-def main(results, *names):
-    of_files = tomllib.loads((ROOT / "tests" / "mutation_faults.toml").read_text()).items()
-    faults = {
-        name: {**of[name], "file": f"mednli_jax/{file}"} for file, of in of_files for name in of
-    }
-    faults = {name: fault for name, fault in faults.items() if not names or name in names}
-    code = hashlib.sha256(
-        b"".join(file.read_bytes() for file in sorted(ROOT.glob("*/**/*.py")))
-    ).hexdigest()
-    found = json.loads(results.read_text()) if results.exists() else {"code": code}
-    assert found["code"] == code, f"{results} is of another state of the code: give another file"
-    (covered := CoverageData(str(ROOT / ".coverage"))).read()
-    for name, fault in faults.items():
-        path = ROOT / fault["file"]
-        if not path.is_file() or path.read_text().count(fault["old"]) != 1:
-            found[name] = ["not applied", []]
-        elif name not in found:
-            found[name] = run(first := importing(fault), SECONDS, fault)
-            if found[name][0] == "survived":
-                found[name] = run(
-                    [f for f in covering(fault, covered) if f not in first], 3 * SECONDS, fault
-                )
-        print(f"{found[name][0]:11} {name:28} {''.join(found[name][1][:1])}", flush=True)
-        results.write_text(json.dumps(found))
-    _, failing = run([test for name in faults for test in found[name][1]], SECONDS)
-    outcomes = ["broken" if {*found[name][1]} & {*failing} else found[name][0] for name in faults]
-    print(
-        f"{len(faults)} faults:",
-        *(f"{count} {outcome}" for outcome, count in Counter(outcomes).items()),
-    )
+def outcome_of(fault: Fault, covered: CoverageData) -> Outcome:
+    if not fault.can_be_planted:
+        return Outcome("not applied")
+    first = importing(fault)
+    outcome = run(first, SECONDS, fault)
+    if outcome.word != "survived":
+        return outcome
+    others = [file for file in covering(fault, covered) if file not in first]
+    return run(others, 3 * SECONDS, fault)
+
+
+def state_of_code() -> str:
+    files = sorted(ROOT.glob("*/**/*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def saved_outcomes(results: Path, code: str) -> dict[str, Outcome]:
+    if not results.exists():
+        return {}
+    saved = json.loads(results.read_text())
+    assert saved["code"] == code, f"{results} is of another state of the code: give another file"
+    return {name: Outcome(**values) for name, values in saved["outcomes"].items()}
+
+
+def main(results: Path, *names: str) -> None:
+    faults = [fault for fault in faults_of_table() if not names or fault.name in names]
+    code = state_of_code()
+    outcomes = saved_outcomes(results, code)
+    covered = CoverageData(str(ROOT / ".coverage"))
+    covered.read()
+
+    for fault in faults:
+        if fault.name not in outcomes:
+            outcomes[fault.name] = outcome_of(fault, covered)
+            values = {name: asdict(outcome) for name, outcome in outcomes.items()}
+            results.write_text(json.dumps({"code": code, "outcomes": values}))
+        outcome = outcomes[fault.name]
+        print(f"{outcome.word:11} {fault.name:28} {''.join(outcome.failed[:1])}", flush=True)
+
+    tests = [test for fault in faults for test in outcomes[fault.name].failed]
+    fail_without_fault = {*run(tests, SECONDS).failed}
+    counts: Counter[str] = Counter()
+    for fault in faults:
+        outcome = outcomes[fault.name]
+        is_broken = not fail_without_fault.isdisjoint(outcome.failed)
+        counts["broken" if is_broken else outcome.word] += 1
+    print(f"{len(faults)} faults:", *(f"{count} {word}" for word, count in counts.items()))
 
 
 if __name__ == "__main__":

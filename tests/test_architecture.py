@@ -5,7 +5,9 @@ import ast
 import graphlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mednli_jax"
@@ -19,8 +21,9 @@ COMMANDS = (
     "report.__main__",
     "doctor",
     "benchmark",
+    "sweep",
+    "reproduce",
 )
-COMMANDS += ("sweep", "reproduce")
 # The lowest layer comes first. Modules of one layer may import each other. A name is a module or a
 # folder.
 LAYERS = (
@@ -38,40 +41,37 @@ LAYERS = (
     COMMANDS,
     ("__main__",),
 )
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 TASKS = ("nli", "artifacts", "cloze", "diskne")
 WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence pairs
-RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {"models", "training", "run", "checks", "api", "benchmarking", "doctor"}
 ARRAYS_OF_TASKS = {"task", "fit"}  # modules of the task folders that import jax
-# Modules that run or fetch a program: none may be imported, with two exceptions.
+BELOW_MODELS = {"models", "errors", "plugins"}
+# Modules that run a program or open a connection. None may be imported, with two exceptions.
 UNSAFE = {
-    *(
-        "pickle",
-        "dill",
-        "cloudpickle",
-        "joblib",
-        "marshal",
-        "shelve",
-        "dbm",
-        "importlib",
-        "yaml",
-        "torch",
-        "pandas",
-    ),
-    *(
-        "urllib",
-        "http",
-        "socket",
-        "ssl",
-        "requests",
-        "httpx",
-        "aiohttp",
-        "ftplib",
-        "smtplib",
-        "xmlrpc",
-        "webbrowser",
-    ),
+    "pickle",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "marshal",
+    "shelve",
+    "dbm",
+    "importlib",
+    "yaml",
+    "torch",
+    "pandas",
+    "urllib",
+    "http",
+    "socket",
+    "ssl",
+    "requests",
+    "httpx",
+    "aiohttp",
+    "ftplib",
+    "smtplib",
+    "xmlrpc",
+    "webbrowser",
 }
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
 EXCEPTIONS = {("benchmarking", name, "torch") for name in ("torch_models", "torch_side")}
@@ -80,132 +80,144 @@ UNSAFE_METHODS = {"popen", "unpack_archive", "extractall", "import_module", "rea
 SWITCHES = {("allow_pickle", "True"), ("shell", "True")}
 
 
-def modules():
-    return sorted(PACKAGE.rglob("*.py"))
+class Import(NamedTuple):
+    module: str
+    line: int
 
 
-def is_module(name):
-    place = ROOT.joinpath(*name.split("."))
-    return name.startswith("mednli_jax.") and (place.is_dir() or place.with_suffix(".py").is_file())
+class Problem(NamedTuple):
+    line: int
+    text: str
 
 
-def imports(tree):
-    """(module, line) of every import statement, also of those inside functions."""
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return name.startswith("mednli_jax.") and (path.is_dir() or path.with_suffix(".py").is_file())
+
+
+def imports(tree: ast.Module) -> Iterator[Import]:
+    """Every import, also those inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            yield from (Import(alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or ""), node.lineno
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (
-                (name, node.lineno)
-                for name in names
-                if node.module == "importlib" or is_module(name)
-            )
+            yield Import("." * node.level + (node.module or ""), node.lineno)
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                if node.module == "importlib" or is_module(name):
+                    yield Import(name, node.lineno)
 
 
-def wrong_imports(path, tree):
-    """(line, problem) of imports that the layers do not allow."""
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    own = "report.__main__" if (own, path.stem) == ("report", "__main__") else own
-    arrays = own in WITH_ARRAYS or (own in TASKS and path.stem in ARRAYS_OF_TASKS)
+def part_of(path: Path) -> str:
+    """The name in LAYERS that a file belongs to."""
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "report.__main__" if (name, path.stem) == ("report", "__main__") else name
+
+
+def wrong_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
+    """Imports that the layers do not allow."""
+    own = part_of(path)
+    has_arrays = own in WITH_ARRAYS or (own in TASKS and path.stem in ARRAYS_OF_TASKS)
     for module, line in imports(tree):
-        first, _, rest = module.partition(".")
-        other = rest.partition(".")[0]
-        if not first:
-            yield line, "relative import"
-        elif first in ARRAY_LIBRARIES and not arrays:
-            yield line, f"{own} imports {module}"
-        elif first == "ml_collections" and RANK[own] < RANK["defaults"] and own != "training":
-            yield line, f"{own} is below the config and imports {module}"
-        elif (
-            first == "mednli_jax" and other and (own, other) != ("__init__", "api")
-        ):  # api is imported at first use
-            if RANK[other] > RANK[own] or (own in COMMANDS and other in COMMANDS):
-                yield line, f"{own} imports {other} from a higher layer"
-            if (
-                own in TASKS
-                and other in TASKS
-                and own != other
-                and (own, other) not in WITHIN_TASKS
-            ):
-                yield line, f"task {own} imports task {other}"
-            if other in TASKS and own not in (*TASKS, "tasks", "benchmarking"):
-                yield line, f"only tasks.py imports task folders, and {own} imports {module}"
-            if (
-                own == "models"
-                and other not in ("models", "errors", "plugins")
-                and rest != "data.batching"
-            ):
-                yield line, f"models import {module}"
+        library, _, rest = module.partition(".")
+        imported = rest.partition(".")[0]
+        if not library:
+            yield Problem(line, "relative import")
+        elif library in ARRAY_LIBRARIES and not has_arrays:
+            yield Problem(line, f"{own} imports {module}")
+        elif library == "ml_collections" and RANK[own] < RANK["defaults"] and own != "training":
+            yield Problem(line, f"{own} is below the config and imports {module}")
+        elif own == "models" and library == "mednli_jax":
+            if imported not in BELOW_MODELS and rest != "data.batching":
+                yield Problem(line, f"models import {module}")
+        elif library == "mednli_jax" and imported:
+            yield from (Problem(line, text) for text in wrong_layers(own, imported))
 
 
-def unsafe(path, tree):
-    """(line, problem) of everything that runs a program which a file or the network holds."""
+def wrong_layers(own: str, imported: str) -> Iterator[str]:
+    """Why a part of the package may not import another part."""
+    if (own, imported) == ("__init__", "api"):  # it is imported at first use
+        return
+    if RANK[imported] > RANK[own] or (own in COMMANDS and imported in COMMANDS):
+        yield f"{own} imports {imported} from a higher layer"
+    may_import_tasks = own in (imported, "tasks", "benchmarking")
+    if imported in TASKS and not may_import_tasks and (own, imported) not in WITHIN_TASKS:
+        yield f"{own} imports the task {imported}, as only tasks.py may"
+
+
+def unsafe_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
     for module, line in imports(tree):
-        first = module.partition(".")[0]
-        if (
-            first in UNSAFE
-            and module not in RESOURCES
-            and (path.parent.name, path.stem, first) not in EXCEPTIONS
-        ):
-            yield line, f"imports {module}"
+        library = module.partition(".")[0]
+        is_exception = (path.parent.name, path.stem, library) in EXCEPTIONS
+        if library in UNSAFE and module not in RESOURCES and not is_exception:
+            yield Problem(line, f"imports {module}")
+
+
+def unsafe_code(tree: ast.Module) -> Iterator[Problem]:
+    """Names, calls and arguments that run a program which a file or the network holds."""
     for node in ast.walk(tree):
-        name, method = getattr(node, "id", ""), getattr(node, "attr", "")
-        if (
-            name in UNSAFE_NAMES
-            or method in UNSAFE_METHODS
-            or (method == "system" and ast.unparse(node.value) == "os")
-        ):
-            yield node.lineno, name or method
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
-            "load",
-            "read_array",
-        ):
-            of_numpy = ast.unparse(node.func).startswith("np.")
-            if of_numpy and "allow_pickle" not in [keyword.arg for keyword in node.keywords]:
-                yield node.lineno, "array read without allow_pickle=False"
-        elif isinstance(node, ast.keyword) and (node.arg, ast.unparse(node.value)) in SWITCHES:
-            yield node.value.lineno, f"{node.arg}=True"
+        if isinstance(node, ast.Name) and node.id in UNSAFE_NAMES:
+            yield Problem(node.lineno, node.id)
+        elif isinstance(node, ast.Attribute):
+            if node.attr in UNSAFE_METHODS or ast.unparse(node) == "os.system":
+                yield Problem(node.lineno, node.attr)
+        elif isinstance(node, ast.keyword) and is_switch(node):
+            yield Problem(node.value.lineno, f"{node.arg}=True")
+        elif isinstance(node, ast.Call) and reads_array_of_unknown_kind(node):
+            yield Problem(node.lineno, "array read without allow_pickle=False")
+
+
+def is_switch(keyword: ast.keyword) -> bool:
+    return (keyword.arg, ast.unparse(keyword.value)) in SWITCHES
+
+
+def reads_array_of_unknown_kind(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    reads_array = name.startswith("np.") and name.endswith((".load", ".read_array"))
+    return reads_array and "allow_pickle" not in [keyword.arg for keyword in call.keywords]
+
+
+def problems_of(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    problems = [*unsafe_imports(path, tree), *unsafe_code(tree)]
+    if path.is_relative_to(PACKAGE):
+        problems += wrong_imports(path, tree)
+        if not ast.get_docstring(tree):
+            problems.append(Problem(1, "no docstring"))
+    for line, text in sorted(problems):
+        yield f"{path.relative_to(ROOT)}:{line}: {text}"
 
 
 def test_every_file_is_documented_in_its_layer_and_safe():
-    problems, graph = [], {}
-    for path in [*modules(), *ROOT.glob("configs/*.py"), *ROOT.glob("launch/*.py")]:
-        tree = ast.parse(path.read_text())
-        found = list(unsafe(path, tree))
-        if path.is_relative_to(PACKAGE):
-            found += wrong_imports(path, tree)
-            found += [] if ast.get_docstring(tree) else [(1, "no docstring")]
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            graph[name] = {
-                module for module, _ in imports(tree) if module.startswith("mednli_jax.")
-            }
-        problems += [
-            f"{path.relative_to(ROOT)}:{line}: {problem}" for line, problem in sorted(found)
-        ]
+    problems = []
+    for path in (*PACKAGE.rglob("*.py"), *ROOT.glob("configs/*.py"), *ROOT.glob("launch/*.py")):
+        problems += problems_of(path)
     assert problems == []
+
+
+def test_modules_do_not_import_each_other():
+    graph = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        modules = [module for module, _ in imports(ast.parse(path.read_text()))]
+        graph[name] = [module for module in modules if module.startswith("mednli_jax.")]
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError where modules import each other
 
 
-def test_help_answers_without_jax():
-    """`--help` of each command fits on one screen, has examples, and imports neither jax nor
-    libraries for arrays."""
+def test_help_of_each_command_is_one_screen_with_examples_and_imports_no_arrays():
     code = """import sys
 from mednli_jax.__main__ import COMMANDS, main
 for command in COMMANDS:
     sys.argv = ["mednli-jax", command, "--help"]
     assert main() == 0
     print("---")
-print(*sorted({"jax", "flax", "optax", "orbax", "scipy"} & set(sys.modules)))"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    *pages, imported = done.stdout.split("---\n")
+print(*{"jax", "flax", "optax", "orbax", "scipy"} & set(sys.modules))"""
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert printed.returncode == 0, printed.stderr
+
+    *pages, imported = printed.stdout.split("---\n")
     assert (len(pages), imported.split()) == (len(COMMANDS), [])
     for page in pages:
-        assert (page.count("python -m mednli_jax.") >= 2, len(page.splitlines()) <= 30) == (
-            True,
-            True,
-        )
+        assert page.count("python -m mednli_jax.") >= 2
+        assert len(page.splitlines()) <= 30
