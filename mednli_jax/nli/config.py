@@ -31,7 +31,7 @@ CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 LEAVE = "leave it out"
 RETROFITS = ("ontology", "concepts", "unit")  # other values of vectors.retrofit are lexicons
 WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
-# The values of model.knowledge for models that have others than most.
+# The values of model.knowledge; a model that is not here has none, replace and bias.
 KNOWLEDGE = {
     "esim": ("none", "replace", "bias", "typed"),
     "features": ("none", "paths"),
@@ -62,7 +62,7 @@ def has_mentions(config: Config) -> bool:
     return config.model.knowledge != "none" and bool(config.knowledge.mentions)
 
 
-# (fields, function of a config, reason): the fields must be empty where the function holds.
+# (fields, condition on a config, reason): where the condition holds, the fields must be empty.
 EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
     ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
     ("model.knowledge", of_blanks, "concepts are not found in tokens 'blanks'"),
@@ -135,7 +135,7 @@ def named_relations(value: str) -> tuple[str, ...]:
     """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
     if value in RELATIONS:
         return ()
-    names = (name.strip() for name in value.split(","))
+    names = map(str.strip, value.split(","))
     return tuple(dict.fromkeys(filter(None, names)))
 
 
@@ -230,8 +230,9 @@ def _linking(config: Config, folder: Path | None) -> Linking:
     knowledge = config.knowledge
     types: list[str] = []
     for value in knowledge.types:
-        # On a command line A,B is one string. An empty string is a prefix of all types.
-        types += [name.strip() for name in value.split(",") if name.strip()] if value else [""]
+        if not value:
+            types.append("")  # the prefix of all types
+        types += filter(None, map(str.strip, value.split(",")))  # A,B from a command line
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,

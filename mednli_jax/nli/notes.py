@@ -41,9 +41,10 @@ def read_notes(
     """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as
     errors.
 
-    Faults are raised at the end of the file, or at the 20th, so that the notes are to be used only
-    after the iteration. categories: values of CATEGORY; empty = all. facts: filled with counts of
-    the rows.
+    Faults are raised at the end of the file, or at the 20th. So no note may be used before the
+    iteration ends.
+
+    categories: values of CATEGORY; empty for all. facts: gets counts of the rows.
     """
     path = either_name(path) or path
     facts = {} if facts is None else facts
@@ -90,9 +91,9 @@ def sections(text: str) -> Iterator[tuple[str, str]]:
     """(title, body) of a note's sections in their order; what precedes the first header has the
     title "".
 
-    A header is up to nine capitalised words (small ones such as `of` may stand between) before a
-    colon at the start of a line. Lists are not headers: `1. CARDIAC:` stays in its section; a bare
-    `Cardiac:` starts a new one.
+    A header stands at the start of a line: up to nine capitalised words (small ones such as `of`
+    may stand between) and a colon. An item of a list is no header: `1. CARDIAC:` stays in its
+    section, but `Cardiac:` begins a new one.
     """
     start, title = 0, ""
     for match in _HEADER.finditer(text):
@@ -114,8 +115,8 @@ def past_medical_history(
 ) -> Iterator[tuple[str, str]]:
     """Candidate premises: (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
-    Arguments: see read_notes; facts also counts the notes with such a section, the sections and the
-    sentences.
+    Arguments: see read_notes. facts also gets counts of such sections, of the notes that have one,
+    and of their sentences.
     """
     facts = {} if facts is None else facts
     counts = {"notes": 0, "sections": 0, "sentences": 0}
@@ -175,19 +176,17 @@ def sentences(body: str) -> list[str]:
 
 
 def _entries(lines: Sequence[str]) -> list[str]:
-    """Lines joined where they were wrapped; each list item and each separate line on its own."""
+    """The entries of a section: wrapped lines joined, each list item and each separate line on its
+    own."""
     width = max(_LEAST_WIDTH, max(len(line.rstrip()) for line in lines))
     entries: list[str] = []
+    # The line before, "" if it is blank; the indent and bullet of the last entry; the last number.
     previous, indent, bulleted, number = "", 0, False, 0
     for line in lines:
         if not line.strip():
             previous = ""
             continue
-        bullet = _BULLET.match(line)
-        if bullet and bullet["number"]:
-            follows = int(bullet["number"]) in (1, number + 1)
-            if not follows and previous and previous.rstrip()[-1] not in ".;:!?":
-                bullet = None  # `an ejection fraction of / 30. He ...`
+        bullet = _bullet(line, previous, number)
         if bullet:
             number = int(bullet["number"] or number)
         line_indent = len(line) - len(line.lstrip())
@@ -202,6 +201,15 @@ def _entries(lines: Sequence[str]) -> list[str]:
             indent, bulleted = line_indent, bool(bullet)
         previous = line
     return entries
+
+
+def _bullet(line: str, previous: str, number: int) -> re.Match[str] | None:
+    """The bullet of a line. A number that does not count on from `number`, within a sentence, is
+    none: `an ejection fraction of / 30. He ...`."""
+    bullet = _BULLET.match(line)
+    if bullet and bullet["number"] and int(bullet["number"]) not in (1, number + 1):
+        return bullet if not previous or previous.rstrip()[-1] in ".;:!?" else None
+    return bullet
 
 
 def _is_wrapped(previous: str, line: str, entry: str, bulleted: bool, width: int) -> bool:

@@ -240,11 +240,13 @@ class _PairReader:
     """Turns the rows of one file into examples, and counts them.
 
     Args:
-      genre: rows of other genres are left out, "" for none.
-      truth: label of each pairID in place of the file's; empty where the file has labels.
+      stem: the file's name without endings.
+      genre: whose rows are kept; "" for all.
+      truth: pairID -> label, in place of the file's labels; empty where the file has labels.
       classes: see class_of_label.
       lines: pairID -> the line of its pair.
-      quoted: the line of each quoted cell of a table of TABs.
+      quoted: the line of each quoted cell of a table that TABs separate.
+      parsed: pairs whose tokens come from binary parses.
     """
 
     stem: str
@@ -262,8 +264,6 @@ class _PairReader:
     def add(self, number: int, row: PairFields) -> None:
         row.check(("pairID", *REQUIRED[1:]) if self.truth else REQUIRED)
         genre = row.text("genre", optional=True)
-        if self.genre and not genre:
-            raise row.fault("is missing", "genre", "use MultiNLI's own file, which names the genre")
         if self.genre and genre != self.genre:
             self.other_genres += 1
             return
@@ -276,17 +276,12 @@ class _PairReader:
             self.unlabelled += 1
             return
         premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
+        tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
+        group = group or hashlib.sha256(premise.encode()).hexdigest()[:16]
+        tags = (genre,) if genre else ()
         self.examples.append(
-            NLIExample(
-                uid,
-                premise,
-                hypothesis,
-                label,
-                *self._tokens(row, premise, hypothesis),
-                group or hashlib.sha256(premise.encode()).hexdigest()[:16],
-                (genre,) if genre else (),
-            )
+            NLIExample(uid, premise, hypothesis, label, *tokens, group=group, tags=tags)
         )
 
     def _label(self, row: PairFields, uid: str) -> str:
@@ -349,11 +344,13 @@ def read_nli_file(
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the
     format (ENDINGS).
 
-    Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid),
-    captionID or promptID, genre, sentence1_binary_parse and sentence2_binary_parse. The case of
-    names and labels is ignored. Pairs labelled `-` are dropped and counted. uid is the pairID, else
-    "<file stem>:<line>"; group the captionID or promptID, else a hash of the premise. Tokens come
-    from the two binary parses, else from text.treebank_tokens.
+    Fields: gold_label sentence1 sentence2 (or label premise hypothesis). Optional fields: pairID
+    (or uid), captionID or promptID, genre, sentence1_binary_parse and sentence2_binary_parse. The
+    case of names and labels is ignored. Pairs labelled `-` are dropped and counted.
+
+    The uid of an example is the pairID, else "<file stem>:<line>". Its group is the captionID or
+    promptID, else a hash of the premise. Its tokens come from the two binary parses, else from
+    text.treebank_tokens.
 
     Args:
       limit: number of labelled pairs; later lines are not read.
@@ -367,7 +364,8 @@ def read_nli_file(
     for number, row in read_rows(path, problems, REQUIRED):
         reader.rows += 1
         if read_rows is tab_rows:
-            reader.quoted += [number] * sum(map(files.is_quoted_cell, row.values.values()))
+            quoted_cells_of_row = filter(files.is_quoted_cell, row.values.values())
+            reader.quoted += [number for _ in quoted_cells_of_row]
         try:
             reader.add(number, row)
         except DataError as error:
@@ -482,7 +480,8 @@ def from_plugin(name: str, folder: Path | None) -> dict[str, Split[NLIExample]]:
     if not (rows_of.get("train") and rows_of.get("dev")):
         fix = "return {'train': rows, 'dev': rows, ...}"
         raise DataError("gave no rows of train or of dev", file=name, fix=fix)
-    splits, problems = {}, Problems()
+    splits: dict[str, Split[NLIExample]] = {}
+    problems = Problems()
     for split, rows in rows_of.items():
         examples = []
         for number, row in enumerate(rows):

@@ -350,8 +350,8 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray) -> Scores:
 
 
 def _without_logit(logits: np.ndarray) -> np.ndarray:
-    """bool [C], the classes that a model lacks; none for a model that diverged, whose logits are not
-    finite. logits: [S, N, C]."""
+    """bool [C], the classes that a model lacks; none for a model that diverged, whose other logits
+    are not finite. logits: [S, N, C]."""
     lacking_C = np.isneginf(logits).all(axis=(0, 1))
     return np.asarray(lacking_C & np.isfinite(logits[..., ~lacking_C]).all())
 

@@ -41,10 +41,10 @@ Records = Iterator[tuple[int, Record]]
 
 @dataclasses.dataclass
 class Part(tfds.core.BuilderConfig):
-    """The part of a corpus that is built. limit: number of training pairs, 0 = all; genre: "" =
-    all."""
+    """The part of a corpus that is built. limit: number of training pairs, None for all. genre: ""
+    for all."""
 
-    limit: int = 0
+    limit: int | None = None
     genre: str = ""
 
 
@@ -56,7 +56,7 @@ def part(limit: int | None = None, genre: str = "") -> Part:
     names = [genre] if genre else []
     if limit:
         names.append(f"first{limit}")
-    return Part(name="-".join(names), limit=limit or 0, genre=genre) if names else ALL
+    return Part(name="-".join(names), limit=limit, genre=genre) if names else ALL
 
 
 class PairBuilder(
@@ -88,7 +88,7 @@ class PairBuilder(
         splits = readers.load_nli(
             self.name,
             Path(dl_manager.manual_dir),
-            limit=chosen.limit or None,
+            limit=chosen.limit,
             genre=chosen.genre,
         )
         facts, records = {}, {}
