@@ -23,6 +23,10 @@ from mednli_jax.data.text import SPECIALS, UNK
 from mednli_jax.errors import UserError
 
 
+def encode(setup="ent", words=("xylo",), **options):
+    return encode_cloze(corpus(words), ClozeEncoding(setup, **{"vectors_dim": 4, **options}))
+
+
 def assert_positions(arrays, name, number, spans_of_candidates):
     candidates, positions = [], []
     for candidate, spans in enumerate(spans_of_candidates):
@@ -56,16 +60,14 @@ def assert_query(arrays, row, example, view, vocab):
 
 
 @pytest.mark.parametrize("setup", SETUPS)
-@pytest.mark.parametrize("limits", [{}, {"max_passage": 17}], ids=["whole", "cut"])
-def test_arrays_hold_the_queries_and_passages_of_the_views(setup, limits):
-    encoding = ClozeEncoding(setup, vectors_dim=4, **limits)
-
-    splits, arrays, vocab, vectors, facts = encode_cloze(corpus(), encoding)
+@pytest.mark.parametrize("most", [ClozeEncoding.max_passage, 17], ids=["whole", "cut"])
+def test_arrays_hold_the_queries_and_passages_of_the_views(setup, most):
+    splits, arrays, vocab, vectors, facts = encode(setup, max_passage=most)
 
     row, number_of_passage, type_of_phrase = 0, {}, {}
     for name, split in splits.items():
         assert facts["splits"][name]["first"] == row
-        for example, view in all_views(split.examples, setup, max_tokens=encoding.max_passage):
+        for example, view in all_views(split.examples, setup, max_tokens=most):
             number = arrays["query_passage"][row]
             assert number_of_passage.setdefault(example.passage.uid, number) == number
             assert_passage(arrays, number, view, vocab)
@@ -86,7 +88,7 @@ def test_arrays_hold_the_queries_and_passages_of_the_views(setup, limits):
 def test_training_has_only_queries_with_a_right_candidate_dev_and_test_have_all(setup):
     splits = corpus()
 
-    encoded, arrays, _, _, facts = encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4))
+    encoded, arrays, _, _, facts = encode(setup)
 
     train, dev = facts["splits"]["train"], facts["splits"]["dev"]
     for name in ("dev", "test"):
@@ -101,7 +103,7 @@ def test_training_has_only_queries_with_a_right_candidate_dev_and_test_have_all(
 
 
 def test_the_vocabulary_has_the_words_of_training_in_order_of_frequency():
-    splits, _, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    splits, _, vocab, _, _ = encode("noent")
     train = splits["train"].examples
     passages = {example.passage.uid: example.passage for example in train}
     count = Counter()
@@ -115,7 +117,7 @@ def test_the_vocabulary_has_the_words_of_training_in_order_of_frequency():
 
 
 def test_unknown_tokens_of_dev_are_counted():
-    splits, _, vocab, _, facts = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    splits, _, vocab, _, facts = encode("noent")
     unknown = 0
     for _, view in all_views(splits["dev"].examples, "noent"):
         unknown += vocab.encode(view.query).count(UNK)
@@ -125,27 +127,24 @@ def test_unknown_tokens_of_dev_are_counted():
 
 def test_words_of_dev_and_test_with_a_vector_are_added(tmp_path):
     path = write(tmp_path / "v.txt", "xylo 1 2 3\nw3 4 5 6\nelsewhere 7 8 9\n")
-    encoding = ClozeEncoding("noent", vectors_path=path, vectors_dim=3, vectors_seed=5)
+    words = ("xylo", "yodel")
 
-    _, _, vocab, vectors, facts = encode_cloze(corpus(("xylo", "yodel")), encoding)
+    _, _, vocab, vectors, facts = encode("noent", words, vectors_path=path, vectors_dim=3)
 
     vector_of = dict(zip(vocab.words, vectors.tolist(), strict=True))
     assert (vector_of["xylo"], vector_of["w3"]) == ([1, 2, 3], [4, 5, 6])
     assert not {"yodel", "elsewhere"} & vector_of.keys()
     assert vector_of[SPECIALS[0]] == [0, 0, 0]
-    words, size = facts["vocabulary"], len(vocab) - len(SPECIALS)
-    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, size)
-    assert words["source"] == "v.txt"
-    share = words["coverage"]["share_of_words"]["found"]
+    vocabulary, size = facts["vocabulary"], len(vocab) - len(SPECIALS)
+    assert (vocabulary["with_vector"], vocabulary["of_other_splits"]) == (2, 1)
+    assert (vocabulary["words"], vocabulary["source"]) == (size, "v.txt")
+    share = vocabulary["coverage"]["share_of_words"]["found"]
     assert share == pytest.approx(2 / (size + 1))  # "yodel" is missing
 
 
-BOUNDED = ClozeEncoding("ent", vectors_dim=4, query_bounds=True)
-
-
 def test_bounds_stand_around_queries_and_move_the_blank_by_one():
-    _, plain, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
-    _, arrays, bounded, _, _ = encode_cloze(corpus(), BOUNDED)
+    _, plain, vocab, _, _ = encode()
+    _, arrays, bounded, _, _ = encode(query_bounds=True)
 
     assert set(bounded.words) == {*vocab.words, "@begin", "@end"}
     for name, moved_by in (("query_length", 2), ("blank", 1), ("gold", 0)):
@@ -157,9 +156,10 @@ def test_bounds_stand_around_queries_and_move_the_blank_by_one():
 
 
 def test_new_queries_stand_between_bounds_too():
-    splits, arrays, vocab, _, _ = encode_cloze(corpus(), BOUNDED)
+    splits, arrays, vocab, _, _ = encode(query_bounds=True)
 
-    new, _ = encode_new({"new": splits["test"]}, vocab, BOUNDED, ())
+    encoding = ClozeEncoding("ent", query_bounds=True)
+    new, _ = encode_new({"new": splits["test"]}, vocab, encoding, ())
 
     for name in ("query_length", "blank"):
         np.testing.assert_array_equal(new[name], arrays[name][-len(splits["test"]) :])
@@ -171,4 +171,4 @@ def test_a_corpus_without_an_answerable_training_query_is_refused():
     examples = tuple(replace(example, answers=absent) for example in train.examples)
 
     with pytest.raises(UserError):
-        encode_cloze({**splits, "train": replace(train, examples=examples)}, BOUNDED)
+        encode_cloze({**splits, "train": replace(train, examples=examples)}, ClozeEncoding("ent"))

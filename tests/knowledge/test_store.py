@@ -53,10 +53,10 @@ def test_a_stored_ontology_is_the_same_under_its_key_and_built_under_another(tmp
 @pytest.mark.parametrize("place", [0, 40, 0.3, 0.5, 0.9, -30, -1])
 @pytest.mark.parametrize("change", ["flip", "cut"])
 def test_a_damaged_file_of_distances_is_named_and_made_again(tmp_path, capsys, place, change):
-    def load():
+    def paths():
         return stored_paths(ontology(), some_pairs(), folder=tmp_path).tolist()
 
-    original = load()
+    original = paths()
     (path,) = tmp_path.glob("*.npz")
     content = bytearray(path.read_bytes())
     at = int(place * len(content)) if isinstance(place, float) else place
@@ -64,53 +64,57 @@ def test_a_damaged_file_of_distances_is_named_and_made_again(tmp_path, capsys, p
         content[at] ^= 1
     path.write_bytes(content[:at] if change == "cut" else content)
 
-    assert load() == original
+    assert paths() == original
     warning = capsys.readouterr().err
     # A flip in bytes that no reader needs, such as the date of a member, may pass.
     assert change == "flip" or str(path) in warning
-    assert load() == original
+    assert paths() == original
     assert capsys.readouterr().err == ""
 
 
-def stored_ontologies(cache):
-    return len(list((cache / "ontologies").glob("*.npz")))
-
-
-def test_an_ontology_is_stored_once_for_each_content_and_options(tmp_path):
-    path, cache = write(tmp_path / "own.obo", OBO), tmp_path / "cache"
+def load(folder, content=OBO, relations="is_a"):
+    """Loads an ontology from a file of an old date. A cache lies beside it."""
+    path = write(folder / "own.obo", content)
     os.utime(path, ns=(0, 1))
-    first = load_ontology(str(path), cache_dir=cache)
-    (copy,) = (cache / "ontologies").glob("*.npz")
-    stored_at = copy.stat().st_mtime_ns
+    options = OntologyOptions(relations=relations)
+    return load_ontology(str(path), options=options, cache_dir=folder / "cache")
 
-    assert_same(load_ontology(str(path), cache_dir=cache), first)
-    assert copy.stat().st_mtime_ns == stored_at
-    assert_same(load_ontology(str(path)), first)  # without a cache
-    assert stored_ontologies(cache) == 1
-    load_ontology(str(path), options=OntologyOptions(relations="all"), cache_dir=cache)
-    assert stored_ontologies(cache) == 2
+
+def copies(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.glob("cache/ontologies/*.npz")}
+
+
+def test_an_ontology_is_stored_once_for_each_choice_of_options(tmp_path):
+    first = load(tmp_path)
+    stored_copies = copies(tmp_path)
+
+    assert_same(load(tmp_path), first)
+    assert copies(tmp_path) == stored_copies
+    load(tmp_path, relations="all")
+    assert len(copies(tmp_path)) == 2
+
+
+def test_without_a_cache_an_ontology_is_the_same(tmp_path):
+    first = load(tmp_path)
+
+    assert_same(load_ontology(str(tmp_path / "own.obo")), first)
 
 
 def test_an_edit_of_an_ontology_that_keeps_size_and_date_is_noticed(tmp_path):
     """`touch -r`, `cp -p` and `rsync -t` keep them."""
-    path = write(tmp_path / "own.obo", OBO)
-    os.utime(path, ns=(0, 1))
-    load_ontology(str(path), cache_dir=tmp_path / "cache")
+    load(tmp_path)
 
-    path.write_text(OBO.replace("high fever", "mild fever"))
-    os.utime(path, ns=(0, 1))
+    edited = load(tmp_path, OBO.replace("high fever", "mild fever"))
 
-    edited = load_ontology(str(path), cache_dir=tmp_path / "cache")
     assert edited.labels == ("fever", "mild fever")
 
 
 @pytest.mark.parametrize("blocked", ["cache", "cache/ontologies"])
 def test_a_blocked_cache_folder_is_refused_with_its_path(tmp_path, blocked):
-    path = write(tmp_path / "own.obo", OBO)
     write(tmp_path / blocked, "a file")
 
     with pytest.raises(RunError) as caught:
-        load_ontology(str(path), cache_dir=tmp_path / "cache")
+        load(tmp_path)
 
     assert str(tmp_path / blocked) in str(caught.value)
     assert "MEDNLI_JAX_CACHE" in str(caught.value)

@@ -169,6 +169,7 @@ GCI = '{gci_filler="NCBITaxon:10090", gci_relation="part_of"}'
         {{source="a, b", gci_relation="part_of"}} | 0
         {{maxCardinality="0"}} | 0
         {{all_only="true"}} | 0
+        {{all_only="true", all_some="true"}} | 1
     """),
 )
 def test_relations_under_a_condition_are_left_out_and_counted(read, capsys, modifiers, edges):
