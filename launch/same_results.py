@@ -240,14 +240,13 @@ CASES = {
         LINKED
         + ontology("umls")
         + "--config.knowledge.sources=('SNOMEDCT_US','MSH') --config.knowledge.types=('T184',)",
-        LINKED + ontology("umls") + "--config.knowledge.abbreviations=texts/abbreviations.tsv",
+        LINKED + ontology("umls") + "--config.knowledge.abbreviations=bundled",
     ],
     "snomed": [
         *linked("snomed"),
         LINKED
         + ontology("snomed")
         + "--config.knowledge.languages=() --config.knowledge.types=('finding',)",
-        LINKED + ontology("snomed") + "--config.knowledge.stop=texts/stop.txt",
     ],
     "obo": [
         *linked("signs.obo"),
@@ -285,9 +284,9 @@ CASES = {
     "vectors": [
         *(
             f"{BOW}--config.vectors.path=texts/{name}"
-            for name in ("word2vec.bin", "fasttext.bin", "array.npy", "pairs", "vectors.txt.gz")
+            for name in ("word2vec.bin", "fasttext.bin", "pairs", "vectors.txt.gz")
         ),
-        f"{BOW}--config.vectors.path=texts/vectors.txt+texts/fasttext.bin --config.vectors.dim=16 "
+        f"{BOW}--config.vectors.path=texts/vectors.txt "
         "--config.data.lowercase=False --config.vectors.unknown=random --config.vectors.lowered=False",
     ],
     "weights": [
@@ -303,12 +302,12 @@ CASES = {
             f"--config.data.builder={builder}"
             for code, builder in (("", "direct"), ("", "tfds"), ("_code", "direct"))
         ),
-        f"{BOW}--config.data.hypothesis_only=True --config.data.sample=90",
-        f"{BOW}--config.data.tokens=blanks --config.data.mix=demo",
+        f"{BOW}--config.data.hypothesis_only=True",
+        f"{BOW}--config.data.tokens=blanks",
         "prepare --config=@ga_ent.py:file --config.data.dir=texts/clicr",
         "prepare --config=@sa_ent.py:file --config.data.dir=texts/clicr --config.data.max_words=20",
     ],
-    "ga_anonym": [f"train --config=@ga_anonym.py:demo {RUN}{PASSAGE}--config.data.renumber=True"],
+    "ga_anonym": [f"train --config=@ga_anonym.py:demo {RUN}{PASSAGE}"],
     "sa_anonym": [
         f"train --config=@sa_anonym.py:file {RUN}{READER}",
         "evaluate --run=run --split=dev --skills=texts/skills.tsv --vectors=texts/vectors.txt --scores=scores.jsonl "

@@ -13,7 +13,14 @@ from mednli_jax.report.tables import published
 
 MODELS: Sequence[str] = published("diskne")["models"]
 STRONGEST = "ClinicalBERT"  # of Table 7
-BERT_BASE: Settings = MappingProxyType(published("diskne")["sizes"])
+BERT_BASE: Settings = MappingProxyType(
+    {
+        "model.hidden_size": 768,
+        "model.layers": 12,
+        "model.attention_heads": 12,
+        "model.intermediate_size": 3072,
+    }
+)
 MAIN, WORDINGS, RANDOM = "main", "table7", "table8"
 FOLDERS = {number: {"7": WORDINGS, "8": RANDOM}.get(number, MAIN) for number in "12345678"}
 BERT = PaperRun("BERT", "diskne_bert")

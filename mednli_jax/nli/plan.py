@@ -6,7 +6,7 @@ from dataclasses import replace
 from mednli_jax.nli import reproduction
 from mednli_jax.nli.analyses import concepts_key
 from mednli_jax.nli.runs import KINDS, MODELS, PATHS, RUNS, SEEDS, SNLI_PATHS, STATS, VECTORS
-from mednli_jax.nli.tables import PAPER, TABLES, Table
+from mednli_jax.nli.tables import TABLES, Table, own_corpus
 from mednli_jax.report.paper import ENDINGS, PaperRun, Request, Settings, Step
 
 STATISTICS, VECTORS_TABLE, ERRORS = 2, 5, 8  # numbers of tables
@@ -76,11 +76,10 @@ def _is_mednli(request: Request) -> bool:
 
 
 def _names(table: Table, request: Request) -> Sequence[str]:
-    """The runs of a table. Those of section 5.4.1 are on another corpus, and only beside
-    MedNLI's."""
-    if table.number == 6 and not _is_mednli(request):
-        return [name for name in table.runs if name not in PAPER["corpora"]]
-    return table.runs
+    """The runs of a table. Those of section 5.4.1, on another corpus, stand beside MedNLI's."""
+    if _is_mednli(request):
+        return table.runs
+    return [name for name in table.runs if not own_corpus(name)]
 
 
 def _adapted(run: PaperRun, request: Request) -> PaperRun:

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -205,8 +205,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     keys = dict.fromkeys(key for cell in cells for key in cell.keys)
     states = {(name, split): tables.state(folder / name) for name, split in keys}
     complete = [(key, finished(folder / key[0], key[1])) for key in keys if states[key] == COMPLETE]
-    own_corpora: Mapping[str, str] = PAPER["corpora"]
-    corpora = Counter(run.corpus for (name, _), run in complete if name not in own_corpora)
+    corpora = Counter(run.corpus for (name, _), run in complete if not own_corpus(name))
     corpus = max(corpora, key=corpora.__getitem__, default="")
     if CORPUS in corpora:
         corpus = CORPUS
@@ -214,7 +213,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     first_of_pairs: dict[tuple[str, str], Finished] = {}
     for key, run in sorted(complete, key=_pairs, reverse=True):
         name, split = key
-        expected = own_corpora.get(name, corpus)
+        expected = own_corpus(name) or corpus
         if run.corpus != expected:
             states[key] = f"of {run.corpus}, not {expected}"
             continue
@@ -224,6 +223,11 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
         except RunError:
             states[key] = f"of other {split} pairs"
     return _Runs(corpus, of_key, states)
+
+
+def own_corpus(name: str) -> str:
+    """The corpus of a run of section 5.4.1; "" for runs on the corpus of the table."""
+    return RUNS[name].corpus if name in RUNS else ""
 
 
 def _pairs(opened: tuple[RunKey, Finished]) -> int:
