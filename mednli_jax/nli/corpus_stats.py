@@ -25,7 +25,7 @@ from mednli_jax.report.tables import of_corpus
 
 NO_CONCEPT = "no concept pair"
 NO_PATH = "no path"
-_FAR, _NONE = 2**62, 2**62 + 1  # no path, no pair of concepts: behind all lengths
+_FAR, _NONE = 2**62, 2**62 + 1  # lengths above all others, for NO_PATH and NO_CONCEPT
 LONG = 50  # tokens; the paper's models cut longer sentences
 
 ConceptPair = tuple[str, str]  # a concept of a premise, one of its hypothesis
@@ -47,10 +47,10 @@ def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
     Returns {"splits": {name: figures}, "all": figures}; figures are
       pairs, labels {label: pairs}, unlabelled (dropped by the reader),
       tokens {their source: pairs},
-      premises: distinct ones; shared_premises (not in "all"): how many of them also occur in an
-        earlier split,
-      words: distinct tokens of both sides, case folded; new_words (not in "all"): those not in the
-        first split,
+      premises: distinct ones,
+      shared_premises (not in "all"): those that also occur in an earlier split,
+      words: distinct tokens of both sides in lower case,
+      new_words (not in "all"): those that the first split lacks,
       premise, hypothesis {mean, median, longest, over_50} in tokens.
     """
     sizes = {name: _sizes({name: split}) for name, split in splits.items()}
@@ -146,14 +146,14 @@ def path_statistics(
     knowledge.distances.shortest_paths.
 
     Returns
-      concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of
+      concept_pairs {length or NO_PATH: count}: of distinct pairs (concept of a premise, concept of
         its hypothesis);
-      occurrences: the same counted each time it occurs in an example (Figure 3's bars);
-      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
-      examples, examples_with_concepts {premise, hypothesis, both},
-      unknown_concepts: those the ontology lacks.
-    A concept that the ontology lacks has no path but to itself. Of a cross-reference the nearest
-    concept counts.
+      occurrences: the same, with each pair as often as it occurs in examples (Figure 3's bars);
+      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: by the shortest path of each;
+      examples, examples_with_concepts {premise, hypothesis, both}: numbers of examples;
+      unknown_concepts: the number of concepts that the ontology lacks.
+    A concept that the ontology lacks has a path to itself alone. Of a concept at several places the
+    nearest place counts.
     """
     pairs: list[ConceptPair] = []
     owners: list[int] = []

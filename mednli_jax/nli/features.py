@@ -28,7 +28,8 @@ the word "no" alone. docs/results-mednli.md names the columns beside the code's.
 
 A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has
 none). Words are tokens with a letter or a digit; "content" words are those that are neither grammar
-nor negation. Dimension letters: N pairs, S distinct sentences, V words, D numbers per word.
+nor negation. Dimension letters: N pairs, S distinct sentences, V words, D numbers per word, R pairs
+of places in the ontology.
 """
 
 from collections.abc import Mapping, Sequence, Sized
@@ -108,9 +109,9 @@ def matrix(
     Args:
       splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct
         sentences alone.
-      encoding: how sentences and paths are read, but not `max_length`. Undirected paths may meet in
-        a common ancestor, as the path measure of the paper's UMLS::Similarity does. path_share
-        always asks for "either".
+      encoding: its settings, but not `max_length`. Paths of direction "undirected" may meet in a
+        common ancestor, as those of the path measure of the paper's UMLS::Similarity do. path_share
+        is by direction "either", whatever the encoding says.
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's
         sum.
       mentions: of the N premises and of the N hypotheses.
@@ -139,7 +140,7 @@ def matrix(
 
 
 def _tokens(example: NLIExample, side: str, encoding: Encoding) -> Tokens:
-    """All tokens of a sentence, whatever `max_length` is."""
+    """All tokens of a sentence, also those beyond `max_length`."""
     if not encoding.reads(side):
         return ()
     tokens = all_tokens(example, side)
@@ -230,9 +231,10 @@ def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
 def alignment(first: str, second: str) -> tuple[int, int]:
     """(Levenshtein distance, length of the longest alignment with so many edits).
 
-    With n and m characters, s substitutions and g insertions and deletions an alignment is (n + m +
-    g) / 2 long. So of those with the fewest edits the one with the most gaps is wanted: a gap costs
-    k - 1 and a substitution k, where k > n + m >= g keeps the number of edits decisive.
+    Of n and m characters, an alignment with g gaps (insertions and deletions) is (n + m + g) / 2
+    long. So of the alignments with the fewest edits, that with the most gaps is the longest. With
+    costs of k for a substitution and k - 1 for a gap, d edits cost k d - g: the fewest edits come
+    first, because k > n + m >= g, and among these the most gaps.
     """
     size = len(first) + len(second)
     k = size + 1
@@ -334,12 +336,13 @@ class _ConceptPairs(NamedTuple):
     """R pairs of places in the ontology, one of the premise and one of the hypothesis. A
     cross-reference is one concept at several places.
 
-    Rows of one concept of a hypothesis are adjacent, and so are the concepts of one hypothesis.
+    The rows are sorted by sentence pair, then by concept of the hypothesis.
 
     Args:
-      pair: number of the sentence pair.
-      concept: number of the concept among those of the hypothesis.
-      hypothesis, premise: places; those from len(ontology) up are not in it.
+      pair_R: number of the sentence pair.
+      concept_R: number of the concept among those of the hypothesis.
+      hypothesis_R, premise_R: places. Concepts that the ontology lacks have places from
+        len(ontology) on.
     """
 
     pair_R: np.ndarray
@@ -354,8 +357,11 @@ def _paths(
     ontology: Ontology | None,
     encoding: Encoding,
 ) -> Columns:
-    """A concept that the ontology does not have is related to itself alone. Of a concept at several
-    places the nearest place counts."""
+    """The group "ontology". A concept that the ontology lacks is related to itself alone. Of a
+    concept at several places the nearest place counts.
+
+    Dimension letters: C concepts of hypotheses, P pairs with concepts on both sides.
+    """
     columns = {name: np.full(len(premise_mentions), NO_CONCEPT) for name in GROUPS["ontology"]}
     if ontology is None:
         return columns

@@ -73,7 +73,7 @@ def run_sections(result: RunResult) -> RunSections:
 
 
 def _scores(scored: Mapping[str, Scores]) -> Section:
-    """The scores of each split, and of its slices."""
+    """The scores of each split or partition, and of its slices."""
     rows, slices = [], {}
     for split, scores in scored.items():
         rows.append(_score_row(split, scores))
@@ -182,8 +182,7 @@ def _with_interval(scores: Scores) -> Scores:
 def _scores_report(
     figures: Facts, result: RunResult, corpus: str, scored: Mapping[str, Scores]
 ) -> Report:
-    """The scores of a run. corpus: that of the split, which stands first in `scored`, before its
-    partitions."""
+    """The scores of a run. corpus: of the split. scored: the split, then its partitions."""
     split = next(iter(scored))
     trained = "" if corpus == result.corpus else f", trained on {result.corpus}"
     title = f"{result.model}{trained} on {corpus}, {split}, {seeds_named(result.seeds)}"
@@ -205,12 +204,8 @@ def compare(folders: Sequence[Path], split: str, read: ReadOutcomes | None = Non
         drawn.append(_confusion(title, title, counts, len(run.outcomes.predicted)))
         runs.append(run)
     compared = outcomes.comparisons(runs)
-    judged = [
-        outcomes.Judged(row.first, row.second, row.difference, row.low, row.high)
-        for row in compared
-    ]
     sections = [
-        outcomes.verdict(judged),
+        outcomes.verdict(compared),
         outcomes.differences(names, folders),
         _statistics(runs, compared, split),
     ]
@@ -225,8 +220,8 @@ def compare(folders: Sequence[Path], split: str, read: ReadOutcomes | None = Non
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:
-    """Whether the second run is the first with attention by knowledge, and differs in no other
-    field but the seeds."""
+    """Whether the second run is the first with attention by knowledge; only the seeds may also
+    differ."""
     fields = differing(first.config, second.config)
     if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
         return False
@@ -316,7 +311,8 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
-    """The gains, for attention by knowledge beside those of section 6 of the paper."""
+    """The class with the most gains, and what it was before; for attention by knowledge beside
+    section 6 of the paper."""
     total = sum(flip.gained for flip in flips.values())
     if not total:
         return "no prediction was gained"

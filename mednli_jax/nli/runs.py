@@ -58,11 +58,8 @@ def _vectors() -> Iterator[PaperRun]:
 
 
 def _retrofitting() -> Iterator[PaperRun]:
-    """Table 6: retrofitting of concepts as in the paper, and of words; `unit` only divides vectors
-    by their lengths.
-
-    Section 5.4.1: retrofitting of words on MultiNLI's fiction.
-    """
+    """Table 6: retrofitting of concepts as in the paper, retrofitting of words, and, as `unit`,
+    vectors of length 1 without retrofitting. Section 5.4.1: words of MultiNLI's fiction."""
     for model in MODELS:
         yield PaperRun(f"concepts-{model}", model, {"vectors.retrofit": "concepts"})
         yield PaperRun(f"retrofit-{model}", model, RETROFIT)
@@ -76,9 +73,9 @@ def _attention() -> Iterator[PaperRun]:
     MIMIC-III."""
     for knowledge in ("replace", "bias"):
         settings = {"model.knowledge": knowledge}
-        added = knowledge == "bias"  # not in the paper
+        is_ours = knowledge == "bias"  # the paper has `replace`
         for model in MODELS:
-            run = PaperRun(f"{knowledge}-{model}", model, settings, optional=added)
+            run = PaperRun(f"{knowledge}-{model}", model, settings, optional=is_ours)
             yield run
             yield replace(run, name=f"mimic-{run.name}", vectors=MIMIC)
 

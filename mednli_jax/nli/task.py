@@ -265,7 +265,7 @@ class NLITask:
         return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
 
     def _lacks_classes(self, logits: jax.Array | np.ndarray) -> bool:
-        """Whether logits [..., C] are those of some classes alone."""
+        """Whether logits [..., C] are of the training pairs' classes, which are not all LABELS."""
         return bool(logits.shape[-1] == len(self.classes) < len(LABELS))
 
     def _label(self, logits: jax.Array, batch: PairBatch) -> jax.Array:

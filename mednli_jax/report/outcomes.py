@@ -438,17 +438,17 @@ class Judged(NamedTuple):
     high: float
 
 
-def verdict(compared: Iterable[Judged]) -> Section:
+def verdict(compared: Iterable[Judged | Comparison]) -> Section:
     """Which of two systems is better, in words."""
     words = []
-    for first, second, difference, low, high in compared:
-        decided = not low <= 0 <= high
-        better = "better" if difference > 0 else "worse"
-        sentence = f"no difference detected between {second} and {first}"
+    for row in compared:
+        decided = not row.low <= 0 <= row.high
+        better = "better" if row.difference > 0 else "worse"
+        sentence = f"no difference detected between {row.second} and {row.first}"
         if decided:
-            sentence = f"{second} is {better} than {first}"
+            sentence = f"{row.second} is {better} than {row.first}"
         holds = "excludes" if decided else "includes"
-        change = f"{points(difference, '+')} points, interval {interval(low, high)}"
+        change = f"{points(row.difference, '+')} points, interval {interval(row.low, row.high)}"
         words.append(f"{sentence}: {change} {holds} 0")
     return Section("Verdict", words)
 
