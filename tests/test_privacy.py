@@ -236,7 +236,7 @@ def test_words_stay_in_private_whatever_is_asked(tmp_path):
         assert words[f"work/{name}"], name
 
 
-# -- injected faults ---------------------------------------------------------------------------------------------------
+# ---- injected faults ----
 
 
 def value_error(*_, **__):

@@ -1,6 +1,6 @@
 """Makes the golden files of test_parity by running the models of reference.py.
 
-    python tests/golden/make_golden.py        (needs torch and numpy, not this package; takes minutes)
+    python tests/golden/make_golden.py    (needs torch and numpy, not this package; takes minutes)
 
 It writes golden.json (settings, names and shapes of the reference's weights, in PyTorch's own
 layout) and golden.npz (inputs, weights, and in float32 and float64 the logits, the summed loss, its
@@ -42,16 +42,16 @@ DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 LEARNING_RATE, WEIGHT_DECAY = 1e-3, 1e-6
 
 
+PLAIN = {"knowledge": "none", "masking": "masked"}
+
+
 def infersent(**fields):
-    defaults = {"cell": "lstm", "pooling": "max", "matching": "full"}
-    return {
-        "model": "infersent",
-        "fields": {**defaults, "knowledge": "none", "masking": "masked", **fields},
-    }
+    defaults = {"cell": "lstm", "pooling": "max", "matching": "full", **PLAIN}
+    return {"model": "infersent", "fields": {**defaults, **fields}}
 
 
 def esim(**fields):
-    return {"model": "esim", "fields": {"knowledge": "none", "masking": "masked", **fields}}
+    return {"model": "esim", "fields": {**PLAIN, **fields}}
 
 
 def bow(**fields):
@@ -62,11 +62,7 @@ def bow(**fields):
         {"rows": FOUR, "train": True},
         {"rows": ALL, "train": False},
     ]
-    return {
-        "model": "bow",
-        "fields": {"knowledge": "none", "masking": "masked", **fields},
-        "passes": passes,
-    }
+    return {"model": "bow", "fields": {**PLAIN, **fields}, "passes": passes}
 
 
 CASES = {
@@ -104,25 +100,22 @@ TRAINED += tuple(
 def make_inputs(rng):
     """The six pairs as arrays. Padding has token 0, whose vector is as large as any other."""
     inputs = {"label": np.array([0, 1, 2, 2, 1, 0], np.int32)}
-    for side, lengths, width in (
-        ("premise", PREMISE_LENGTH, 7),
-        ("hypothesis", HYPOTHESIS_LENGTH, 5),
-    ):
+    for side, lengths in (("premise", PREMISE_LENGTH), ("hypothesis", HYPOTHESIS_LENGTH)):
+        length, width = np.array(lengths, np.int32), max(lengths)
         tokens = rng.integers(1, WORDS, (6, width))
-        inputs[f"{side}_length"] = np.array(lengths, np.int32)
-        inputs[side] = np.where(
-            np.arange(width) < inputs[f"{side}_length"][:, None], tokens, 0
-        ).astype(np.int32)
-    slots = np.zeros((3, 6, 5), np.int16)
-    slots[2] = -1
+        is_word = np.arange(width) < length[:, None]
+        inputs[f"{side}_length"] = length
+        inputs[side] = np.where(is_word, tokens, 0).astype(np.int32)
     inputs["distance"] = np.full((6, 7, 5), -1, np.int64)
+    inputs["link_premise"], inputs["link_hypothesis"] = np.zeros((2, 6, 5), np.int16)
+    inputs["link_distance"] = np.full((6, 5), -1, np.int16)
     for row, links in enumerate(LINKS):
-        for k, (p, h, d) in enumerate(links):
-            slots[:, row, k] = p, h, d
-            inputs["distance"][row, p, h] = d
-    return inputs | dict(
-        zip(("link_premise", "link_hypothesis", "link_distance"), slots, strict=True)
-    )
+        for slot, (premise, hypothesis, distance) in enumerate(links):
+            inputs["link_premise"][row, slot] = premise
+            inputs["link_hypothesis"][row, slot] = hypothesis
+            inputs["link_distance"][row, slot] = distance
+            inputs["distance"][row, premise, hypothesis] = distance
+    return inputs
 
 
 def draw_weights(name, attempt, model, vectors):
@@ -133,38 +126,38 @@ def draw_weights(name, attempt, model, vectors):
         for key, weight in model.named_parameters():
             # Below a batch norm weights are small; float32 can then hold its gradients to 1e-5.
             sd = 0.1 if name.startswith("bow") and key.startswith(("layer", "logits")) else 0.4
-            drawn = rng.normal(0, sd, weight.shape)
-            if key == "projection.bias" and name.startswith(
-                "bow"
-            ):  # else padding would add nothing
-                drawn = abs(drawn)
-            weight.copy_(
-                torch.tensor(vectors if key == "embedding.weight" else drawn.astype(np.float32))
-            )
+            values = rng.normal(0, sd, weight.shape).astype(np.float32)
+            if key == "projection.bias" and name.startswith("bow"):
+                values = abs(values)  # else padding would add nothing
+            if key == "embedding.weight":
+                values = vectors
+            weight.copy_(torch.tensor(values))
 
 
 def flat(tensors):
-    return torch.cat([t.detach().reshape(-1) for t in tensors]).numpy()
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).numpy()
 
 
 def statistics(model):
-    return {k: b for k, b in model.named_buffers() if "running" in k}
+    return {name: buffer for name, buffer in model.named_buffers() if "running" in name}
 
 
 def run_passes(model, case, data):
-    """Logits, loss, gradient and running statistics of each pass, by "<pass>/<what>"."""
-    found = {}
-    for i, one in enumerate(case["passes"]):
+    """Logits, loss, gradient and running statistics of each pass, by "<pass>/<name>"."""
+    arrays = {}
+    for number, settings in enumerate(case["passes"]):
+        rows = settings["rows"]
         model.zero_grad()
-        logits = model(data, one["rows"], one["train"])
-        loss = F.cross_entropy(logits, data["label"][one["rows"]].long(), reduction="sum")
+        logits = model(data, rows, settings["train"])
+        loss = F.cross_entropy(logits, data["label"][rows].long(), reduction="sum")
         loss.backward()
-        found |= {f"{i}/logits": logits.detach().numpy(), f"{i}/loss": loss.detach().numpy()}
-        if one.get("gradient", True):
-            found[f"{i}/gradient"] = flat([w.grad for w in model.parameters()])
+        arrays[f"{number}/logits"] = logits.detach().numpy()
+        arrays[f"{number}/loss"] = loss.detach().numpy()
+        if settings.get("gradient", True):
+            arrays[f"{number}/gradient"] = flat([weight.grad for weight in model.parameters()])
         if statistics(model):
-            found[f"{i}/statistics"] = flat(statistics(model).values())
-    return found
+            arrays[f"{number}/statistics"] = flat(statistics(model).values())
+    return arrays
 
 
 def make_cases(cases, data, vectors, out):
@@ -174,32 +167,37 @@ def make_cases(cases, data, vectors, out):
     Weights are drawn again if the reference's float32 differs from its float64 by more than 3e-6.
     Batch norm over five rows can divide by almost 0, and then no float32 is right to 1e-5.
     """
-    cases = {
-        name: {"passes": [{"rows": ALL, "train": False}], **case} for name, case in cases.items()
-    }
-    attempt = next(
-        n
-        for n in range(100_000)
-        if all(is_sound(name, cases[name], n, data, vectors) for name in cases)
-    )
+    whole = {"passes": [{"rows": ALL, "train": False}]}
+    cases = {name: {**whole, **case} for name, case in cases.items()}
+    attempt = 0
+    while not all(is_sound(name, cases[name], attempt, data, vectors) for name in cases):
+        attempt += 1
     entries = {}
     for name, case in cases.items():
         for dtype, kind in DTYPES.items():
             model = drawn(name, case, attempt, vectors)
             out[f"{name}/weights"] = flat(model.parameters())
-            found = run_passes(model.to(dtype), case, data)
-            out |= {f"{name}/{kind}/{key}": value for key, value in found.items()}
-        names = {"weights": model.named_parameters(), "statistics": statistics(model).items()}
-        shapes = {kind: [[k, list(w.shape)] for k, w in pairs] for kind, pairs in names.items()}
-        entries[name] = {**case, "attempt": attempt, **shapes}
+            for key, array in run_passes(model.to(dtype), case, data).items():
+                out[f"{name}/{kind}/{key}"] = array
+        entries[name] = {
+            **case,
+            "attempt": attempt,
+            "weights": shapes(model.named_parameters()),
+            "statistics": shapes(statistics(model).items()),
+        }
     return entries
 
 
+def shapes(named):
+    return [[name, list(tensor.shape)] for name, tensor in named]
+
+
 def is_sound(name, case, attempt, data, vectors):
-    found = [
+    """Whether the passes in float32 are those in float64, up to rounding."""
+    single, double = (
         run_passes(drawn(name, case, attempt, vectors).to(dtype), case, data) for dtype in DTYPES
-    ]
-    return max(abs(a - b).max() for a, b in zip(*map(dict.values, found), strict=True)) < 3e-6
+    )
+    return max(abs(single[key] - double[key]).max() for key in double) < 3e-6
 
 
 def drawn(name, case, attempt, vectors):
@@ -221,7 +219,7 @@ def make_training(name, case, data, vectors, out):
         if "bias_hh" in key:
             weight.requires_grad_(False).zero_()
     model.double()
-    learned = [w for w in model.parameters() if w.requires_grad]
+    learned = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(learned, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     losses = []
     for rows in (FIVE, FOUR, ALL):
@@ -241,10 +239,8 @@ def make_training(name, case, data, vectors, out):
 def make_norm(rng, out):
     """Batch norm alone: two batches of eight rows, of which 5 and 3 are real, then the running
     statistics."""
-    x, cotangent = (
-        rng.normal(1.0, 2.0, (2, 8, 4)).astype(np.float32),
-        rng.normal(size=(2, 8, 4)).astype(np.float32),
-    )
+    x = rng.normal(1.0, 2.0, (2, 8, 4)).astype(np.float32)
+    cotangent = rng.normal(size=(2, 8, 4)).astype(np.float32)
     mask = np.array([[1, 1, 0, 1, 1, 1, 0, 0], [0, 0, 0, 1, 0, 0, 1, 1]], np.float32)
     scale, bias = rng.normal(size=(2, 4)).astype(np.float32)
     out |= {
@@ -283,11 +279,10 @@ def make_norm(rng, out):
 
 def make_adam(rng, out):
     """Adam alone over three gradients. Where these are 0 or tiny, only L2 moves a weight."""
-    start, gradients = (
-        rng.normal(size=12).astype(np.float32),
-        rng.normal(size=(3, 12)).astype(np.float32),
-    )
-    gradients[:, :3], gradients[:, 3:6] = 0, gradients[:, 3:6] * 1e-6
+    start = rng.normal(size=12).astype(np.float32)
+    gradients = rng.normal(size=(3, 12)).astype(np.float32)
+    gradients[:, :3] = 0
+    gradients[:, 3:6] *= 1e-6
     out |= {"adam/start": start, "adam/gradients": gradients}
     for dtype, kind in DTYPES.items():
         weight = nn.Parameter(torch.tensor(start, dtype=dtype))
@@ -304,21 +299,24 @@ def main():
     torch.set_num_threads(1)
     rng = np.random.default_rng(SEED)
     inputs, vectors = make_inputs(rng), rng.normal(0, 0.6, (WORDS, DIM)).astype(np.float32)
-    data = {k: torch.tensor(v) for k, v in inputs.items()}
-    out = {f"input/{k}": v for k, v in inputs.items() if k != "distance"} | {
-        "input/vectors": vectors
-    }
-    facts = {"torch": torch.__version__, "longest_path": LONGEST, "hidden_size": HIDDEN}
-    facts |= {
+    data = {name: torch.tensor(array) for name, array in inputs.items()}
+    out = {f"input/{name}": array for name, array in inputs.items() if name != "distance"}
+    out["input/vectors"] = vectors
+    facts = {
+        "torch": torch.__version__,
+        "longest_path": LONGEST,
+        "hidden_size": HIDDEN,
         "training_rows": [FIVE, FOUR, ALL],
         "learning_rate": LEARNING_RATE,
         "weight_decay": WEIGHT_DECAY,
+        "cases": {},
+        "trained": list(TRAINED),
     }
-    facts["cases"] = {}
-    for draw in dict.fromkeys(name.rpartition("-")[0] for name in CASES):
-        sharing = {name: case for name, case in CASES.items() if name.rpartition("-")[0] == draw}
-        facts["cases"] |= make_cases(sharing, data, vectors, out)
-    facts["trained"] = list(TRAINED)
+    sharing = {}  # cases whose weights are equal
+    for name, case in CASES.items():
+        sharing.setdefault(name.rpartition("-")[0], {})[name] = case
+    for cases in sharing.values():
+        facts["cases"] |= make_cases(cases, data, vectors, out)
     for name in TRAINED:
         make_training(name, facts["cases"][name], data, vectors, out)
     make_norm(rng, out)

@@ -1,6 +1,6 @@
 """Makes the golden files of test_cloze_readers by running the readers of reference_cloze.py.
 
-    python tests/golden/make_golden_cloze.py        (needs torch and numpy, not this package; takes a minute)
+    python tests/golden/make_golden_cloze.py    (needs torch and numpy alone; takes a minute)
 
 It writes golden_cloze.json (settings, names and shapes of the reference's weights) and
 golden_cloze.npz (inputs, weights, and in float32 and float64 the log probabilities of the
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from make_golden import DTYPES, SEED, flat
+from make_golden import DTYPES, SEED, flat, shapes
 from reference import DIM, HIDDEN, WORDS
 from reference_cloze import TYPES, build
 
@@ -64,19 +64,18 @@ def make_inputs(rng):
     unknown word (1)."""
     inputs = {}
     for side, lengths in (("passage", PASSAGE_LENGTH), ("query", QUERY_LENGTH)):
-        rows = [rng.integers(2, 12, n) for n in lengths]
+        rows = [rng.integers(2, 12, length) for length in lengths]
         for row in rows[:3]:
             row[-1] = 1
-        inputs[side], inputs[f"{side}_length"] = (
-            padded(rows, max(lengths), 0),
-            np.array(lengths, np.int32),
-        )
-    owners = [[c for c, places in enumerate(row) for _ in places] for row in PLACES]
+        inputs[side] = padded(rows, max(lengths), 0)
+        inputs[f"{side}_length"] = np.array(lengths, np.int32)
+    owners = [np.repeat(np.arange(len(row)), [len(places) for places in row]) for row in PLACES]
     inputs["position"] = padded([sum(row, ()) for row in PLACES], PLACE_ROOM, 0)
     inputs["position_candidate"] = padded(owners, PLACE_ROOM, CANDIDATE_ROOM)
     inputs["candidate_type"] = padded(CANDIDATE_TYPES, CANDIDATE_ROOM, 0)
     inputs["candidate_length"] = padded(CANDIDATE_WORDS, CANDIDATE_ROOM, 0)
-    inputs["blank"], inputs["label"] = np.array(BLANK, np.int32), np.array(LABEL, np.int32)
+    inputs["blank"] = np.array(BLANK, np.int32)
+    inputs["label"] = np.array(LABEL, np.int32)
     return inputs
 
 
@@ -116,24 +115,22 @@ def make_case(name, case, inputs, out):
     """One case in both precisions; returns its entry of golden_cloze.json. See
     make_golden.make_cases."""
     for attempt in range(100):
-        found = {}
-        for dtype in DTYPES:
+        results = {}
+        for dtype, kind in DTYPES.items():
             model = build(case["model"], case["fields"])
             draw_weights(name, attempt, model)
             weights = flat(model.parameters())
-            found[dtype] = run(model.to(dtype), inputs)
-        pairs = zip(*map(dict.values, found.values()), strict=True)
-        if max(abs(a - b).max() for a, b in pairs) < 2e-6:
+            results[kind] = run(model.to(dtype), inputs)
+        single, double = results.values()
+        if max(abs(single[key] - double[key]).max() for key in double) < 2e-6:
             break
     else:
         raise RuntimeError(f"{name}: no draw is well conditioned")
     out[f"{name}/weights"] = weights
-    out |= {
-        f"{name}/{DTYPES[dtype]}/{key}": value
-        for dtype, made in found.items()
-        for key, value in made.items()
-    }
-    return {**case, "weights": [[key, list(w.shape)] for key, w in model.named_parameters()]}
+    for kind, arrays in results.items():
+        for key, array in arrays.items():
+            out[f"{name}/{kind}/{key}"] = array
+    return {**case, "weights": shapes(model.named_parameters())}
 
 
 def main():

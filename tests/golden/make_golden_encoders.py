@@ -2,9 +2,10 @@
 
     python tests/golden/make_golden_encoders.py [NAME ...]      (needs torch and transformers 5)
 
-golden_FAMILY_small.npz has 64 pairs of pieces, the weights of a model with large random ones, and in
-float64 its logits, the gradient of the mean loss by each weight, and the losses of 20 steps of
-AdamW without dropout. golden_FAMILY_small.json has its config.json, the pieces of a row, and settings.
+golden_FAMILY_small.npz has 64 pairs of pieces, the weights of a model with large random ones, and
+in float64 its logits, the gradient of the mean loss by each weight, and the losses of 20 steps of
+AdamW without dropout. golden_FAMILY_small.json has its config.json, the pieces of a row, and
+settings.
 """
 
 import json
@@ -153,8 +154,8 @@ def logits_of(model, inputs, rows=slice(None)):
     logits = []
     for row in range(PAIRS)[rows]:
         size = int(inputs["attention_mask"][row].sum())
-        one = {name: array[row : row + 1, :size] for name, array in inputs.items()}
-        logits.append(model(**one).logits)
+        pair = {name: array[row : row + 1, :size] for name, array in inputs.items()}
+        logits.append(model(**pair).logits)
     return torch.cat(logits)
 
 

@@ -112,8 +112,8 @@ def succeeds(
 
 
 def refused(module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize) -> str:
-    """The message of a command that is refused in this process: one error, with exit code 2, without
-    output and without text of the corpus."""
+    """The message of a command that is refused in this process: one error, with exit code 2,
+    without output and without text of the corpus."""
     code, out, err = call_command(module, *flags, stdin=stdin, words=words)
     assert (code, out) == (cli.USAGE, ""), err
     assert len(re.findall("^error: ", err, re.MULTILINE)) == 1
