@@ -34,18 +34,32 @@ import pytest
 
 # These files take by far the longest. They run first, so that both workers end together.
 LONGEST = (
-    "test_diskne_protocol", "test_commands", "test_prepared_content", "test_parity", "test_resume", "test_invariance",
-    "test_benchmark_command", "test_analyze", "test_predict", "test_loop", "test_cloze_commands", "test_transfer",
-    "test_step", "test_docs", "test_sweeps", "test_refusals", "test_privacy", "test_cloze_readers",
-)  # fmt: skip
+    "test_diskne_protocol",
+    "test_commands",
+    "test_prepared_content",
+    "test_parity",
+    "test_resume",
+    "test_invariance",
+    "test_benchmark_command",
+    "test_analyze",
+    "test_predict",
+    "test_loop",
+    "test_cloze_commands",
+    "test_transfer",
+    "test_step",
+    "test_docs",
+    "test_sweeps",
+    "test_refusals",
+    "test_privacy",
+    "test_cloze_readers",
+)
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(
-        key=lambda item: (
-            LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST)
-        )
-    )
+    def rank(item):
+        return LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST)
+
+    items.sort(key=rank)
 
 
 def pytest_collection_finish():
@@ -65,9 +79,8 @@ def give_back_memory():
         jax.clear_caches()
     gc.collect()
     if sys.platform == "linux":
-        getattr(ctypes.CDLL(None), "malloc_trim", int)(
-            0
-        )  # a function of glibc, which otherwise keeps freed pages
+        # a function of glibc, which otherwise keeps freed pages
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -76,24 +89,22 @@ def _mesh_is_read_once():
     from mednli_jax.diskne import corpus as diskne
     from mednli_jax.knowledge import load
     from mednli_jax.knowledge.linking import Linker
-    from mednli_jax.knowledge.ontology import OntologyOptions
     from mednli_jax.knowledge.readers import mesh
     from mednli_jax.nli import corpus
 
     bundled = functools.cache(lambda: mesh.read_mesh())
 
-    def read_mesh(*given, **how):
-        if how or given not in ((), (mesh.BUNDLED, OntologyOptions())):
-            return mesh.read_mesh(*given, **how)
-        return bundled()
+    def read_mesh(path=mesh.BUNDLED, options=mesh.DEFAULT_OPTIONS):
+        is_bundled = (path, options) == (mesh.BUNDLED, mesh.DEFAULT_OPTIONS)
+        return bundled() if is_bundled else mesh.read_mesh(path, options)
 
     @functools.cache
     def shared(types):
         return Linker(bundled(), types=types)
 
-    def linker(ontology, *, types=None, **others):
-        if others or ontology is not bundled():
-            return Linker(ontology, types=types, **others)
+    def linker(ontology, *, types=None, **fields):
+        if fields or ontology is not bundled():
+            return Linker(ontology, types=types, **fields)
         return shared(types if types is None else tuple(types))
 
     with pytest.MonkeyPatch.context() as patch:
@@ -116,9 +127,6 @@ def _own_umask():
     before = os.umask(0o022)
     yield
     os.umask(before)
-
-
-# -- memory ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", autouse=True)
