@@ -192,12 +192,12 @@ def most_similar_entity(
     """
     answers = {}
     for passage, queries in by_passage(examples):
-        spans = [(entity.start, entity.end) for entity in passage.entities]
+        span_M2 = np.array([(entity.start, entity.end) for entity in passage.entities])
         if words:
-            spans = [(place, place + 1) for place in range(len(passage.tokens))]
-        if not spans:
+            place_T = np.arange(len(passage.tokens))
+            span_M2 = np.stack([place_T, place_T + 1], axis=1)
+        if not len(span_M2):
             continue
-        span_M2 = np.array(spans)
         context_MD = _contexts(passage.tokens, span_M2, passage.sentences, vocab, vectors, window)
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
@@ -206,7 +206,7 @@ def most_similar_entity(
             cosine_M = context_MD @ context_D
             # Contexts of one direction differ only by rounding, which must not decide.
             first = np.flatnonzero(cosine_M >= cosine_M.max() - 1e-9)[0]
-            start, end = spans[first]
+            start, end = span_M2[first]
             answers[query.uid] = " ".join(passage.tokens[start:end]).lower()
     return answers
 
@@ -259,13 +259,13 @@ def upper_bound(examples: Sequence[ClozeExample]) -> Answers:
     several."""
     best = {}
     for passage, queries in by_passage(examples):
-        phrases = list(dict.fromkeys(mentions(passage.tokens, passage.entities)))
+        phrases = dict.fromkeys(mentions(passage.tokens, passage.entities))
         for query in queries if phrases else ():
             answers = texts(query)
-            scores = [
-                (exact_match(phrase, answers), token_f1(phrase, answers)) for phrase in phrases
-            ]
-            best[query.uid] = phrases[scores.index(max(scores))]
+            score_of = {}
+            for phrase in phrases:
+                score_of[phrase] = (exact_match(phrase, answers), token_f1(phrase, answers))
+            best[query.uid] = max(score_of, key=score_of.__getitem__)
     return best
 
 

@@ -438,10 +438,12 @@ class _FlatLists:
         self.type_numbers = _Numbers(zip(types, range(len(types)), strict=True))
         self._word_numbers = _Numbers()
         self._passage_numbers: dict[int, int] = {}  # id of the object -> number
-        self._marks = ("position", "loose_position")[: 2 if encoding.setup == "noent" else 1]
-        self._passage_starts = ("passage", "candidate_type", _CANDIDATE_TEXT, *self._marks)
+        marks = ["position"]
+        if encoding.setup == "noent":
+            marks.append("loose_position")
+        self._passage_starts = ("passage", "candidate_type", _CANDIDATE_TEXT, *marks)
         self._numbers = {name: array("i") for name in (*_PASSAGE_FIELDS, *_QUERY_FIELDS)}
-        for name in self._marks:
+        for name in marks:
             self._numbers |= {name: array("i"), f"{name}_candidate": array("i")}
         self._texts = {name: bytearray() for name in _TEXTS}
         self._starts = {name: array("q", [0]) for name in (*self._passage_starts, _ANSWER_TEXT)}
@@ -484,9 +486,9 @@ class _FlatLists:
         if self.encoding.setup == "noent":
             self._add_positions("loose_position", loose_positions(view.tokens, view.candidates))
         self._texts[_CANDIDATE_TEXT] += "\n".join(view.candidates).encode()
+        values_of = {**self._numbers, **self._texts}
         for name in self._passage_starts:
-            values = self._texts[name] if name in _TEXTS else self._numbers[name]
-            self._starts[name].append(len(values))
+            self._starts[name].append(len(values_of[name]))
 
     def _add_positions(self, name: str, positions: Sequence[Sequence[Span]]) -> None:
         for candidate, spans in enumerate(positions):
@@ -675,10 +677,10 @@ class ClozeCorpus:
             train = splits["train"]
             splits["train"] = replace(train, examples=train.examples[: self.limit])
             return tag_seen(splits)
-        has_titles = self.name == CLICR
+        is_clicr = self.name == CLICR
         folder = required_folder(self.name, self.folder)
-        splits = clicr.load(folder, limit=self.limit, titles=has_titles)
-        if has_titles:
+        splits = clicr.load(folder, limit=self.limit, titles=is_clicr)
+        if is_clicr:
             warn_of_exposure(self.folder, clicr.LICENSED)
             splits = {name: with_titles(split) for name, split in splits.items()}
         return tag_seen(splits)
@@ -753,6 +755,12 @@ def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:
         fix = f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it"
         raise UsageError(f"{folder}: is no folder", fix=fix)
     return ClozeCorpus(CLICR if name == CLICR else FILE, encoding, folder).splits()
+
+
+def notes_of(splits: Mapping[str, Split[ClozeExample]]) -> list[str]:
+    """The remarks of the splits, each once."""
+    notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
+    return sorted(notes)
 
 
 OfSplit = TypeVar("OfSplit")

@@ -200,11 +200,11 @@ def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:
 
 def _between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
     """The entities of a part of a text, with their places in the part."""
-    return [
-        Entity(entity.start - start, entity.end - start)
-        for entity in entities
-        if start <= entity.start and entity.end <= end
-    ]
+    inside = []
+    for entity in entities:
+        if start <= entity.start and entity.end <= end:
+            inside.append(Entity(entity.start - start, entity.end - start))
+    return inside
 
 
 def left(example: ClozeExample) -> list[str]:

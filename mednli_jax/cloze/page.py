@@ -90,7 +90,7 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     split = options.split
     queries = split_of(corpus_named(corpus), split).examples
     predicted = answers.read_answers(predictions, queries)
-    skills = read_skills(options.skills) if options.skills else None
+    skills = read_skills(options.skills) if options.skills else {}
     vocab, vectors = None, None
     if options.vectors:
         texts = set(predicted.values()).union(*map(answers.texts, queries))
@@ -130,7 +130,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
         runs.append(finished(folder, split, queries)._replace(name=name))
     rows = [{**comparison(runs[0], run), "split": split} for run in runs[1:]]
     sections = [
-        verdict(_judged(row) for row in rows),
+        verdict(map(_judged, rows)),
         differences(names, folders),
         comparison_section(rows),
     ]

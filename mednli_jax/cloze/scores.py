@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,6 @@ from mednli_jax.files import (
     json_object,
     json_text,
     opened_text,
-    write_atomic,
 )
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
@@ -130,8 +130,10 @@ def embedding_score(
     Words without a vector are left out. A side without words scores 0. vectors: [V, D].
     """
     predicted = _mean_vector(prediction, vocab, vectors)
-    expected = [_mean_vector(answer, vocab, vectors) for answer in answers]
-    return max((_cosine(predicted, vector) for vector in expected), default=0.0)
+    cosines = []
+    for answer in answers:
+        cosines.append(_cosine(predicted, _mean_vector(answer, vocab, vectors)))
+    return max(cosines)
 
 
 def _mean_vector(text: str, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
@@ -179,10 +181,12 @@ def query_scores(
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
     """Scores predictions; without word vectors there is no embedding score."""
-    uids = tuple(query.uid for query in queries)
-    exact, f1, bleu_counts, embedding, length = [], [], [], [], []
+    uids, answered, length = [], [], []
+    exact, f1, bleu_counts, embedding = [], [], [], []
     for query in queries:
         prediction, answers = predictions.get(query.uid, ""), texts(query)
+        uids.append(query.uid)
+        answered.append(query.uid in predictions)
         exact.append(exact_match(prediction, answers))
         f1.append(token_f1(prediction, answers))
         bleu_counts.append(_bleu_counts(prediction, answers))
@@ -190,8 +194,8 @@ def query_scores(
         if vocab is not None and vectors is not None:
             embedding.append(embedding_score(prediction, answers, vocab, vectors))
     return QueryScores(
-        uids=uids,
-        answered=np.array([uid in predictions for uid in uids], bool),
+        uids=tuple(uids),
+        answered=np.array(answered, bool),
         exact=np.array(exact, bool),
         f1=np.array(f1, np.float64),
         embedding=None if vocab is None else np.array(embedding, np.float64),
@@ -220,17 +224,21 @@ def summary(scores: QueryScores, rows: Rows = ALL) -> Figures:
 def rows(scores_S: Sequence[QueryScores]) -> list[Figures]:
     """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding
     with vectors."""
-    columns = {}
-    columns["answered"] = np.mean([scores.answered for scores in scores_S], axis=0)
-    columns["exact_match"] = np.mean([scores.exact for scores in scores_S], axis=0)
-    columns["f1"] = np.mean([scores.f1 for scores in scores_S], axis=0)
-    embeddings = [scores.embedding for scores in scores_S if scores.embedding is not None]
-    if embeddings:
-        columns["embedding"] = np.mean(embeddings, axis=0)
+    answered_S, exact_S, f1_S, embedding_S = [], [], [], []
+    for scores in scores_S:
+        answered_S.append(scores.answered)
+        exact_S.append(scores.exact)
+        f1_S.append(scores.f1)
+        if scores.embedding is not None:
+            embedding_S.append(scores.embedding)
+    names = ["uid", "answered", "exact_match", "f1"]
+    columns = [np.mean(values_S, axis=0).tolist() for values_S in (answered_S, exact_S, f1_S)]
+    if embedding_S:
+        names.append("embedding")
+        columns.append(np.mean(embedding_S, axis=0).tolist())
     objects = []
-    for row, uid in enumerate(scores_S[0].uids):
-        means = {name: float(mean_N[row]) for name, mean_N in columns.items()}
-        objects.append({"uid": uid, **means})
+    for row in zip(scores_S[0].uids, *columns, strict=True):
+        objects.append(dict(zip(names, row, strict=True)))
     return objects
 
 
@@ -250,7 +258,8 @@ def seed_scores(scores_S: Sequence[QueryScores], rows: Rows = ALL) -> Figures:
 
 
 def slices(
-    queries: Sequence[ClozeExample | Query], skills: Mapping[str, Iterable[str]] | None = None
+    queries: Sequence[ClozeExample | Query],
+    skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> dict[str, dict[str, list[int]]]:
     """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that
     the query needs}.
@@ -267,7 +276,7 @@ def slices(
         by_type[answer.semantic_type or "none"].append(row)
         for tag in set(query.tags):
             by_tag[tag].append(row)
-        for skill in set((skills or {}).get(query.uid, ())):
+        for skill in set(skills.get(query.uid, ())):
             by_skill[skill].append(row)
     families = {
         "answer length": by_length,
@@ -281,7 +290,7 @@ def slices(
 def figures(
     queries: Sequence[ClozeExample | Query],
     scores: QueryScores,
-    skills: Mapping[str, Iterable[str]] | None = None,
+    skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> Figures:
     """`summary` of all queries, and under the key `slices` the `summary` of each slice."""
     summaries = {}
@@ -339,12 +348,12 @@ def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, 
         yield f"entry {number}", uid, answer
 
 
-def write_answers(path: Path, answers: Answers) -> None:
-    """Writes {uid: text} as JSON lines."""
+def answer_lines(answers: Answers) -> str:
+    """The content of a file of answers {uid: text}, as JSON lines."""
     lines = []
     for uid, text in answers.items():
         lines.append(json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) + "\n")
-    write_atomic(path, "".join(lines))
+    return "".join(lines)
 
 
 # -- systems ---------------------------------------------------------------------------------------

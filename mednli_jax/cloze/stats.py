@@ -9,6 +9,7 @@ corpus.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,8 +17,15 @@ from typing import Any
 import numpy as np
 
 from mednli_jax.cloze.clicr import SEMANTIC_TYPES
-from mednli_jax.cloze.encoding import Query, corpus_named, passage_view, phrase_of, right_candidate
-from mednli_jax.data.examples import SEVERAL, ClozeExample, Passage, Split
+from mednli_jax.cloze.encoding import (
+    Query,
+    corpus_named,
+    notes_of,
+    passage_view,
+    phrase_of,
+    right_candidate,
+)
+from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import json_lines
@@ -45,11 +53,10 @@ def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = (
     figures = statistics(splits)
     sections, pictures = [section(corpus, figures)], drawn(corpus, figures)
     if skills:
-        queries = [query for split in splits.values() for query in split.examples]
+        queries = chain.from_iterable(split.examples for split in splits.values())
         figures["skills"] = skill_statistics(skills_of_query, queries, f1_of_system)
         sections.append(skill_section(figures["skills"]))
-    notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
-    return Report(figures, sections, pictures, notes=sorted(notes))
+    return Report(figures, sections, pictures, notes=notes_of(splits))
 
 
 Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
@@ -68,7 +75,9 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
     cases}, largest first, a case counted for each of its specialties; specialty_names: those of a
     case, mean.
     """
-    queries = [query for split in splits.values() for query in split.examples]
+    queries: list[ClozeExample] = []
+    for split in splits.values():
+        queries += split.examples
     passages = {query.passage.uid: query.passage for query in queries}
     candidates = {}
     specialties: Counter[str] = Counter()
@@ -81,12 +90,12 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
         words = len(phrase_of(query.answers[0].text).split())
         answer_lengths[min(words, LONGEST_SHOWN)] += 1
     figures = {name: _figures(split.examples, candidates) for name, split in splits.items()}
-    answer_shares = {str(n): answer_lengths[n] / len(queries) for n in sorted(answer_lengths)}
+    answer_shares = {str(words): n / len(queries) for words, n in sorted(answer_lengths.items())}
     specialty_shares = {name: n / len(passages) for name, n in specialties.most_common()}
     return {
         "splits": figures,
         "all": _figures(queries, candidates),
-        "passage_lengths": _passage_lengths(passages, queries),
+        "passage_lengths": _passage_lengths(queries),
         "answer_lengths": answer_shares,
         "specialties": specialty_shares,
         "specialty_names": specialties.total() / len(passages),
@@ -96,12 +105,11 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
 def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures:
     """The figures of `statistics` for one split, or for several."""
     passages = {query.passage.uid: query.passage for query in queries}
-    lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
-    tokens = sum(lengths.values())
     words: set[str] = set()
     entities: set[str] = set()
-    candidate_counts = []
+    lengths, candidate_counts = [], []
     for uid, passage in passages.items():
+        lengths.append(len(passage.tokens))
         words.update(map(str.lower, passage.tokens))
         entities.update(candidates[uid])
         candidate_counts.append(len(candidates[uid]))
@@ -119,17 +127,17 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
         answerable[right_candidate(query, of_passage).kind] += 1
         kind = query.answers[0].semantic_type
         types[kind if kind in SEMANTIC_TYPES else "other"] += 1
-        tokens_of_queries += lengths[query.passage.uid]
+        tokens_of_queries += len(query.passage.tokens)
         candidates_of_queries += len(of_passage)
     cases, number = max(len(passages), 1), max(len(queries), 1)
     return {
         "cases": len(passages),
         "queries": len(queries),
         "queries_of_passage": len(queries) / cases,
-        "tokens": tokens,
-        "mean_tokens": tokens / cases,
+        "tokens": sum(lengths),
+        "mean_tokens": sum(lengths) / cases,
         "mean_tokens_of_query": tokens_of_queries / number,
-        "longest": max(lengths.values(), default=0),
+        "longest": max(lengths, default=0),
         "word_types": len(words),
         "entity_types": len(entities),
         "answers": len(first_answers),
@@ -144,10 +152,13 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
     }
 
 
-def _passage_lengths(passages: Mapping[str, Passage], queries: Iterable[ClozeExample]) -> Figures:
+def _passage_lengths(queries: Iterable[ClozeExample]) -> Figures:
     """Histograms (Figure 2a) of passages, and of the passages of all queries."""
-    lengths = [len(passage.tokens) for passage in passages.values()]
-    lengths_of_queries = [len(query.passage.tokens) for query in queries]
+    length_of, lengths_of_queries = {}, []
+    for query in queries:
+        length_of[query.passage.uid] = len(query.passage.tokens)
+        lengths_of_queries.append(len(query.passage.tokens))
+    lengths = list(length_of.values())
     width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
     edges = np.arange(0, max(lengths) + width + 1, width)
     density, _ = np.histogram(lengths, edges, density=True)
@@ -285,10 +296,9 @@ def skill_statistics(
     if not annotated:
         raise RunError("the skills are of no query of the corpus", fix="give uids of its queries")
     shares = {name: len(uids) / annotated for name, uids in uids_of.items()}
-    means: dict[str, dict[str, float | None]] = {}
-    for system, f1_of in scores.items():
-        means[system] = {}
-        for name, uids in uids_of.items():
+    means: dict[str, dict[str, float | None]] = {system: {} for system in scores}
+    for name, uids in uids_of.items():
+        for system, f1_of in scores.items():
             f1 = sum(f1_of.get(uid, 0.0) for uid in uids)
             means[system][name] = f1 / len(uids) if uids else None
     return {
@@ -310,13 +320,15 @@ def skill_section(figures: Figures) -> Section:
     ]
     if figures["unknown"]:
         words.append(f"{figures['unknown']:,} annotated uids are not of this corpus")
-    rows = []
-    for name, share in shares.items():
-        rows.append((name, points(share), *(points(f1[name]) for f1 in systems.values())))
+    header = ["skill", "% of queries"]
+    rows = {name: [name, points(share)] for name, share in shares.items()}
     needed = [name for name, share in shares.items() if share]
     series = {}
     for system, f1 in systems.items():
+        header.append(f"F1 {system}")
+        for name, cells in rows.items():
+            cells.append(points(f1[name]))
         series[system] = [100 * f1[name] for name in needed]
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
-    header = ("skill", "% of queries", *(f"F1 {system}" for system in systems))
-    return Section("Skills (Figure 5)", words, [Grid("", header, rows)], [("F1 by skill", chart)])
+    grid = Grid("", tuple(header), list(map(tuple, rows.values())))
+    return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])

@@ -20,12 +20,14 @@ from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import mean_sd
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.sections import Grid, Report, Section, interval, points, sd
-from mednli_jax.report.tables import Read, check_folder, fill, published, section, state, unlike
+from mednli_jax.report.tables import Read, check_folder, published, section, state, unlike
 from mednli_jax.rundir import RunDirectory, read_json
 
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
 METRICS = tuple(HEADER)
 IN_POINTS = METRICS[:2]
+OUR_TITLES = ("seeds", "EM", "sd", "F1", "sd", "BLEU-2", "BLEU-4", "Emb", "words")
+PAPER_TITLES = ("paper: EM", "F1", "BLEU-2", "BLEU-4", "Emb")
 COMPLETE, MISSING = "complete", "missing"
 BASELINE, RUN = "baseline", "run"  # kinds of rows
 COMPARED = "ga_anonym"  # the reader that is compared with baselines
@@ -110,10 +112,6 @@ class FilledTable:
     def comparable(self) -> bool:
         return self.corpus == CLICR
 
-    def shareable(self) -> "FilledTable":
-        """The table without commands, which name folders."""
-        return replace(self, lacking={})
-
     def to_json(self) -> dict[str, Json]:
         return {
             "table": TABLE,
@@ -129,7 +127,7 @@ def report(folder: Path, options: TableOptions) -> Report:
     """The table, the comparison of GA-Anonym with the baselines, and scores by skill."""
     table = filled(folder, options.read, options.split)
     if options.public:
-        table = table.shareable()
+        table = replace(table, lacking={})  # commands name folders
     figures, sections = table.to_json(), [table_section(table)]
     compared = [] if options.public else list(against_baselines(folder, options.split))
     if compared:
@@ -250,27 +248,19 @@ def all_systems(ours: Mapping[str, Scores], *, paper: bool) -> Grid:
 
     paper: whether the paper's other rows, humans included, follow. EM and F1 are in points.
     """
-    systems = dict.fromkeys((*ours, *PAPER) if paper else ours)
-    lengths = {}
-    for system, scores in ours.items():
-        if scores.get("predicted_length") is not None:
-            lengths[system] = f"{scores['predicted_length']:.1f}"
-    columns = [*_columns(ours), ("words", lengths), *_columns(PAPER, "paper: ")]
-    return fill("", ("system",), {system: (system,) for system in systems}, columns)
+    rows = []
+    for system in dict.fromkeys((*ours, *PAPER) if paper else ours):
+        scores = ours.get(system, {})
+        length = scores.get("predicted_length")
+        words = "" if length is None else f"{length:.1f}"
+        rows.append((system, *_cells(scores), words, *_cells(PAPER.get(system, {}))))
+    return Grid("", ("system", *HEADER.values(), "words", *PAPER_TITLES), rows)
 
 
-def _columns(
-    scores_of: Mapping[str, Mapping[str, float]], before: str = "", lacking: str = ""
-) -> list[tuple[str, dict[str, str]]]:
-    """(title, {system: cell}) of each metric. before: stands before the first title."""
-    columns: list[tuple[str, dict[str, str]]] = []
-    for metric, title in HEADER.items():
-        cells = {}
-        for system, scores in scores_of.items():
-            figure = scores.get(metric)
-            cells[system] = lacking if figure is None else paper_cell(figure, metric)
-        columns.append((title if columns else f"{before}{title}", cells))
-    return columns
+def _cells(scores: Scores) -> Iterator[str]:
+    for metric in METRICS:
+        figure = scores.get(metric)
+        yield "" if figure is None else paper_cell(figure, metric)
 
 
 def table_section(table: FilledTable) -> Section:
@@ -278,21 +268,12 @@ def table_section(table: FilledTable) -> Section:
     words = ["exact match (EM) and F1 in points; ours are means over the seeds, sd between them"]
     if table.corpus:
         words.append(f"ours on {table.corpus}, {table.split}")
-    rows = {row.row.system: row for row in table.rows}
-    complete = {system: row for system, row in rows.items() if row.state == COMPLETE}
-    columns = [("seeds", {system: str(row.seeds) for system, row in complete.items()})]
-    for metric in METRICS:
-        columns += _our_columns(metric, rows, complete)
-    columns.append(("words", {system: words_of(row.ours) for system, row in complete.items()}))
-    paper = {system: row.row.paper for system, row in rows.items()}
-    columns += _columns(paper, "paper: ", lacking="-")
-    remarks = {system: "; ".join(row.unlike) for system, row in rows.items()}
-    columns.append(("unlike the paper's", remarks))
+    header = ("", *OUR_TITLES, *PAPER_TITLES, "unlike the paper's")
     return section(
         4,
         "answers to CliCR's queries",
         words,
-        fill("", ("",), {system: (system,) for system in rows}, columns),
+        Grid("", header, list(map(_row_cells, table.rows))),
         corpus=table.corpus,
         comparable=table.comparable,
         paper="CliCR",
@@ -305,21 +286,21 @@ def table_section(table: FilledTable) -> Section:
     )
 
 
-def _our_columns(
-    metric: str, rows: Mapping[str, FilledRow], complete: Mapping[str, FilledRow]
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Our figures of a metric; the first metric shows states of rows, too."""
-    cells = {}
-    if metric == METRICS[0]:
-        cells = {system: row.state or "-" for system, row in rows.items()}
-    for system, row in complete.items():
-        cells[system] = cell(row.ours.get(metric), metric)
-    yield HEADER[metric], cells
-    if metric in IN_POINTS:
-        deviations = {}
-        for system, row in complete.items():
-            deviations[system] = sd(row.ours[metric]) if metric in row.ours else "-"
-        yield "sd", deviations
+def _row_cells(row: FilledRow) -> tuple[str, ...]:
+    """The name, OUR_TITLES (the state in place of EM where the row is not complete), PAPER_TITLES
+    and remarks."""
+    ours = ["", row.state or "-"]
+    if row.state == COMPLETE:
+        ours = [str(row.seeds)]
+        for metric in METRICS:
+            scores = row.ours.get(metric)
+            ours.append(cell(scores, metric))
+            if metric in IN_POINTS:
+                ours.append(sd(scores) if scores else "-")
+        ours.append(words_of(row.ours))
+    ours += [""] * (len(OUR_TITLES) - len(ours))
+    paper = [paper_cell(row.row.paper.get(metric), metric) for metric in METRICS]
+    return (row.row.system, *ours, *paper, "; ".join(row.unlike))
 
 
 # -- systems on the same queries -------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The baselines of Šuster & Daelemans 2018 (section 5.1, Table 4) on a cloze corpus."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 
 from mednli_jax.cloze import baselines, ngram_lm
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze.encoding import corpus_named, split_of
+from mednli_jax.cloze.encoding import corpus_named, notes_of, split_of
 from mednli_jax.cloze.runs import answers_file
 from mednli_jax.cloze.tables import all_systems
 from mednli_jax.data.examples import ClozeExample, Split
@@ -45,21 +44,22 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
     facts: dict[str, Json] = {"lang-model": model.facts}
     vocab, matrix = None, None
     if vectors:
-        texts = [text for of_query in said.values() for text in of_query.values()]
+        texts = set().union(*(of_query.values() for of_query in said.values()))
         dev = split_of(splits, "dev").examples
         vocab, matrix = baselines.known_vectors(vectors, [*dev, *queries], texts)
         similar = _similar(dev, queries, vocab, matrix)
         said |= similar.answers
         facts["sim-entity"] = similar.facts
     rows = dict(_scored(queries, said, vocab, matrix))
-    private = {answers_file(name, SPLIT): _lines(of_query) for name, of_query in said.items()}
+    private = {}
+    for name, of_query in said.items():
+        private[answers_file(name, SPLIT)] = answers.answer_lines(of_query)
     title = f"Baselines on {corpus}, {SPLIT}: {len(queries):,} queries"
-    notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
     return Report(
         {"split": SPLIT, "rows": rows, "facts": facts},
         [Section(title, grids=[all_systems(rows, paper=True)])],
         private=private,
-        notes=sorted(notes),
+        notes=notes_of(splits),
     )
 
 
@@ -127,8 +127,3 @@ def _scored(
     if outside := baselines.out_of_passage(queries, best):
         name = f"upper bound of the {len(outside):,} without their answer in the passage"
         yield name, answers.summary(answers.query_scores(outside, best, vocab, vectors))
-
-
-def _lines(of_query: Answers) -> str:
-    rows = [{"uid": uid, "answer": text} for uid, text in of_query.items()]
-    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

@@ -16,9 +16,10 @@ from mednli_jax import analyze
 from mednli_jax.cloze import untrained
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
-from mednli_jax.cloze.scores import query_scores, read_answers, rows, seed_scores, write_answers
+from mednli_jax.cloze.scores import answer_lines, query_scores, read_answers, rows, seed_scores
 from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vector_formats import read_head
+from mednli_jax.files import write_atomic
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
@@ -26,7 +27,7 @@ EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in 
 
 def test_both_forms_of_a_file_say_the_same(tmp_path):
     said = {"p.0": "Fever", "p.2": "", "p.1": "é 50 %"}
-    write_answers(tmp_path / "a.jsonl", said)
+    write_atomic(tmp_path / "a.jsonl", answer_lines(said))
     (tmp_path / "c.json").write_text(json.dumps(said, indent=1))
     (tmp_path / "d.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
     rows = [json.dumps({"answer": text, "uid": uid, "score": 3}) for uid, text in said.items()]

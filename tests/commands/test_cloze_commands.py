@@ -379,7 +379,8 @@ def table(home, at_home):
     baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": summary}}
     (folder / "baselines" / "baselines.test.json").write_text(json.dumps(baselines))
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query", "sim-entity"):
-        answers.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
+        path = folder / "baselines" / "private" / f"{name}.test.jsonl"
+        path.write_text(answers.answer_lines(fever), "utf-8")
     return summary
 
 
