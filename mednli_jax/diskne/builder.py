@@ -278,10 +278,7 @@ def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[
     kinship = Kinship(ontology)
     above = {concept: kinship.above(concept) for concept in sorted(concepts)}
     ancestors = sorted(frozenset().union(*above.values()))
-    column_of = {ancestor: column for column, ancestor in enumerate(ancestors)}
-    is_above = np.zeros((len(above), len(ancestors)))
-    for row, ancestors_of_concept in enumerate(above.values()):
-        is_above[row, [column_of[ancestor] for ancestor in ancestors_of_concept]] = 1
+    is_above = np.stack([np.isin(ancestors, list(of_concept)) for of_concept in above.values()])
     rows = is_above * np.log((1 + len(above)) / is_above.sum(axis=0))
     vectors = {}
     for row, (concept, ancestors_of_concept) in zip(rows, above.items(), strict=True):

@@ -10,6 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Chunk:
 
     @property
     def codes(self) -> tuple[int, ...]:
-        return tuple(slot_code(*slot) for slot in self.slots)
+        return tuple(starmap(slot_code, self.slots))
 
 
 def chunks_of(choice: FoldChoice, seeds: Sequence[int], prepared: Prepared) -> list[Chunk]:
@@ -76,10 +77,8 @@ def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> 
     for place, fold in enumerate(folds):
         names = {fold.disease.casefold(), benchmark.names[fold.disease].casefold()}
         unknown -= names
-        has_disease = not wanted or not wanted.isdisjoint(names)
-        has_category = not choice.categories or not set(choice.categories).isdisjoint(
-            fold.categories
-        )
+        has_disease = not wanted or wanted & names
+        has_category = not choice.categories or set(choice.categories) & set(fold.categories)
         if has_disease and has_category:
             chosen.append(place)
     if not chosen or unknown:
@@ -167,13 +166,12 @@ class FoldTraining:
             room = min(map(devices.room, self.program.devices.all))
             disk = devices.room_of_checkpoint(self.directory.checkpoints)
             self.session.say(f"compiling a step to find how many slots fit into {room >> 20:,} MiB")
-            numbers = []
+            fitting = []
             for chunk in self.chunks:
                 self.program.optimizer = self.optimizers[chunk.group]
                 batches = self.batches[f"{chunk.group}/train"]
-                fitting = self.program.fitting_seeds(batches, len(chunk.slots), room, disk)
-                numbers.append(fitting)
-            write_json(path, min(numbers))
+                fitting.append(self.program.fitting_seeds(batches, len(chunk.slots), room, disk))
+            write_json(path, min(fitting))
         return int(path.read_bytes())
 
     def _train(self, chunk: Chunk) -> None:
@@ -183,7 +181,7 @@ class FoldTraining:
         self.profile = None
         if self.parameters is None:
             sizes = [leaf[0].size for leaf in jax.tree.leaves(trainer.learner.params)]
-            self.parameters = int(sum(sizes))
+            self.parameters = sum(sizes)
             self.session.say(f"{self.experiment.model.name}: {self.parameters:,} parameters a slot")
         if self.experiment.model.weights:
             start_from_pretrained(trainer, self.experiment)
@@ -281,7 +279,8 @@ class FoldTraining:
         folds = [self.folds[place] for place in places]
         scores = fold_scores.scores(self.benchmark, folds, fold_scores.probabilities(self.slots))
         if reported := self.choice.categories:
-            scores = {name: figures for name, figures in scores.items() if name in reported}
+            for category in scores.keys() - set(reported):
+                del scores[category]
         seconds = examples = 0.0
         for _, line in self.directory.metrics():
             row = json.loads(line)

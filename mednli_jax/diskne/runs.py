@@ -22,7 +22,7 @@ BERT_BASE: Settings = MappingProxyType(
     }
 )
 MAIN, WORDINGS, RANDOM = "main", "table7", "table8"
-FOLDERS = {number: {"7": WORDINGS, "8": RANDOM}.get(number, MAIN) for number in "12345678"}
+FOLDERS = {**dict.fromkeys("123456", MAIN), "7": WORDINGS, "8": RANDOM}
 BERT = PaperRun("BERT", "diskne_bert")
 ESIM = PaperRun("ESIM", "diskne_esim")
 OWN_SYSTEMS = (
@@ -69,8 +69,8 @@ class DisKnE:
         berts = [_bert(request, name) for name in dict.fromkeys((*MODELS, *request.weights))]
         runs: list[PaperRun] = []
         if tables - {WORDINGS_TABLE, RANDOM_TABLE}:
-            added = bool(request.weights)
-            runs += [_placed(MAIN, replace(run, optional=added)) for run in OWN_SYSTEMS]
+            for run in OWN_SYSTEMS:
+                runs.append(_placed(MAIN, replace(run, optional=bool(request.weights))))
             runs += [_placed(MAIN, run) for run in berts]
         if WORDINGS_TABLE in tables:
             runs += _of_wordings(request)

@@ -59,11 +59,12 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
     for category in CATEGORIES:
         tested = _tested(benchmark, folds, category)
         if tested:
-            diseases, ranks = {}, []
+            diseases, ranked = {}, []
             for disease, examples in tested.items():
                 diseases[disease] = _of_disease(examples, runs)
-                ranks.append(_ranks(examples, runs))
-            of_category[category] = {**averaged(diseases), **_ranking(ranks)}
+                if ranks := _ranks(examples, runs):
+                    ranked.append(ranks)
+            of_category[category] = {**averaged(diseases), **_ranking(ranked)}
     return of_category
 
 
@@ -71,28 +72,31 @@ def _tested(
     benchmark: Benchmark, folds: Sequence[Fold], category: str
 ) -> dict[str, list[DiseaseExample]]:
     """disease -> its test examples of a category."""
-    tested = {}
+    tested: dict[str, list[DiseaseExample]] = {}
     for fold in folds:
         if category in fold.categories:
-            examples = [benchmark.examples[row] for row in fold.test]
-            tested[fold.disease] = [e for e in examples if e.category == category]
+            tested[fold.disease] = []
+            for row in fold.test:
+                example = benchmark.examples[row]
+                if example.category == category:
+                    tested[fold.disease].append(example)
     return tested
 
 
 def _of_disease(examples: Sequence[DiseaseExample], runs: Runs) -> Scores:
     gold_N = np.array([LABELS.index(example.pair.label) for example in examples])
+    positive = LABELS.index(POSITIVE)
     per_run = []
     for p_of_uid in runs.values():
         p_NC = np.array([p_of_uid[example.uid] for example in examples])
         per_run.append(_f1(gold_N, p_NC.argmax(axis=1)))
-    positives = sum(example.is_positive for example in examples)
-    always_N = np.full(len(gold_N), LABELS.index(POSITIVE))
+    positives = int((gold_N == positive).sum())
     return {
         "f1": float(np.mean(per_run)),
         "per_run": per_run,
         "positives": positives,
         "negatives": len(gold_N) - positives,
-        "always_positive": _f1(gold_N, always_N),
+        "always_positive": _f1(gold_N, np.full(len(gold_N), positive)),
     }
 
 
@@ -133,9 +137,8 @@ class Ranks(NamedTuple):
     chance: float
 
 
-def _ranking(of_diseases: Sequence[Ranks | None]) -> Scores:
+def _ranking(ranked: Sequence[Ranks]) -> Scores:
     """The means over diseases, with the key `ranking`; nothing where no disease has ranks."""
-    ranked = [ranks for ranks in of_diseases if ranks is not None]
     if not ranked:
         return {}
     ranking: Scores = {}
@@ -171,8 +174,11 @@ def _queries(examples: Sequence[DiseaseExample], gold_N: np.ndarray) -> list[np.
     for row, example in enumerate(examples):
         made_from = example.uid.removesuffix(f".{example.disease}")
         rows_of_query[example.uid if example.is_positive else made_from].append(row)
-    every_query = [np.array(rows) for rows in rows_of_query.values()]
-    return [rows for rows in every_query if len(rows) > 1 and gold_N[rows].sum() == 1]
+    queries = []
+    for rows in rows_of_query.values():
+        if len(rows) > 1 and gold_N[rows].sum() == 1:
+            queries.append(np.array(rows))
+    return queries
 
 
 class Rank(NamedTuple):

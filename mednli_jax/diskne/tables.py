@@ -1,8 +1,9 @@
 """Tables 1 to 8 of Alghanmi et al. 2021 (DisKnE), beside our figures."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -54,21 +55,15 @@ def report(number: str, folder: Path, options: TableOptions) -> Report:
     runs = place if place.is_dir() else folder
     systems = systems_in(runs, options.read)
     section = table_section(number, systems)
-    if lacking := _lacking(number, systems):
+    names = [system.name for system in systems]
+    lacking = [name for name in MODELS if name not in names]
+    if lacking and number not in (EXAMPLES_TABLE, WORDINGS_TABLE):
         weights = ",".join(f"{name}=FOLDER" for name in lacking)
         words = ["python", "-m", "mednli_jax.reproduce", NAME, str(folder), CORPUS]
         command = shlex.join([*words, f"--tables={number}", f"--weights={weights}"])
         missing = (f"not there yet: {', '.join(lacking)}", command)
         section = replace(section, commands=(*section.commands, missing))
-    return Report(asdict(section.grids[0]), [section], runs=[runs / s.name for s in systems])
-
-
-def _lacking(number: str, systems: Sequence[System]) -> list[str]:
-    """The weights of the paper that no run has."""
-    if number in (EXAMPLES_TABLE, WORDINGS_TABLE):
-        return []
-    names = {system.name for system in systems}
-    return [name for name in MODELS if name not in names]
+    return Report(asdict(section.grids[0]), [section], runs=[runs / name for name in names])
 
 
 def systems_in(folder: Path, read: Read) -> list[System]:
@@ -135,9 +130,10 @@ def table_section(number: str, systems: Sequence[System]) -> Section:
 
 def _example_grid(table: Scores, about: Scores) -> Grid:
     """Table 1."""
+    facts = about["facts"]
     rows: list[tuple[str, ...]] = []
     for category in CATEGORIES:
-        ours = [about["facts"][name][category] for name in ("positives", "negatives")]
+        ours = (facts["positives"][category], facts["negatives"][category])
         paper = table["rows"][category]
         rows.append((TITLES[category], *map(str, (*ours, *paper))))
     header = ("category", "positives", "negatives", *table["columns"])
@@ -151,10 +147,10 @@ def _category_grid(table: Scores, systems: Sequence[System]) -> Grid:
     rows: list[tuple[str, ...]] = []
     for average in AVERAGES:
         for category in CATEGORIES:
-            ours = [_average_cell(scores.get(category), average) for scores in scored.values()]
-            paper = [_printed(*figures) for figures in table[average][category]]
+            ours = [_average_cell(scores.get(category, {}), average) for scores in scored.values()]
+            paper = starmap(_printed, table[average][category])
             rows.append((average, TITLES[category], *ours, *paper))
-    columns = [*scored, *(f"paper: {name}" for name in table["columns"])]
+    columns = [*scored, *map("paper: {}".format, table["columns"])]
     return Grid(table["caption"], ("average", "category", *columns), rows, left=2)
 
 
@@ -165,13 +161,13 @@ def _disease_grid(table: Scores, systems: Sequence[System]) -> Grid:
     about, first = systems[0].about, systems[0].categories
     ours = first.get(category, {}).get("diseases", {})
     scored = _scored(systems, first)
-    of_systems = [scores.get(category, {}).get("diseases", {}) for scores in scored.values()]
+    of_systems = [scores.get(category, {}) for scores in scored.values()]
     paper_names = _paper_names(about, ours, of_paper)
     blank_ours, blank_paper = [""] * len(scored), [""] * len(MODELS)
     rows: list[tuple[str, ...]] = []
     order = sorted(ours, key=lambda d: (-ours[d]["positives"], about["names"][d]))
     for disease in order:
-        cells = [_disease_cell(diseases[disease]) for diseases in of_systems]
+        cells = [f"{100 * scores['diseases'][disease]['f1']:.0f}" for scores in of_systems]
         paper = blank_paper
         if disease in paper_names:
             paper = list(map(str, of_paper[paper_names[disease]]))
@@ -180,12 +176,11 @@ def _disease_grid(table: Scores, systems: Sequence[System]) -> Grid:
     for name in sorted(of_paper.keys() - set(paper_names.values())):
         rows.append((name, "", *blank_ours, *map(str, of_paper[name])))
     for average in AVERAGES:
-        cells = [_average_cell(scores.get(category), average) for scores in scored.values()]
-        paper = [_printed(*figures) for figures in table[average]]
-        rows.append((f"{average} average", "", *cells, *paper))
+        cells = [_average_cell(scores, average) for scores in of_systems]
+        rows.append((f"{average} average", "", *cells, *starmap(_printed, table[average])))
     if paper_names and not len(paper_names) == len(ours) == len(of_paper):
         rows += _shared_rows(of_systems, ours, paper_names, of_paper)
-    columns = [*scored, *(f"paper: {name}" for name in MODELS)]
+    columns = [*scored, *map("paper: {}".format, MODELS)]
     caption = f"{TITLES[category]}, F1 of the positive class in %"
     return Grid(caption, ("disease", "positives", *columns), rows)
 
@@ -197,9 +192,7 @@ def _shared_rows(
     positive examples, because it does not print its own."""
     weights_D = np.array([ours[disease]["positives"] for disease in paper_names], float)
     paper_DM = np.array([of_paper[name] for name in paper_names.values()], float)
-    shared = [
-        averaged({disease: diseases[disease] for disease in paper_names}) for diseases in of_systems
-    ]
+    shared = [_averaged(scores["diseases"], paper_names) for scores in of_systems]
     averages = {
         "macro": paper_DM.mean(axis=0),
         "weighted": np.average(paper_DM, axis=0, weights=weights_D),
@@ -215,9 +208,8 @@ def _shared_rows(
 def _scored(systems: Sequence[System], first: Scores) -> dict[str, dict[str, Scores]]:
     """system -> category -> scores of the diseases in `first`; at last those of the classifier that
     always says true."""
-    scored: dict[str, dict[str, Scores]] = {}
-    for name in (*(system.name for system in systems), ALWAYS):
-        scored[name] = {}
+    scored: dict[str, dict[str, Scores]] = {system.name: {} for system in systems}
+    scored[ALWAYS] = {}
     for category, of_first in first.items():
         for system in systems:
             scored[system.name][category] = _of_the_same(system, category, of_first["diseases"])
@@ -237,7 +229,12 @@ def _of_the_same(system: System, category: str, diseases: Scores) -> Scores:
             f"{system.name}: {len(missing)} diseases of other runs have no scores in {category}"
         )
         raise RunError(problem, fix="give runs of one benchmark, with all its folds")
-    return averaged({disease: own[disease] for disease in diseases})
+    return _averaged(own, diseases)
+
+
+def _averaged(scores: Scores, diseases: Iterable[str]) -> Scores:
+    """The scores of some diseases with their averages."""
+    return averaged({disease: scores[disease] for disease in diseases})
 
 
 def _paper_names(about: Scores, diseases: Scores, wanted: Scores) -> dict[str, str]:
@@ -261,11 +258,7 @@ def _printed(mean: float, sd: float) -> str:
     return f"{mean} ±{sd}"
 
 
-def _disease_cell(scores: Scores) -> str:
-    return f"{100 * scores['f1']:.0f}"
-
-
-def _average_cell(scores: Scores | None, average: str) -> str:
+def _average_cell(scores: Scores, average: str) -> str:
     """The sd of a single run has no meaning."""
     if not scores:
         return ""
