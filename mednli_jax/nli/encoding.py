@@ -238,13 +238,12 @@ def encode_links(
       words: of visible mentions, for typed links.
       rows: of each split, for the fact `splits`.
       paths: finds distances between concepts, see links.corpus_links.
-      concepts: of the graph (the fact `graph_concepts`). None: those of GRAPH_SPLITS if the
-        encoding asks for them, else all.
+      concepts: of the graph, the fact `graph_concepts` of a run's corpus. None for those that
+        GRAPH_SPLITS mention, or for all, as the encoding says.
     """
     graph = source.ontology
     facts: Facts = {"graph": encoding.graph}
-    has_graph_splits = not rows.keys().isdisjoint(GRAPH_SPLITS)
-    if concepts is None and encoding.graph == "mentioned" and has_graph_splits:
+    if concepts is None and encoding.graph == "mentioned" and rows.keys() & set(GRAPH_SPLITS):
         concepts = mentioned(mentions.whole, rows)
     if concepts is not None:
         facts["graph_concepts"] = sorted(_ids(concepts, source))

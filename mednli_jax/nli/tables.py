@@ -202,17 +202,20 @@ def filled(table: Table, folder: Path, read: Read) -> FilledTable:
 
 def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     """Opens the runs of the cells. Of a split, the pairs of the largest run decide."""
-    keys = dict.fromkeys(key for cell in cells for key in cell.keys)
-    states = {(name, split): tables.state(folder / name) for name, split in keys}
-    complete = [(key, finished(folder / key[0], key[1])) for key in keys if states[key] == COMPLETE]
-    corpora = Counter(run.corpus for (name, _), run in complete if not own_corpus(name))
+    states: dict[RunKey, str] = {}
+    complete: dict[RunKey, Finished] = {}
+    for name, split in dict.fromkeys(key for cell in cells for key in cell.keys):
+        states[name, split] = tables.state(folder / name)
+        if states[name, split] == COMPLETE:
+            complete[name, split] = finished(folder / name, split)
+    corpora = Counter(run.corpus for (name, _), run in complete.items() if not own_corpus(name))
     corpus = max(corpora, key=corpora.__getitem__, default="")
     if CORPUS in corpora:
         corpus = CORPUS
     of_key: dict[RunKey, Finished] = {}
     first_of_pairs: dict[tuple[str, str], Finished] = {}
-    for key, run in sorted(complete, key=_pairs, reverse=True):
-        name, split = key
+    for key in sorted(complete, key=lambda key: len(complete[key].outcomes), reverse=True):
+        (name, split), run = key, complete[key]
         expected = own_corpus(name) or corpus
         if run.corpus != expected:
             states[key] = f"of {run.corpus}, not {expected}"
@@ -228,11 +231,6 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
 def own_corpus(name: str) -> str:
     """The corpus of a run of section 5.4.1; "" for runs on the corpus of the table."""
     return RUNS[name].corpus if name in RUNS else ""
-
-
-def _pairs(opened: tuple[RunKey, Finished]) -> int:
-    _, run = opened
-    return len(run.outcomes)
 
 
 def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:
@@ -256,25 +254,24 @@ def _state(cell: Cell, lacking: RunKey, runs: _Runs) -> str:
 
 def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
     run = runs.of_key[cell.run, cell.split]
-    systems = [run.outcomes.right]
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if baseline is None:
         accuracy = metrics.bootstrap_accuracy(run.outcomes.right)
-        drawn = (accuracy.accuracy, accuracy.low, accuracy.high)
+        shares = (accuracy.accuracy, accuracy.low, accuracy.high)
     else:
-        systems.append(baseline.outcomes.right)
         gain = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
-        drawn = (gain.difference, gain.low, gain.high)
-    points = [100 * share for share in drawn]
+        shares = (gain.difference, gain.low, gain.high)
+    points = [100 * share for share in shares]
     difference = None
     if runs.corpus == CORPUS and cell.paper is not None:
         difference = [value - cell.paper for value in points]
+    ours, low, high = points
     return Measured(
-        ours=points[0],
-        low=points[1],
-        high=points[2],
+        ours,
+        low,
+        high,
         seeds=len(run.outcomes.predicted),
-        sd=[_sd_over_seeds(right_SN) for right_SN in systems],
+        sd=[_sd_over_seeds(runs.of_key[key].outcomes.right) for key in cell.keys],
         unlike=departures(run.folder, baseline.folder if baseline else None, read),
         difference=difference,
     )

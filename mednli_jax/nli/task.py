@@ -128,21 +128,15 @@ class NLITask:
         shares: int,
         model: Model,
     ) -> batching.Batches:
-        rows, tokens = prepared.splits["train"], tokens_of(prepared, "train")
         plan = replace(
             self.plan(prepared, training.size, shares, model),
-            first=rows.first,
             seeds=training.seeds,
             epochs=training.epochs,
             max_buckets=training.max_buckets,
             shuffle=training.shuffle,
         )
-        group = min(training.group, training.size)
-        return batching.Batches(
-            *rows.length,
-            plan,
-            groups=batching.groups_of(tokens.premise, group) if group > 1 else None,
-            tokens=self.shared(tokens, model),
+        return self._batches(
+            prepared, "train", plan, group=min(training.group, training.size), model=model
         )
 
     def _predicted(
@@ -154,20 +148,31 @@ class NLITask:
         model: Model,
     ) -> batching.Batches:
         """The batches of a split outside of training."""
-        rows, tokens = prepared.splits[split], tokens_of(prepared, split)
         many_widths = self.pieces or split == NEW
-        size = PREDICT_PIECES if self.pieces else PREDICT_ROWS
+        size, group = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
         plan = replace(
             self.plan(prepared, size, shares, model),
-            first=rows.first,
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,
             passes=training.epochs * len(training.seeds),
             coarse=split == NEW,
         )
+        return self._batches(prepared, split, plan, group=group, model=model)
+
+    def _batches(
+        self,
+        prepared: Prepared,
+        split: str,
+        plan: batching.BatchPlan,
+        *,
+        group: int,
+        model: Model,
+    ) -> batching.Batches:
+        """The batches of a split. group: hypotheses of a premise that are kept together."""
+        rows, tokens = prepared.splits[split], tokens_of(prepared, split)
         return batching.Batches(
             *rows.length,
-            plan,
-            groups=None if self.pieces else batching.groups_of(tokens.premise, PREDICT_GROUP),
+            replace(plan, first=rows.first),
+            groups=batching.groups_of(tokens.premise, group) if group > 1 else None,
             tokens=self.shared(tokens, model),
         )
 
