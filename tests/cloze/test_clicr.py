@@ -57,11 +57,13 @@ def test_an_article_has_its_text_title_and_specialty(read):
 
 def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
     asked = query("r1.1", f"A {mark('rare Tumour')}\nneeds @placeholder .")
-    answers = "return problem UMLS C1/Relapse Problem dataset C1/recurrence  UMLS C2"
     names = ("text", "sem_type", "origin", "cui")
-    asked["answers"] = []
-    for row in answers.split("/"):
-        asked["answers"].append(dict(zip(names, row.split(" "), strict=True)))
+    rows = table_rows("""
+        return | problem | UMLS | C1
+        Relapse | Problem | dataset | C1
+        recurrence | | UMLS | C2
+    """)
+    asked["answers"] = [dict(zip(names, row, strict=True)) for row in rows]
 
     split = read(article("r1", asked))
 
