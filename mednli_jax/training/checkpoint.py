@@ -56,9 +56,9 @@ logging.getLogger("asyncio").addFilter(_is_not_from_orbax)
 
 @contextlib.contextmanager
 def _without_echoes() -> Iterator[None]:
-    """Drops late reports of tensorstore's threads about a save or load that is over.
+    """Drops reports of tensorstore's threads that outlive a save or load.
 
-    After a failure, writes may still be in progress, so the hook is then not removed.
+    After a failure, writes may still be in progress, so the hook stays.
     """
     hook = sys.unraisablehook
 
@@ -134,8 +134,8 @@ class Checkpoints:
         files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
 
     def _drop_failed(self, number: int) -> None:
-        """Frees space on the disk. Writes still in progress may create a part again, which the next
-        save removes."""
+        """Deletes the files of a failed save. Writes still in progress may create some of them
+        again; the next save deletes these."""
         for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -169,8 +169,7 @@ class Checkpoints:
 
 
 def _reason(error: Exception) -> str:
-    """The message of the operating system; in errors of tensorstore it is part of a longer
-    message."""
+    """The operating system's message, which an error of tensorstore quotes within a longer one."""
     cause = error.__cause__ or error
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
@@ -181,8 +180,8 @@ def _reason(error: Exception) -> str:
 
 
 def _alone() -> ocp.options.MultiprocessingOptions:
-    """One of several processes saves and loads whole arrays, so that it need not wait for the
-    others."""
+    """Options with which this process saves and loads whole arrays and waits for no other
+    process."""
     if jax.process_count() == 1:
         return ocp.options.MultiprocessingOptions()
     index = jax.process_index()

@@ -64,16 +64,16 @@ class Formats(NamedTuple):
     """Memory formats of a body's arguments and results, as jit's in_shardings and out_shardings."""
 
     arguments: PyTree
-    results: PyTree = None
+    results: PyTree
 
 
 class Devices:
     """Maps functions of one device (bodies) over the devices and places their arguments.
 
     A body takes (learner or variables, frozen, data, index). `index` is split along its unit axis;
-    the other arguments are the same on every device. `all` are the given devices of this process,
-    or without any all devices of all processes, in the order of the processes, which must run the
-    same programs on them in the same order.
+    the other arguments are the same on every device.
+
+    devices: of this process. None = all devices of all processes, in the order of the processes.
     """
 
     def __init__(self, devices: Sequence[jax.Device] | None = None) -> None:

@@ -49,7 +49,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
         prepared.splits,
         batches,
         experiment.seeds,
-        checkpoints=Checkpoints(session.checkpoints) if session.checkpoints else None,
+        checkpoints=Checkpoints(session.directory.checkpoints) if session.directory else None,
         on_epoch=on_epoch,
         on_save=session.on_save,
         should_stop=session.should_stop,
@@ -69,11 +69,13 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     facts["epochs"] = progress.epoch - 1
     if settings.evaluate_every:
         facts["passes"] = trainer.pass_of(progress.epoch - 1)
-    facts["best_epoch"] = best_epochs
-    facts["parameters"] = parameters(best)
-    facts["train_examples_per_second"] = round(rate, 2)
-    facts["compile_seconds"] = round(program.compile_seconds, 2)
-    facts["width"] = list(batches["train"].plan.width)
+    facts |= {
+        "best_epoch": best_epochs,
+        "parameters": parameters(best),
+        "train_examples_per_second": round(rate, 2),
+        "compile_seconds": round(program.compile_seconds, 2),
+        "width": list(batches["train"].plan.width),
+    }
     notes = []
     for seed, epoch in zip(experiment.seeds, best_epochs, strict=True):
         if epoch == 0:
@@ -199,10 +201,9 @@ def describe(trainer: Trainer) -> Iterator[str]:
     def dev_step(layout: Layout, index: np.ndarray) -> PyTree:
         return program.predict(layout, trainer.learner.variables, index)
 
-    train_seconds = yield from _timed(
-        "train", trainer, train_step, batches["train"].epoch(1, seeds)
-    )
-    dev_seconds = yield from _timed("dev", trainer, dev_step, batches["dev"].once())
+    train_plan, dev_plan = batches["train"].epoch(1, seeds), batches["dev"].once()
+    train_seconds = yield from _timed("train", trainer, train_step, train_plan)
+    dev_seconds = yield from _timed("dev", trainer, dev_step, dev_plan)
     yield _memory_line(trainer)
     epochs, seconds = trainer.settings.epochs, train_seconds + dev_seconds
     yield (

@@ -76,9 +76,7 @@ class Hosts:
         if self.count == 1:
             return [value]
         self._exchanges += 1
-        folder, earlier = (
-            f"mednli_jax/round/{number}/" for number in (self._exchanges, self._exchanges - 1)
-        )
+        folder = f"mednli_jax/round/{self._exchanges}/"
         # The store drops empty values.
         self._client.key_value_set(f"{folder}{self.index}", f"={value}")
         self.meet()
@@ -87,7 +85,8 @@ class Hosts:
             values[_process(key)] = text[1:]
         # All processes have read the earlier values, because they have reached this exchange.
         if self._exchanges > 1:
-            self._client.key_value_delete(f"{earlier}{self.index}")
+            earlier = f"mednli_jax/round/{self._exchanges - 1}/{self.index}"
+            self._client.key_value_delete(earlier)
         return [values[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:

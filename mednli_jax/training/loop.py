@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,9 +40,6 @@ PyTree = Any
 Row = dict[str, Any]  # of metrics.jsonl
 Plan = list[batching.PlannedBatch]
 Score = Callable[[Any, np.ndarray, np.ndarray], dict[str, Any]]
-
-
-Epochs = TypeVar("Epochs", int, np.ndarray)
 
 
 class Interrupted(Exception):
@@ -92,30 +89,6 @@ class Settings:
             evaluate_every=train.evaluate_every,
             least_epochs=train.least_epochs,
         )
-
-
-@dataclass(frozen=True)
-class Calendar:
-    """The epochs of a pass over the training rows, see the top of this file."""
-
-    pass_steps: int
-    epoch_steps: int  # the last epoch of a pass may have fewer
-
-    @property
-    def parts(self) -> int:
-        """Epochs of a pass."""
-        return -(-self.pass_steps // self.epoch_steps)
-
-    def pass_of(self, epoch: Epochs) -> Epochs:
-        """The number, from 1, of the pass to which an epoch, or each epoch of an array, belongs."""
-        return -(-epoch // self.parts)
-
-    def whole_passes(self, epochs: int) -> int:
-        return epochs // self.parts
-
-    def first_step(self, epoch: int) -> int:
-        """Steps of its pass before an epoch."""
-        return (epoch - 1) % self.parts * self.epoch_steps
 
 
 @dataclass
@@ -232,8 +205,10 @@ class Trainer:
         self._hosts = program.devices.hosts
         self._profile = profile
         self.progress = Progress()
-        pass_steps = max(batches["train"].steps, 1)
-        self._calendar = Calendar(pass_steps, settings.evaluate_every or pass_steps)
+        self._pass_steps = max(batches["train"].steps, 1)
+        # The last epoch of a pass may have fewer steps.
+        self._epoch_steps = settings.evaluate_every or self._pass_steps
+        self._epochs_of_pass = -(-self._pass_steps // self._epoch_steps)
         started = time.monotonic()
         learner = program.draw(batches["train"].layouts[0], self.seeds)
         jax.block_until_ready(learner)
@@ -286,7 +261,8 @@ class Trainer:
 
     def save(self) -> None:
         """Saves a checkpoint; after the last epoch only the best weights."""
-        self._saved, over = time.monotonic(), self._over()
+        self._saved = time.monotonic()
+        over = self._over()
         if self.checkpoints:
             self.checkpoints.save(self._arrays(over=over), self.progress.to_json(), alone=over)
             self.on_save(self.program.compile_seconds)
@@ -298,7 +274,9 @@ class Trainer:
         if over:
             return {"best": self.best}
         arrays = {"learner": self.learner, "best": self.best}
-        return arrays if self.average is None else {**arrays, "average": self.average}
+        if self.average is not None:
+            arrays["average"] = self.average
+        return arrays
 
     def _continue_from(self, arrays: dict[str, PyTree], meta: dict[str, Any]) -> None:
         restored = self.program.devices.replicate(arrays)
@@ -319,7 +297,7 @@ class Trainer:
 
     def pass_of(self, epoch: int) -> int:
         """The number, from 1, of the pass to which an epoch belongs."""
-        return self._calendar.pass_of(epoch)
+        return -(-epoch // self._epochs_of_pass)
 
     @property
     def _pass(self) -> int:
@@ -328,17 +306,18 @@ class Trainer:
     @property
     def _first_step(self) -> int:
         """Steps of the current pass before the current epoch."""
-        return self._calendar.first_step(self.progress.epoch)
+        return (self.progress.epoch - 1) % self._epochs_of_pass * self._epoch_steps
 
     def _over(self) -> bool:
         return self._pass > self.settings.epochs or not len(self._live_slots())
 
     def _live_slots(self) -> np.ndarray:
-        """Indices in Best of the seeds that still train, by their patience after the last whole
-        pass."""
-        done = self._calendar.whole_passes(self.progress.epoch - 1)
-        stale = done - self._calendar.pass_of(np.asarray(self.best.epoch))
-        is_live = (stale < self.settings.patience) | (done < self.settings.least_epochs)
+        """Indices in Best of the seeds that still train. A seed ends where its last
+        `settings.patience` whole passes have not become its best."""
+        whole_passes = (self.progress.epoch - 1) // self._epochs_of_pass
+        best_pass = -(-np.asarray(self.best.epoch) // self._epochs_of_pass)
+        stale = whole_passes - best_pass
+        is_live = (stale < self.settings.patience) | (whole_passes < self.settings.least_epochs)
         return np.flatnonzero(is_live)
 
     def _learner_slots(self) -> np.ndarray:
@@ -360,15 +339,16 @@ class Trainer:
     def _train_epoch(self) -> tuple[int, bool]:
         """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after
         it)."""
-        begun, compiled = time.monotonic(), self.program.compile_seconds
-        progress, seconds_before = self.progress, self.progress.epoch_seconds
+        begun, compile_seconds_before = time.monotonic(), self.program.compile_seconds
+        progress = self.progress
+        seconds_before = progress.epoch_seconds
         pass_plan, first = self._plan(), self._first_step
-        plan = pass_plan[first : first + self._calendar.epoch_steps]
+        plan = pass_plan[first : first + self._epoch_steps]
         self._compile(pass_plan)
         title = f"epoch {self._pass}/{self.settings.epochs}"
-        shown = _examples(pass_plan[: first + progress.done])
+        done_before = _examples(pass_plan[: first + progress.done])
         save = False
-        with Bar(title, len(self.splits["train"]), first=shown) as bar:
+        with Bar(title, len(self.splits["train"]), first=done_before) as bar:
             pending = None  # sums of the previous chunk, on the device
             while progress.done < len(plan):
                 chunk = plan[progress.done : progress.done + self._chunk_steps]
@@ -385,7 +365,7 @@ class Trainer:
                 if stop or save or ended:
                     self._add_sums(pending, started)
                     pending = None
-                    compile_seconds = self.program.compile_seconds - compiled
+                    compile_seconds = self.program.compile_seconds - compile_seconds_before
                     seconds = time.monotonic() - begun - compile_seconds
                     progress.epoch_seconds = seconds_before + seconds
                     if stop or (save and not ended):
@@ -437,11 +417,11 @@ class Trainer:
 
     def _is_averaged(self, step: int) -> bool:
         """Whether the weights after this step of the current pass are a sample of the average."""
-        first_pass, pass_steps = self.settings.average_from, self._calendar.pass_steps
+        first_pass = self.settings.average_from
         if first_pass == 0 or self._pass < first_pass:
             return False
-        steps = (self._pass - first_pass) * pass_steps + step
-        return steps % (self.settings.average_every or pass_steps) == 0
+        steps = (self._pass - first_pass) * self._pass_steps + step
+        return steps % (self.settings.average_every or self._pass_steps) == 0
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
@@ -485,7 +465,7 @@ class Trainer:
         # The row is written first: a run killed in between trains the epoch again and drops the
         # row.
         self.on_epoch(row)
-        epochs_between = self.settings.checkpoint_epochs * self._calendar.parts
+        epochs_between = self.settings.checkpoint_epochs * self._epochs_of_pass
         if save or self._over() or (progress.epoch - 1) % epochs_between == 0:
             self.save()
 

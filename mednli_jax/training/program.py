@@ -7,7 +7,7 @@ classes.
 import collections
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -48,14 +48,12 @@ class Precision:
     matmul: str | None = None
     product_dtype: DTypeLike | None = None
 
-    @contextlib.contextmanager
-    def tracing(self) -> Iterator[None]:
-        """The context in which a body is traced and compiled."""
+    def tracing(self) -> contextlib.AbstractContextManager[None]:
+        """The context in which a body is traced."""
         if self.matmul is None:
-            yield
-        else:
-            with jax.default_matmul_precision(self.matmul):
-                yield
+            return contextlib.nullcontext()
+        context: contextlib.AbstractContextManager[None] = jax.default_matmul_precision(self.matmul)
+        return context
 
 
 # by the setting `train.precision`
@@ -102,7 +100,8 @@ class Program:
     optimizer: optax.GradientTransformation | None = None
     precision: Precision = Precision()
     compile_seconds: float = 0.0
-    _compiled: dict[Any, Any] = field(default_factory=dict)  # by kind, layout, seeds and data
+    # By kind, layout, number of seeds and shapes of data; Futures while `compile` runs.
+    _compiled: dict[Any, Any] = field(default_factory=dict)
     _formats: dict[Any, PyTree] = field(default_factory=dict)
 
     def draw(self, layout: Layout, seeds: Sequence[int]) -> states.Learner:
@@ -124,15 +123,13 @@ class Program:
     ) -> tuple[states.Learner, Sums]:
         """(learner, sums) after one step. index: [S, Q, G]. The given learner is donated."""
         compiled = self.train_body(layout, learner, index)
-        arguments = self._placed(compiled, learner)
-        result: tuple[states.Learner, Sums] = compiled(*arguments, self.devices.split(index))
+        result: tuple[states.Learner, Sums] = self._results(compiled, learner, index)
         return result
 
     def predict(self, layout: Layout, variables: PyTree, index: np.ndarray) -> jax.Array:
         """Logits [S, B, C] on the device(s); index [Q, G]."""
         compiled = self.predict_body(layout, variables, index)
-        arguments = self._placed(compiled, variables)
-        logits: jax.Array = compiled(*arguments, self.devices.split(index))
+        logits: jax.Array = self._results(compiled, variables, index)
         return logits
 
     def train_bytes(self, layout: Layout, learner: states.Learner, index: np.ndarray) -> int:
@@ -250,7 +247,7 @@ class Program:
         index: np.ndarray,
         pool: ThreadPoolExecutor | None,
     ) -> Compiled:
-        """The compiled body of this key; with `pool` maybe its Future."""
+        """The compiled body of this key; while `compile` uses a pool, its Future."""
         shapes = tuple((name, array.shape) for name, array in self.data.items())
         kind, key = key[0], (*key, *shapes)
         if key not in self._compiled:
@@ -294,15 +291,15 @@ class Program:
             return self._with_formats(kind, body, arguments, names)
         return compiled
 
-    def _placed(self, compiled: Compiled, state: PyTree) -> tuple[PyTree, PyTree, PyTree]:
-        """(state, frozen, data) in the formats of a compiled body. Arrays returned by a step
-        already have them."""
-        if not self.devices.chooses_formats:
-            return state, self.frozen, self.data
-        of_state, of_frozen, of_data, _ = compiled.input_formats[0]
-        self.frozen = jax.tree.map(_put, self.frozen, of_frozen)
-        self.data = jax.tree.map(_put, self.data, of_data)
-        return jax.tree.map(_put, state, of_state), self.frozen, self.data
+    def _results(self, compiled: Compiled, state: PyTree, index: np.ndarray) -> PyTree:
+        """Calls a compiled body. Arrays get the formats that it was compiled for; those returned by
+        a step already have them."""
+        if self.devices.chooses_formats:
+            of_state, of_frozen, of_data, _ = compiled.input_formats[0]
+            self.frozen = jax.tree.map(_put, self.frozen, of_frozen)
+            self.data = jax.tree.map(_put, self.data, of_data)
+            state = jax.tree.map(_put, state, of_state)
+        return compiled(state, self.frozen, self.data, self.devices.split(index))
 
 
 def _put(leaf: Leaf, required: Format) -> Leaf:

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -74,10 +73,6 @@ class Session:
         if self.directory:
             say(line)
             self.directory.log(line)
-
-    @property
-    def checkpoints(self) -> Path | None:
-        return self.directory.checkpoints if self.directory else None
 
     def should_stop(self) -> bool:
         return self.signals > 0
