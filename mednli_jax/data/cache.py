@@ -42,6 +42,11 @@ Key = dict[str, Json]  # everything that shapes the arrays
 Arrays = dict[str, np.ndarray]
 
 
+def key_digest(key: Key) -> str:
+    """16 hexadecimal digits for the name of a file or folder."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def kept(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
     """The arrays of one .npz; built and kept there where the file is missing, damaged or of another
     key."""
@@ -104,7 +109,7 @@ class Cache:
         """The corpus prepared under `key`, built by `build` where missing or damaged; and whether
         the cache had it."""
         key = {**key, "folder_format": FORMAT}
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        digest = key_digest(key)
         folder = self.folder / f"{name}-{digest}"
         if folder.is_dir():
             prepared = _read(folder)

@@ -9,7 +9,6 @@ Dimension letters: C concepts, E edges, M pairs, W words of 64 bits.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.data.cache import kept
+from mednli_jax.data.cache import kept, key_digest
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 DIRECTIONS = ("either", "undirected", "all")
@@ -98,8 +97,7 @@ def stored_paths(
             )
         }
 
-    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    arrays = kept(Path(folder).expanduser() / f"{name}.npz", key, build)
+    arrays = kept(folder / f"{key_digest(key)}.npz", key, build)
     return np.take(arrays["distance"], inverse)
 
 

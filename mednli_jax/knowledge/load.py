@@ -1,7 +1,6 @@
 """Loads the Ontology that a config names: finds its files, chooses the reader and keeps the result
 in the cache."""
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.data.cache import Cache, Key, kept
+from mednli_jax.data.cache import Cache, Key, kept, key_digest
 from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError, Text, config_field
 from mednli_jax.files import check_readable, either_name, local_path
@@ -103,9 +102,8 @@ def load_ontology(
             raise RunError(f"{source.place}: the files changed while they were read", fix=fix)
         return ontology
 
-    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    folder = Path(cache_dir).expanduser() / "ontologies"
-    return stored(folder / f"{source.name}-{name}.npz", key, build)
+    file = f"{source.name}-{key_digest(key)}.npz"
+    return stored(cache_dir / "ontologies" / file, key, build)
 
 
 def _digests(source: OntologyFiles, cache: Cache) -> dict[str, str]:

@@ -11,10 +11,10 @@ Its lines are
 - The ID is <uid>-p for a premise and <uid>-h for a hypothesis; -premise, -hypothesis, .premise and
   .hypothesis are understood.
 - Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to MetaMap.
-  The trigger texts, which must be in the sentence at their positions, show it. If most of them are
-  at neither position, the file was made from other sentences, and is refused. Else a text that is
-  at neither is taken at its nearest place: quotes that pymetamap escapes move all positions after
-  them.
+  The trigger texts decide, because they must be in the sentence at their positions. If most of them
+  are at neither position, the file was made from other sentences and is refused. Else each text at
+  neither position is taken at the nearest place of the same text: pymetamap escapes quotes, which
+  moves all positions after them.
 """
 
 import re
@@ -96,9 +96,11 @@ def read_metamap(path: Path, placing: Placing) -> int:
 
 
 def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """(start, end) of a trigger text: as stated if it is there or nowhere, else its nearest place.
+    """The (start, end) at which a sentence has the text of a trigger.
 
-    The text may have escaped quotes. In a sentence that is not ASCII it has other characters.
+    That is the stated place if the sentence has the text there, or nowhere, else the nearest place.
+    The text may have escaped quotes. In a sentence that is not ASCII it has other characters, and
+    the stated place is taken.
     """
     if sentence[max(start, 0) : end].casefold() == text.casefold() or not sentence.isascii():
         return start, end
@@ -109,7 +111,7 @@ def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int,
 
 
 def _occurrences(placing: Placing, line: int, fields: list[str]) -> Iterator[_Occurrence]:
-    """The places that one MMI line names; none where the line is at fault."""
+    """The places of the concept of an MMI line; none, and a fault, for a malformed line."""
     ending = _triggers_and_positions(fields[6]) if len(fields) == 7 else None
     if ending is None or not fields[4]:
         problem = "the line has other fields than MMI output"

@@ -13,13 +13,11 @@ from mednli_jax.errors import DataError, Problems
 
 # (uid, side) -> the mentions of the sentence, in order. A sentence without any is absent.
 Mentions = dict[tuple[str, str], tuple[Mention, ...]]
-
-
 Facts = dict[str, str | int]
 
 
 class FileMentions(NamedTuple):
-    """The mentions of a file. facts: the file's name and counts, as plain JSON values."""
+    """The mentions of a file. facts: the file's name, and counts of its spans and mentions."""
 
     mentions: Mentions
     facts: Facts
@@ -43,7 +41,8 @@ class Span(NamedTuple):
     negated: bool
 
 
-Choice = Callable[[Sequence[Span]], Sequence[Span]]  # which spans of a sentence become mentions
+# The spans of a sentence -> those that become its mentions.
+Choice = Callable[[Sequence[Span]], Sequence[Span]]
 
 
 class Sentence(NamedTuple):
@@ -94,8 +93,8 @@ class Placing:
         *,
         unit: str = "characters",
     ) -> None:
-        """Adds a span for each piece (start, end) of a finding; pieces on neighbouring tokens are
-        one span. A piece without a place is a fault, or counted.
+        """Adds a span for each piece (start, end) of a finding. Pieces on neighbouring tokens are
+        one span. A piece outside the sentence is a fault; one on no token is counted.
 
         unit: of `pieces`, "characters" or "tokens".
         """
@@ -196,8 +195,8 @@ class Placing:
             self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
 
 
-# Tokenisers write some characters of a sentence in another way; each side of this table has one
-# character.
+# Tokenisers write some characters of a sentence in another way. The first table keeps the length of
+# a text.
 _STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
 _SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
 _AHEAD = 12  # characters by which a token may be later than expected
@@ -207,12 +206,13 @@ NOWHERE = (-1, -1)
 def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
     """The position of each token in its text: (first character, last + 1), or NOWHERE.
 
-    Case is ignored. Quotes and dashes may differ, and a token that a tokeniser changed does not
+    Case is ignored. Quotes and dashes may differ. A token that is not found in the text does not
     shift those after it.
     """
     text = text.translate(_STRAIGHT)
     offsets = []
-    expected = missed = 0  # missed: characters of the tokens since the last that was found
+    expected = 0  # where the text after the last token that was found begins
+    missed = 0  # characters of the tokens that were not found since
     for token in tokens:
         offset = _offset(text, token, expected, missed)
         offsets.append(offset)

@@ -103,8 +103,8 @@ def folded_words(tokens: Iterable[str]) -> set[str]:
 
 @cache
 def ordinary_words() -> frozenset[str]:
-    """Words of 3 to 7 letters as which acronyms may be read (see resources/CREDITS.md), most in
-    their base form."""
+    """Words of 3 to 7 letters that look like acronyms (see resources/CREDITS.md), most in their
+    base form."""
     return frozenset(word for _, word in text_lines(mesh.RESOURCES / ORDINARY_WORDS))
 
 

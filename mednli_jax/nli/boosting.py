@@ -4,8 +4,6 @@ over them.
 Dimension letters: S seeds, N rows, F features, C classes, K scores (C, or 1 of two classes).
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from mednli_jax.data.arrays import VECTORS_OF_RUN, Prepared, Rows
-from mednli_jax.data.cache import kept
+from mednli_jax.data.cache import kept, key_digest
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
 from mednli_jax.data.text import Vocab
@@ -192,7 +190,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
     }
     if vectors := prepared.manifest.get(VECTORS_OF_RUN):
         key["vectors"] = vectors
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    digest = key_digest(key)
     name = f"{folder.name.rpartition('-')[0]}-{digest}.npz"
 
     def build() -> dict[str, np.ndarray]:

@@ -35,7 +35,7 @@ def drawn_anew(model: str) -> re.Pattern[str]:
 
 
 def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
-    """For each target seed the index of the same seed in the source, or of its only seed."""
+    """[S], the row of the source for each target seed: that of the same seed, or its only row."""
     if len(source) == 1:
         return np.zeros(len(target), np.int64)
     missing = [seed for seed in target if seed not in source]

@@ -135,14 +135,10 @@ def _rows(
 
 
 def _records(path: Path, content: Digest) -> Iterator[tuple[int, list[str]]]:
-    """The cells of the lines. The first line is the header, even if it is empty or missing."""
-    is_empty = True
+    """The cells of the lines. The first line is the header, even if it is empty."""
     for number, line in text_lines(path, digest=content):
-        is_empty = False
         if line or number == 1:
             yield number, line.split("\t")
-    if is_empty:
-        yield 1, [""]
 
 
 def _read_aliases(path: Path, index: dict[str, int], digest: Digest) -> list[tuple[str, int]]:

@@ -105,11 +105,13 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     index = _index(path, file.terms)
     edges = _edges(path, terms, index, file.relation_names, options.relations == "all")
     parents, relations = graphs(edges, len(terms), options, lambda child: path.name)
-    names = {(term.name, place): None for place, term in enumerate(terms) if term.name}
+    names = [(term.name, place) for place, term in enumerate(terms) if term.name]
+    abbreviations = []
     for place, term in enumerate(terms):
-        names |= {(synonym.text, place): None for synonym in term.synonyms}
-    synonyms = [synonym for term in terms for synonym in term.synonyms]
-    abbreviations = frozenset(synonym.text for synonym in synonyms if synonym.is_shorthand)
+        for synonym in term.synonyms:
+            names.append((synonym.text, place))
+            if synonym.is_shorthand:
+                abbreviations.append(synonym.text)
     labels = tuple(term.name or term.id for term in terms)
     default = file.header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
@@ -118,11 +120,11 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
         version=file.header.get("data-version") or file.header.get("date") or "unknown",
         ids=tuple(term.id for term in terms),
         labels=labels,
-        names=tuple(names),
+        names=tuple(dict.fromkeys(names)),
         parents=parents,
         sha256=digest.hexdigest(),
         types=types if any(types) else (),
-        abbreviations=abbreviations,
+        abbreviations=frozenset(abbreviations),
         relations=relations,
         cross_references=_references(terms, index),
     )
@@ -384,11 +386,7 @@ def _id_space(concept_id: str) -> str:
 
 def _references(terms: Sequence[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:
     """Every (reference, concept) once: xrefs in the file's order, then the old ids."""
-    references: dict[tuple[str, int], None] = {}
-    for term in terms:
-        references |= {(code, index[term.id]): None for code in term.references}
+    references = [(code, index[term.id]) for term in terms for code in term.references]
     ids = {term.id for term in terms}
-    for old_id, place in index.items():
-        if old_id not in ids:
-            references[old_id, place] = None
-    return tuple(references)
+    references += [(old_id, place) for old_id, place in index.items() if old_id not in ids]
+    return tuple(dict.fromkeys(references))
