@@ -216,10 +216,9 @@ class Linker:
         folded: the key of the name, case folded.
         """
         exact = sentence.exact(start, end)
-        if folded not in self._ambiguous:
-            name = exact if exact in self._concept_of else self._first_name[folded]
-            return self._concept_of[name]
         words = [exact, self._first_name.get(folded)]
+        if folded not in self._ambiguous:
+            return self._concept_of_first(words)
         acronyms = [exact.upper(), self._first_name.get(folded.upper())]
         token = sentence.tokens[sentence.starts[start]]
         if folded.upper() not in token and exact.upper() not in token:

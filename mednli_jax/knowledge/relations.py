@@ -37,10 +37,10 @@ INVERSE = "inverse_"
 MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
 FORMAT = 2  # of typed links; when to raise it: tests/data/test_prepared_content.py
 _BLOCK = 1 << 9  # units whose pairs are found at once
-# Is-a edges, on each side, up to the common ancestor of co-hyponyms, and over which named relations
-# are passed on.
+# Most is-a edges on each side: up to the common ancestor of co-hyponyms, and over which a named
+# relation is inherited.
 _NEAR = 2
-_OPPOSED = 1  # is-a edges over which an antonym is inherited, on each side
+_OPPOSED = 1  # over which an antonym is inherited
 
 Unit = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
 # (side, number of the pair, mention) -> its unit
@@ -80,24 +80,23 @@ def related(
     max_length: int = 0,
     wanted: np.ndarray | None = None,
 ) -> Related:
-    """The related units: those of which any two concepts are related.
+    """The related units: those that have related concepts.
 
-      same: their words are equal; they have no further kind then.
-      synonym: they share a concept; is-a and co-hyponyms do not count then.
-      antonym: the ontology's relation of that name, in either direction; also of their parents,
-        unless the units are synonyms or is-a.
+      same: the words are equal. Such units have no other kind.
+      synonym: the units share a concept. They are then not hypernyms or co-hyponyms.
+      antonym: the ontology's relation of that name, in either direction. It is inherited from
+        parents, unless the units are synonyms or is-a.
       hypernym, hyponym: a path of is-a edges, of at most `max_length` (0: any length).
-      co_hyponym: concepts with a common ancestor, at most 2 edges above each; not synonyms, nor
-        is-a.
-      named: relations of the ontology, without "antonym", which is a kind of its own. A concept has
-        those of its ancestors, and to the ancestors of what it has them to, over at most 2 edges
+      co_hyponym: the concepts have a common ancestor, at most 2 edges above each, and are not
+        synonyms or is-a.
+      named: relations of the ontology, without "antonym". A concept inherits them from its
+        ancestors, and they hold to the ancestors of their targets, too: over at most 2 is-a edges
         each.
-    distance: the is-a edges of the shortest such path where there is one; else 0 of the same and of
-    synonyms, 2 of co-hyponyms alone, 1 of others. A concept index beyond the ontology's can be
-    shared, and has no other relation.
+    distance: is-a edges of the shortest path of hypernyms or hyponyms; without one 0 for the same
+    and synonyms, 2 for co-hyponyms alone, 1 for others. A concept index beyond the ontology's can
+    be shared, and has no other relation.
 
-    wanted: keys of pairs, rising, each with that of the other order: others are left out. None: all
-    pairs.
+    wanted: keys of the pairs to look at, rising, in both orders of each pair. None: all pairs.
     """
     _check_named(ontology, named)
     graph = _UnitGraph(ontology, units, wanted)
@@ -226,7 +225,7 @@ def _joined(relations: Sequence[_Relation]) -> Related:
     keys = np.concatenate(keys_of)
     bits = np.repeat(np.array(bit_of, np.uint32), counts)
     distance = np.repeat(np.array(distance_of, np.int16), counts)
-    # A path of is-a edges goes before other relations, whose distance is a convention.
+    # The distance of a path of is-a edges precedes those of other relations, which are conventions.
     is_path = (bits & (HYPERNYM | HYPONYM)) != 0
     order = np.lexsort((distance, ~is_path, keys))
     keys, bits, distance = keys[order], bits[order], distance[order]

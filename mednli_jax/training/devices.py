@@ -142,7 +142,7 @@ class Devices:
         """
         donated = (0,) if donate else ()
         if self.count > 1 and self.hosts.count > 1 and not reduced:
-            # A process cannot read the devices of other processes.
+            # A process cannot read the devices of other processes: each device gets all results.
             def gathered(*arguments: PyTree) -> PyTree:
                 return jax.lax.all_gather(body(*arguments), AXIS)
 

@@ -29,7 +29,8 @@ HEARTBEAT_SECONDS = 15
 END_SECONDS = 60  # in which all processes must come to their end once one has
 # effectively no timeout: jax ends a process that waits for a lost one
 LONG_MS = 7 * 24 * 3600 * 1000
-FAILED = "mednli_jax/failed/"  # the meeting at which a failed process reports, and its exit code
+# Folder of the store. A failed process writes the number of its next meeting and its exit code.
+FAILED = "mednli_jax/failed/"
 # the exit code of a process that was interrupted, or that another run keeps from its folder
 RESUMABLE = 3
 

@@ -125,7 +125,8 @@ def _fit(
 
     def solve(weight: jax.Array, present: jax.Array, theta: jax.Array) -> _Search:
         """Minimises the objectives with these weights of rows [R, B, n], from theta [K, E, n]."""
-        # The two vectors w / 2 and -w / 2 have half the squared norm of their difference w.
+        # Of two classes: w / 2 and -w / 2 have half the squared norm of their difference w, which
+        # is scikit-learn's vector.
         strength = jnp.where(present.sum(axis=0) == 2, 2.0, 1.0)
 
         def add_block(i: jax.Array, total: jax.Array, theta: jax.Array) -> jax.Array:

@@ -96,11 +96,12 @@ class Progress:
     """The place that training has reached; checkpoints store it.
 
     Args:
-      epoch: the current one, from 1.
-      done: its finished batches.
+      epoch: number of the current epoch, from 1.
+      done: finished batches of the current epoch.
       trained_examples, train_seconds: of the finished epochs.
-      epoch_seconds: of the current epoch, summed over resumed processes.
-      sums: of the finished batches, by name a number for each seed; None before the first batch.
+      epoch_seconds: of the current epoch, in all processes that trained it.
+      sums: over the finished batches of the current epoch: name -> a number for each seed; None
+        before the first batch.
     """
 
     epoch: int = 1
@@ -338,7 +339,11 @@ class Trainer:
 
     def _train_epoch(self) -> tuple[int, bool]:
         """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after
-        it)."""
+        it).
+
+        The sums of a chunk are fetched while the device computes the next one, except before a save
+        and at the end.
+        """
         begun, compile_seconds_before = time.monotonic(), self.program.compile_seconds
         progress = self.progress
         seconds_before = progress.epoch_seconds
@@ -349,13 +354,13 @@ class Trainer:
         done_before = _examples(pass_plan[: first + progress.done])
         save = False
         with Bar(title, len(self.splits["train"]), first=done_before) as bar:
-            pending = None  # sums of the previous chunk, on the device
+            pending = None  # sums of the previous chunk, not fetched yet
             while progress.done < len(plan):
                 chunk = plan[progress.done : progress.done + self._chunk_steps]
                 started = time.monotonic()
                 with self._traced():
                     sums = self._train_chunk(chunk)
-                if pending is not None:  # fetch the previous chunk while this one computes
+                if pending is not None:
                     self._add_sums(pending, started)
                 pending = sums
                 progress.done += len(chunk)
@@ -368,10 +373,10 @@ class Trainer:
                     compile_seconds = self.program.compile_seconds - compile_seconds_before
                     seconds = time.monotonic() - begun - compile_seconds
                     progress.epoch_seconds = seconds_before + seconds
-                    if stop or (save and not ended):
-                        self.save()
-                    if stop:
-                        raise Interrupted
+                if stop or (save and not ended):
+                    self.save()
+                if stop:
+                    raise Interrupted
                 bar.advance(_examples(chunk), progress.loss_text())
         return _examples(plan) * len(self.learner.seed), save
 

@@ -276,17 +276,18 @@ class Program:
     def _with_formats(
         self, kind: _Kind, body: Body, arguments: tuple[Any, ...], names: tuple[Any, ...]
     ) -> Compiled:
-        """Compiles the body with the array formats that the first body chose; a step keeps the
-        learner's format. names: of the first three arguments."""
+        """Compiles the body with the formats of arrays that the first body chose. names: keys of
+        the formats of the first three arguments."""
         chosen = [self._formats.get(name, self.devices.chosen_format) for name in names]
         formats = Formats(
             arguments=(*chosen, None), results=(chosen[0], None) if kind.donates else None
         )
-        # Where the compiler chooses, jit refuses arrays, which have a format.
+        # jit refuses arrays, which have a format, where the compiler chooses one.
         shapes = jax.tree.map(_shape, arguments)
         compiled = self._lowered(kind, body, shapes, formats).compile()
         of_state, of_frozen, of_data, _ = compiled.input_formats[0]
         self._formats |= dict(zip(names, (of_state, of_frozen, of_data), strict=True))
+        # A step must return the learner in the format in which it takes it; the format is fixed now.
         if kind.donates and compiled.output_formats[0] != of_state:
             return self._with_formats(kind, body, arguments, names)
         return compiled

@@ -35,7 +35,8 @@ _STANZA = re.compile(r"\[([\w ]+)\]")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(.*)')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": " ", "W": " ", "t": " "}  # a name is one line of words
-# Trailing modifiers, {source="X:1", gci_filler="X:2"}, and then a comment, each after a blank.
+# A value, then modifiers and a comment, each after a blank and optional:
+# value {source="X:1", gci_filler="X:2"} ! comment
 _KEY, _CONTENT = r'[^\s=,{}"]+', r'"(?:[^"\\]|\\.)*"|[^\s=,{}"]+'
 _MODIFIER = rf"{_KEY}\s*=\s*(?:{_CONTENT})"
 _VALUE = re.compile(
