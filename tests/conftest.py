@@ -103,7 +103,7 @@ def _mesh_is_read_once():
         return Linker(bundled(), types=types)
 
     def linker(ontology, *, types=None, **fields):
-        if fields or ontology is not bundled():
+        if any(fields.values()) or ontology is not bundled():
             return Linker(ontology, types=types, **fields)
         return shared(types if types is None else tuple(types))
 

@@ -146,6 +146,19 @@ def read_concept_vectors(path):
     return builder.read_vectors(path, ("C1",))
 
 
+def read_notes(path):
+    return list(past_medical_history(path))
+
+
+def in_folder(read):
+    """Reads the folder of a file."""
+
+    def read_folder(path):
+        return read(path.parent, ALL)
+
+    return read_folder
+
+
 TWO_PAIRS = pairs(0) + pairs(1)
 QUOTED = cells(1, premise='"quokka, ""wombat"""')
 DISEASE = "a,C1,entailment,symptoms_diseases,C1,2,8\n"
@@ -155,18 +168,16 @@ READERS = {
     "pairs.tsv": single("x.tsv", table("\t", cells(0), cells(1)), read_pairs),
     "pairs.csv": single("x.csv", table(",", cells(0), QUOTED), read_pairs),
     "ground truth": Reader({"t.csv": TRUTH, "x.jsonl": TWO_PAIRS}, read_truth, "t.csv"),
-    "notes": single("notes.csv", NOTES, lambda path: list(past_medical_history(path))),
+    "notes": single("notes.csv", NOTES, read_notes),
     "clicr": single("dev1.0.json", articles(ARTICLE), read_clicr, by_line=False),
     "case reports": single("r.jsonl", lines(REPORT), read_reports),
     "answers": single("a.json", '{"r0.0": "quokka"}', read_answers, by_line=False),
     "diseases": single("m.csv", DISEASES + DISEASE, read_diseases),
-    "mesh": single("mesh.tsv", MESH, lambda path: mesh.read_mesh(path)),
-    "umls": Reader(UMLS, lambda path: read_umls(path.parent, ALL), "MRREL.RRF", zipped=False),
-    "snomed": Reader(
-        SNOMED, lambda path: snomed.read_snomed(path.parent, ALL), CONCEPT, zipped=False
-    ),
-    "wordnet": Reader(WORDNET, lambda path: read_wordnet(path.parent, ALL), "data.noun"),
-    "obo": single("x.obo", f"format-version: 1.2\n\n{TERM}", lambda path: read_obo(path, ALL)),
+    "mesh": single("mesh.tsv", MESH, mesh.read_mesh),
+    "umls": Reader(UMLS, in_folder(read_umls), "MRREL.RRF", zipped=False),
+    "snomed": Reader(SNOMED, in_folder(snomed.read_snomed), CONCEPT, zipped=False),
+    "wordnet": Reader(WORDNET, in_folder(read_wordnet), "data.noun"),
+    "obo": single("x.obo", f"format-version: 1.2\n\n{TERM}", partial(read_obo, options=ALL)),
     "mentions.tsv": single("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", read_mentions_of_pair),
     "metamap": single("m.mmi", MMI, read_mentions_of_pair),
     "lexicon": single("l.txt", "quokka wombat\n", retrofit.read_lexicon),

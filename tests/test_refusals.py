@@ -305,7 +305,8 @@ def test_an_address_is_no_path_of_a_field_or_an_argument(call, place):
 
 @pytest.mark.parametrize("text", ["gs://bucket/run", ""])
 def test_an_address_or_nothing_is_no_path_of_the_interface(text, place):
-    for call in (lambda: api.train_model("bow:demo", text), lambda: api.load_run(text)):
-        with pytest.raises(UsageError, match="Fix: "):
-            call()
+    with pytest.raises(UsageError, match="Fix: "):
+        api.train_model("bow:demo", text)
+    with pytest.raises(UsageError, match="Fix: "):
+        api.load_run(text)
     assert list(place.rglob("*")) == [place / "data"]

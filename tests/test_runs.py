@@ -124,14 +124,26 @@ def save_checkpoint(folder):
     Checkpoints(folder / "c").save({"a": np.random.default_rng(0).random(9000)}, {})
 
 
-WRITERS = {
-    "file": lambda folder: write_atomic(folder / "a.json", "new" * 5000),
-    "line": lambda folder: append_line(folder / "log.txt", "new" * 5000),
-    "folder": write_folder,
-    "run": write_run,
-    "prepared corpus": lambda folder: Cache(folder).get("c", KEY, Builder()),
-    "checkpoint": save_checkpoint,
-}
+def write_file(folder):
+    write_atomic(folder / "a.json", "new" * 5000)
+
+
+def write_line(folder):
+    append_line(folder / "log.txt", "new" * 5000)
+
+
+def write_prepared_corpus(folder):
+    Cache(folder).get("c", KEY, Builder())
+
+
+WRITERS = (
+    write_file,
+    write_line,
+    write_folder,
+    write_run,
+    write_prepared_corpus,
+    save_checkpoint,
+)
 
 
 @contextlib.contextmanager
@@ -154,12 +166,12 @@ def read_only_folder():
 
 
 @pytest.mark.parametrize("refusal", [full_disk, read_only_folder])
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_refused_write_is_one_line_and_leaves_no_half(name, refusal, tmp_path, capsys):
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_refused_write_is_one_line_and_leaves_no_half(writer, refusal, tmp_path, capsys):
     """Once there is room again, it succeeds."""
 
     def write():
-        WRITERS[name](tmp_path)
+        writer(tmp_path)
 
     for file in ("a.json", "log.txt"):
         (tmp_path / file).write_text("old\n")

@@ -69,7 +69,9 @@ def make_inputs(rng):
             row[-1] = 1
         inputs[side] = padded(rows, max(lengths), 0)
         inputs[f"{side}_length"] = np.array(lengths, np.int32)
-    owners = [np.repeat(np.arange(len(row)), [len(places) for places in row]) for row in PLACES]
+    owners = []
+    for row in PLACES:
+        owners.append(np.repeat(np.arange(len(row)), [len(places) for places in row]))
     inputs["position"] = padded([sum(row, ()) for row in PLACES], PLACE_ROOM, 0)
     inputs["position_candidate"] = padded(owners, PLACE_ROOM, CANDIDATE_ROOM)
     inputs["candidate_type"] = padded(CANDIDATE_TYPES, CANDIDATE_ROOM, 0)

@@ -125,15 +125,18 @@ class InferSent(Reference):
         self.layer_1 = nn.Linear(HIDDEN, HIDDEN)
         self.logits = nn.Linear(HIDDEN, 3)
 
+    def pool(self, states, last):
+        if self.pooling == "last":
+            return last
+        return states.max(dim=1).values if self.pooling == "max" else states.mean(dim=1)
+
     def pairs(self, premise, hypothesis, premise_length, hypothesis_length, distance):
         a, a_last = self.encoder(self.embedding(premise), premise_length)
         b, b_last = self.encoder(self.embedding(hypothesis), hypothesis_length)
         if self.knowledge != "none":
             a_attended, b_attended = self.align(self.links(distance), a, b)
             a, b = torch.cat([a, a_attended], dim=1), torch.cat([b, b_attended], dim=1)
-        pool = {"max": lambda x, last: x.max(dim=1).values, "mean": lambda x, last: x.mean(dim=1)}
-        pool["last"] = lambda x, last: last
-        p, h = pool[self.pooling](a, a_last), pool[self.pooling](b, b_last)
+        p, h = self.pool(a, a_last), self.pool(b, b_last)
         z = torch.cat([p, h, (p - h).abs(), p * h] if self.matching == "full" else [p, h], dim=-1)
         return self.logits(torch.tanh(self.layer_1(torch.tanh(self.layer_0(z)))))
 

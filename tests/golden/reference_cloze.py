@@ -58,7 +58,10 @@ class GAReader(nn.Module):
         d, _ = encode(getattr(self, f"passage_{self.hops - 1}"), x)
         states, _ = encode(getattr(self, f"query_{self.hops - 1}"), y)
         s = F.softmax(d @ states[case["blank"]], dim=0)
-        mass = torch.stack([sum(s[place] for place in places) for places in case["places"]])
+        masses = []
+        for places in case["places"]:
+            masses.append(sum(s[place] for place in places))
+        mass = torch.stack(masses)
         if self.pointer == "sum":
             marked = {place for places in case["places"] for place in places}
             return torch.log(mass / sum(s[place] for place in sorted(marked)))

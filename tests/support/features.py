@@ -60,7 +60,9 @@ def mentions(
     concepts: Sequence[Sequence[Sequence[str]]] = MENTIONS,
 ) -> tuple[list[list[Mention]], ...]:
     """The mentions of the premises and of the hypotheses."""
-    return tuple([mentions_of(*row) for row in side] for side in concepts)
+    premises, hypotheses = concepts
+    of_premises = [mentions_of(*row) for row in premises]
+    return of_premises, [mentions_of(*row) for row in hypotheses]
 
 
 def computed(splits: Mapping[str, Split] | None = None, **settings: Any) -> Any:

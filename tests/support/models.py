@@ -138,14 +138,14 @@ def queries() -> Corpus:
     start = np.append(0, np.cumsum(passage_length))
     candidate_start = 3 * np.arange(UNITS + 1)
 
-    def three_of(choices: int) -> np.ndarray:
-        return rng.permutation(choices)[:3]
+    def three_of_each(choices: Sequence[int]) -> np.ndarray:
+        return np.stack([rng.permutation(choice)[:3] for choice in choices])
 
     arrays = {
         "passage": rng.integers(1, 20, start[-1]),
-        "candidate_type": np.concatenate([three_of(TYPES) for _ in range(UNITS)]),
+        "candidate_type": three_of_each([TYPES] * UNITS).ravel(),
         "candidate_length": rng.integers(1, 3, 3 * UNITS),
-        "position": np.concatenate([np.sort(three_of(length)) for length in passage_length]),
+        "position": np.sort(three_of_each(passage_length)).ravel(),
         "position_candidate": np.tile(np.arange(3), UNITS),
         "query": rng.integers(1, 20, (ROWS, width[1])),
         "query_length": rng.integers(2, 6, ROWS),

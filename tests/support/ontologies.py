@@ -38,12 +38,13 @@ def is_a_matrix(edges: Edges, size: int) -> sparse.csr_matrix:
 
 def small(edges: Edges = EDGES, labels: Sequence[str] = LABELS, **fields: Any) -> Ontology:
     """The ontology of the graph above; `fields` replace arguments of the constructor."""
+    numbers = range(len(labels))
     arguments = {
         "name": "small",
         "version": "1",
-        "ids": tuple(f"X{index}" for index in range(len(labels))),
+        "ids": tuple(f"X{number}" for number in numbers),
         "labels": labels,
-        "names": tuple((label, index) for index, label in enumerate(labels)),
+        "names": tuple(zip(labels, numbers, strict=True)),
         "parents": is_a_matrix(edges, len(labels)),
         "sha256": "0" * 64,
     }

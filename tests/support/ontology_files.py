@@ -170,17 +170,21 @@ _LICENCE = "  1 This software and database is made up.\n  2 WordNet 3.0 Copyrigh
 # < breathe; cold. Inhale entails the verb cold and derives from the noun body.
 _WORDNET = {
     "data.noun": """\
-00000100 03 n 01 entity 0 003 ~ 00000200 n 0000 ~ 00000300 n 0000 ~ 00000500 n 0000 | that which is
-00000200 08 n 02 body 0 organic_structure 0 002 @ 00000100 n 0000 + 00000200 v 0101 | a | in the gloss
+00000100 03 n 01 entity 0 003 ~ 00000200 n 0000 ~ 00000300 n 0000 \
+~ 00000500 n 0000 | that which is
+00000200 08 n 02 body 0 organic_structure 0 \
+002 @ 00000100 n 0000 + 00000200 v 0101 | a | in the gloss
 00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill
 00000400 26 n 02 cold 1 common_cold 0 001 @ 00000300 n 0000 | a mild illness
 00000500 07 n 01 cold 0 002 @ 00000100 n 0000 ! 00000600 n 0101 | little heat
-00000600 07 n 0a heat 0 hot 0 warm 0 h4 0 h5 0 h6 0 h7 0 h8 0 h9 0 ha 0 002 @ 00000100 n 0000 ! 00000500 n 0101 | much
+00000600 07 n 0a heat 0 hot 0 warm 0 h4 0 h5 0 h6 0 h7 0 h8 0 h9 0 ha 0 \
+002 @ 00000100 n 0000 ! 00000500 n 0101 | much
 00000700 15 n 01 Paris 0 003 @i 00000200 n 0000 #p 00000100 n 0000 = 00000900 a 0000 | a city
 """,
     "data.verb": """\
 00000100 29 v 02 breathe 0 take_a_breath 0 000 02 + 02 00 + 08 01 | draw air
-00000200 29 v 01 inhale 0 003 @ 00000100 v 0000 * 00000300 v 0000 + 00000200 n 0101 01 + 08 00 | draw in
+00000200 29 v 01 inhale 0 003 @ 00000100 v 0000 * 00000300 v 0000 \
++ 00000200 n 0101 01 + 08 00 | draw in
 00000300 29 v 01 cold 0 001 $ 00000100 v 0000 01 + 08 00 | snore
 """,
     "index.noun": """\

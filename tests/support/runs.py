@@ -62,10 +62,12 @@ def scores(gold: str, seeds: Sequence[str]) -> Json:
     gold_N = indices(gold)
     predicted_SN = np.stack([indices(word) for word in seeds])
     gold_SN = np.tile(gold_N, len(seeds))
+    accuracy_S = [metrics.accuracy(gold_N, predicted_N) for predicted_N in predicted_SN]
+    f1_S = [metrics.macro_f1(gold_N, predicted_N) for predicted_N in predicted_SN]
     return {
         "examples": len(gold),
-        "accuracy": metrics.mean_sd([metrics.accuracy(gold_N, row) for row in predicted_SN]),
-        "macro_f1": metrics.mean_sd([metrics.macro_f1(gold_N, row) for row in predicted_SN]),
+        "accuracy": metrics.mean_sd(accuracy_S),
+        "macro_f1": metrics.mean_sd(f1_S),
         "confusion": metrics.confusion(gold_SN, predicted_SN.ravel()).tolist(),
         "per_class": metrics.per_class(gold_SN, predicted_SN.ravel()),
         "loss": metrics.mean_sd([1.0] * len(seeds)),

@@ -44,9 +44,9 @@ def fasttext_model(
     options = (matrix.shape[1], 5, 1, 1, 5, 1, 3, 2, buckets, minn, maxn, 100)
     data = struct.pack("<14id", magic, version, *options, learning_rate)
     data += struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1)
-    entries = [(word, 0) for word in words] + [(label, 1) for label in labels]
-    for text, kind in entries:
-        data += text.encode() + b"\0" + struct.pack("<qb", 7, kind)
+    for number, text in enumerate((*words, *labels)):
+        is_label = number >= len(words)
+        data += text.encode() + b"\0" + struct.pack("<qb", 7, is_label)
     data += struct.pack("<?2q", quantised, *matrix.shape) + matrix.tobytes()
     output_matrix = struct.pack("<?2q2f", False, 1, 2, 1.0, 2.0)
     return data + output_matrix
