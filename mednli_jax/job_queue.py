@@ -11,9 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.files import lock_file, private_folder
@@ -26,9 +25,8 @@ ATTEMPTS = 5  # of a job whose process is killed
 PAUSE = 1.0  # seconds between two looks at jobs of other processes
 
 
-@dataclass(frozen=True)
-class Taken:
-    """A job on which this process works, and its lock."""
+class Taken(NamedTuple):
+    """A job on which this process works, and its locked file."""
 
     job: Job
     lock: IO[str]
@@ -80,15 +78,16 @@ class Queue:
             if taken is None:  # other workers are busy with what is left
                 time.sleep(PAUSE)
                 continue
+            job, lock = taken
             try:
-                self._do(taken.job, device if self.workers > 1 else None)
+                self._do(job, device if self.workers > 1 else None)
             except KeyboardInterrupt:
                 return
             except UserError as error:
-                self._fail(taken.job, str(error))
+                self._fail(job, str(error))
             finally:
-                taken.lock.close()
-                self._taken.discard(taken.job.name)
+                lock.close()
+                self._taken.discard(job.name)
 
     def _open_jobs(self) -> list[Job]:
         return [
@@ -159,6 +158,7 @@ class Queue:
         self._report(job, time.monotonic() - started)
 
     def _report(self, job: Job, seconds: float) -> None:
+        """Counts a job as done, and prints how long the others will take."""
         with self._mutex:
             self._done.add(job.name)
             self._seconds.append(seconds)

@@ -157,8 +157,8 @@ def _chosen(
 
 def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -> Iterator[str]:
     """The runs and files that a run or a step reads, and those that these read."""
-    direct = [runs[name].init_from] if name in runs else list(steps[name].after)
-    for needed in direct:
+    reads = (runs[name].init_from,) if name in runs else steps[name].after
+    for needed in reads:
         if needed in runs or needed in steps:
             yield needed
             yield from _needs(needed, runs, steps)
@@ -184,7 +184,10 @@ class _Builder:
         if run.init_from and not run.direct:
             settings["transfer.init_from"] = str(folder / run.init_from)
         if run.vectors:
-            settings["vectors.path"] = str(self._vectors(run))
+            vectors = self.request.vectors(run.vectors)
+            if vectors is None:
+                raise _NotThere(f"word vectors {run.vectors[0]} (docs/data.md)")
+            settings["vectors.path"] = str(vectors)
         if run.weights and run.weights not in self.request.weights:
             raise _NotThere(f"weights {run.weights} (--weights={run.weights}=FOLDER)")
         config, words = self._configured(run.config, run.corpus, settings)
@@ -201,12 +204,6 @@ class _Builder:
             is_training=not run.direct,
             is_run=True,
         )
-
-    def _vectors(self, run: PaperRun) -> Path:
-        path = self.request.vectors(run.vectors)
-        if path is None:
-            raise _NotThere(f"word vectors {run.vectors[0]} (docs/data.md)")
-        return path
 
     def step(self, step: Step) -> Job:
         folder = self.request.folder
@@ -240,7 +237,7 @@ class _Builder:
         config = _with_flags(config, words)
         if self.request.mentions and not corpus and _links(config):
             words.append(f"--config.knowledge.mentions={self.request.mentions.resolve()}")
-            config = _with_flags(config, words[-1:])
+            config = _with_flags(config, words)
         return config, [f"--config={name}:{variant}", *words]
 
     def _values(

@@ -65,7 +65,7 @@ class PairFields:
         official = not self.values.keys().isdisjoint(REQUIRED)
         return name if official else PLAIN_NAMES.get(name, name)
 
-    def check(self, required: Sequence[str] = REQUIRED) -> None:
+    def check(self, required: Sequence[str]) -> None:
         """Refuses a row without one of the required fields."""
         names = self.values.keys()
         missing = [name for name in required if names.isdisjoint({name, PLAIN_NAMES.get(name)})]
@@ -140,12 +140,12 @@ def json_rows(path: Path, problems: Problems, required: Sequence[str] = ()) -> P
             yield number, PairFields(path.name, number, values)
 
 
-def csv_rows(path: Path, problems: Problems, required: Sequence[str] = REQUIRED) -> PairRows:
+def csv_rows(path: Path, problems: Problems, required: Sequence[str]) -> PairRows:
     """Rows of a CSV table (RFC 4180) with a header."""
     return _table_rows(path, files.csv_records(path, problems), problems, required)
 
 
-def tab_rows(path: Path, problems: Problems, required: Sequence[str] = REQUIRED) -> PairRows:
+def tab_rows(path: Path, problems: Problems, required: Sequence[str]) -> PairRows:
     """Rows of a table with a header that TABs separate; quotes have no meaning."""
     lines = files.text_lines(path, problems)
     records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
