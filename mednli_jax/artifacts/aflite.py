@@ -9,8 +9,10 @@ with equal features stay separate rows (the published code merged them).
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,9 +168,9 @@ def _easy_and_difficult(
     pairs: Pairs, state: State, rows: slice
 ) -> Iterator[tuple[str, list[NLIExample]]]:
     """(easy or difficult, its examples) among some rows, in the order of the corpus."""
-    marked = list(zip(pairs.examples[rows], state.easy[rows], strict=True))
-    yield "easy", [example for example, easy in marked if easy]
-    yield "difficult", [example for example, easy in marked if not easy]
+    examples, is_easy = pairs.examples[rows], state.easy[rows]
+    yield "easy", list(compress(examples, is_easy))
+    yield "difficult", list(compress(examples, ~is_easy))
 
 
 def _counts(pairs: Pairs, state: State) -> Figures:
@@ -177,8 +179,8 @@ def _counts(pairs: Pairs, state: State) -> Figures:
     for split, rows in rows_in(pairs.splits).items():
         splits[split] = {}
         for part, examples in _easy_and_difficult(pairs, state, rows):
-            labels = [example.label for example in examples]
-            splits[split][part] = {label: labels.count(label) for label in LABELS}
+            counts = Counter(example.label for example in examples)
+            splits[split][part] = {label: counts[label] for label in LABELS}
     return splits
 
 
@@ -323,7 +325,7 @@ def mean_features(
     sides = SIDES if inputs == "pair" else SIDES[1:]
     raw = entities == "none"
     texts_of = [_texts(pairs, side, raw=raw, lowercase=encoding.lowercase) for side in sides]
-    distinct = {unit for texts in texts_of for text in texts for unit in text}
+    distinct = set(chain.from_iterable(chain.from_iterable(texts_of)))
     words = set(map("_".join, distinct)).union(*distinct).difference(SPECIALS)
     words_V = (*SPECIALS, *sorted(words))
     vectors = load_vectors(
@@ -331,9 +333,9 @@ def mean_features(
     )
     vocabulary, matrix = vectors.covered()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
-    means = [
-        mean_vectors(texts, row_of, matrix, lacking=entities, unknown=unknown) for texts in texts_of
-    ]
+    means = []
+    for texts in texts_of:
+        means.append(mean_vectors(texts, row_of, matrix, lacking=entities, unknown=unknown))
     facts = {
         "kind": MEAN_VECTORS,
         "vectors": vectors.file,
@@ -352,11 +354,13 @@ def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[
     entity merged."""
     texts = []
     for row, example in enumerate(pairs.examples):
-        sentence = (
-            blank_tokens(getattr(example, side)) if raw else getattr(example, f"{side}_tokens")
-        )
-        tokens = [token.lower() if lowercase else token for token in sentence]
-        texts.append(units(tokens, [] if raw else pairs.entities[side][row]))
+        if raw:
+            tokens, entities = blank_tokens(getattr(example, side)), []
+        else:
+            tokens, entities = getattr(example, f"{side}_tokens"), pairs.entities[side][row]
+        if lowercase:
+            tokens = tuple(map(str.lower, tokens))
+        texts.append(units(tokens, entities))
     return texts
 
 
@@ -418,13 +422,14 @@ def mean_vectors(
       unknown: the mean is over all units, those without a vector having one of zeros ("zero", as
         the published code has it), or over the units that have one ("skip").
     """
-    distinct = sorted({unit for text in texts for unit in text})
+    every_unit = list(chain.from_iterable(texts))
+    distinct = sorted(set(every_unit))
     place = {unit: i for i, unit in enumerate(distinct)}
     matrix, has, whole = _unit_vectors(distinct, row_of, vectors, lacking)
     if not has.any():
         fix = "give vectors of the corpus's language and case by --config.vectors.path=FILE"
         raise DataError("no token of the corpus has a vector", fix=fix)
-    flat = np.array([place[unit] for text in texts for unit in text], np.int64)
+    flat = np.array([place[unit] for unit in every_unit], np.int64)
     starts = np.cumsum([0, *map(len, texts)])
     shape = len(texts), len(distinct)
     counts = csr_array((has[flat].astype(np.float32), flat, starts), shape=shape)

@@ -8,6 +8,8 @@ of a corpus that is not open are named in private files alone.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import chain
 
 from scipy import stats
 
@@ -167,11 +169,12 @@ class _Concepts:
     def __init__(self, ontology: Ontology) -> None:
         self.ontology = ontology
         self.trees: dict[str, list[str]] = {}
-        self._above: dict[str, set[str]] = {}
+        self.owner: dict[str, str] = {}  # tree number -> its concept
+        self.above = cache(self._find_above)
         if tuple(ontology.link_types) == LINK_TYPES:  # types are tree numbers
             for concept, types in zip(ontology.ids, ontology.types, strict=True):
                 self.trees[concept] = [tree for tree in types.split("|") if tree]
-        self.owner = {tree: concept for concept, trees in self.trees.items() for tree in trees}
+                self.owner |= dict.fromkeys(self.trees[concept], concept)
         labels = zip(ontology.ids, ontology.labels, strict=True)
         self.patients = {concept for concept, label in labels if label.casefold() in PATIENT}
 
@@ -188,21 +191,12 @@ class _Concepts:
         """The concepts that are more general than any of these."""
         return set().union(*map(self.above, concepts))
 
-    def above(self, concept: str) -> set[str]:
-        """The more general concepts."""
-        if concept not in self._above:
-            self._above[concept] = (
-                self._of_trees(concept) if self.trees else self._ancestors(concept)
-            )
-        return self._above[concept]
-
-    def _ancestors(self, concept: str) -> set[str]:
-        if concept not in self.ontology.index_of:
-            return set()
-        return set(self.ontology.ancestors(concept))
-
-    def _of_trees(self, concept: str) -> set[str]:
-        """The owners of the proper prefixes of tree numbers: of C14.280.067, C14.280 and C14."""
+    def _find_above(self, concept: str) -> set[str]:
+        """The more general concepts: owners of the proper prefixes of tree numbers (of C14.280.067,
+        C14.280 and C14), or ancestors by is-a."""
+        if not self.trees:
+            has_concept = concept in self.ontology.index_of
+            return set(self.ontology.ancestors(concept)) if has_concept else set()
         above = set()
         for tree in self.trees.get(concept, ()):
             while "." in tree:
@@ -212,7 +206,7 @@ class _Concepts:
         return above
 
     def may_have_cause(self, concepts: set[str]) -> bool:
-        trees = [tree for concept in concepts for tree in self.trees.get(concept, ())]
+        trees = chain.from_iterable(self.trees.get(concept, ()) for concept in concepts)
         return any(tree.startswith(CAUSED) for tree in trees)
 
 
@@ -242,16 +236,16 @@ def spread(rows: Mapping[str, Sequence[int]], labels: Sequence[str]) -> dict[str
 def _grid(corpus: str, spreads: Mapping[str, Spread], classes: Sequence[str]) -> Grid:
     rows: list[tuple[str, ...]] = []
     for name, of_name in spreads.items():
-        counts = [f"{count:,}" for count in of_name.labels.values()]
-        tested = _tested(asdict(of_name)) if of_name.pairs else ("-",) * 4
+        counts = map("{:,}".format, of_name.labels.values())
+        tested = tested_cells(asdict(of_name)) if of_name.pairs else ("-",) * 4
         rows.append((name, f"{of_name.pairs:,}", *counts, *tested))
         if paper := of_corpus("artifacts", corpus, "tables", "5", name):
-            rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(paper)))
+            rows.append(("  in the paper", *[""] * (1 + len(classes)), *tested_cells(paper)))
     header = ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%")
     return Grid("", header, rows)
 
 
-def _tested(figures: Mapping[str, Json]) -> tuple[str, ...]:
+def tested_cells(figures: Mapping[str, Json]) -> tuple[str, ...]:
     """The cells of a test, ours or the paper's."""
     chi_square, p = f"{figures['chi_square']:,.2f}", p_value(figures["p_value"])
     return chi_square, p, figures["top"], points(figures["share"])

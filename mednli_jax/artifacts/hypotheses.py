@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations, zip_longest
+from itertools import chain, combinations, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +97,7 @@ def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
     train = pairs.splits["train"].examples
     sentences = pairs.hypotheses(merged=True)[: len(train)]
     if not options.stop_words:
-        sentences = [content(sentence) for sentence in sentences]
+        sentences = list(map(content, sentences))
     labels = [example.label for example in train]
     # Two groups with one premise describe one patient.
     premises = [example.premise for example in train]
@@ -143,8 +143,8 @@ def content(tokens: Sequence[str]) -> tuple[str, ...]:
     scikit-learn's list and pattern."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    words = [token for token in tokens if token not in ENGLISH_STOP_WORDS]
-    return tuple(word for word in words if _WORD.search(word))
+    words = filter(_WORD.search, tokens)
+    return tuple(word for word in words if word not in ENGLISH_STOP_WORDS)
 
 
 class TokenCounts(NamedTuple):
@@ -153,7 +153,7 @@ class TokenCounts(NamedTuple):
 
     counts: np.ndarray
     examples: np.ndarray
-    premises: list[int]
+    premises: np.ndarray
 
 
 def _counted(
@@ -173,7 +173,7 @@ def _counted(
                 counts[number, column[label]] += count
                 examples[number, column[label]] += 1
                 seen[number].add(premise)
-    return TokenCounts(counts, examples, [len(of_token) for of_token in seen])
+    return TokenCounts(counts, examples, np.array(list(map(len, seen))))
 
 
 def token_rows(
@@ -194,7 +194,7 @@ def token_rows(
     The highest PMI comes first; tokens of equal PMI are ordered by frequency, then by the alphabet.
     """
     classes = classes_of(labels)
-    frequency = Counter(token for sentence in sentences for token in sentence)
+    frequency = Counter(chain.from_iterable(sentences))
     frequent = sorted(token for token, count in frequency.items() if count >= min_count)
     if not frequent:
         problem = f"no token of the hypotheses occurs {min_count} times"
@@ -219,11 +219,11 @@ def token_rows(
                 share=float(counted.examples[t, c] / pairs[label]),
                 p=float(p[t, c]),
                 p_smoothed=float(p_smoothed[t, c]),
-                premises=counted.premises[t],
+                premises=int(counted.premises[t]),
             )
             rows[label].append(row)
         rows[label].sort(key=_rank)
-    few = sum(count < PUBLIC_PREMISES for count in counted.premises)
+    few = int((counted.premises < PUBLIC_PREMISES).sum())
     facts = {
         "tokens": len(frequent),
         "rare_tokens": len(frequency) - len(frequent),
@@ -255,7 +255,7 @@ def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
         columns += ["paper", "paper, %"]
     grids = []
     for label, of_class in rows.items():
-        cells = [_token_cells(row) for row in of_class]
+        cells = list(map(_token_cells, of_class))
         if paper:
             published_cells = [(token, f"{share:.2f}") for token, share in paper[label]]
             beside = zip_longest(cells, published_cells)
@@ -263,9 +263,7 @@ def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
         grids.append(Grid("", (label, *columns), cells))
     section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids)
     notes = [] if any(rows.values()) else ["no token is left to show"]
-    top = {}
-    for label, of_class in rows.items():
-        top[label] = [asdict(row) for row in of_class]
+    top = {label: list(map(asdict, of_class)) for label, of_class in rows.items()}
     return Report({**about, "top": top}, [section], notes=notes)
 
 
@@ -362,7 +360,7 @@ def _percentages(of_class: ClassLengths) -> list[float]:
 
 def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> Lengths:
     """The lengths of sentences by class."""
-    length_N, label_N = np.array([len(sentence) for sentence in sentences]), np.array(labels)
+    length_N, label_N = np.array(list(map(len, sentences))), np.array(labels)
     of_class = {label: length_N[label_N == label] for label in classes_of(labels)}
     whole = KruskalWallis(0.0, 1.0)
     if not _all_equal(*of_class.values()):
@@ -403,8 +401,8 @@ def _length_grids(corpus: str, kinds: Mapping[str, Lengths]) -> list[Grid]:
             cells += [f"{of_class.mean:.2f}", f"{of_class.median:.1f}"]
         rows.append(tuple(cells))
         if paper := of_corpus("artifacts", corpus, "tables", "4", kind):
-            values = [value for label in of_kind.classes for value in paper[label]]
-            rows.append(("  in the paper", *(f"{value:.1f}" for value in values)))
+            values = chain.from_iterable(paper[label] for label in of_kind.classes)
+            rows.append(("  in the paper", *map("{:.1f}".format, values)))
         whole = p_value(of_kind.kruskal_wallis.p_value)
         tests.append((kind, "all classes (Kruskal-Wallis)", whole, "", ""))
         for test in of_kind.comparisons:

@@ -3,13 +3,14 @@
 They read a folder that `reproduce artifacts` filled.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mednli_jax.artifacts.aflite import features_text
+from mednli_jax.artifacts.heuristics import tested_cells
 from mednli_jax.artifacts.runs import (
     FILTERED,
     HYPOTHESIS,
@@ -24,47 +25,37 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.options import TableOptions
-from mednli_jax.report.sections import Grid, Report, Section, p_value
+from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import Read, check_folder, heading, published, unlike
 from mednli_jax.rundir import read_json
 
 PAPER = published(NAME)
 FIGURES = PAPER["tables"]
-PARTS = ("full", "easy", "difficult")
 CLASSIFIERS = ("majority", "fastText")
 Json = Any
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of the paper. fill: folder of the runs -> the table without its number."""
-
-    number: int
-    fill: Callable[[Path], "Filled"]
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A table with the corpus of our figures. The grid's caption is its title."""
+class Filled(NamedTuple):
+    """A table with the corpus of our figures. The grid's caption is its title without its
+    number."""
 
     corpus: str
     grid: Grid
-
-    def numbered(self, number: int) -> Grid:
-        elsewhere = "" if self.corpus == PAPER["corpus"] else self.corpus
-        caption = heading(number, self.grid.caption, elsewhere, "MedNLI")
-        return Grid(caption, self.grid.header, self.grid.rows, self.grid.left)
 
 
 def filled(folder: Path, options: TableOptions) -> Report:
     """The tables whose runs and analyses are there; the others are named."""
     folder = check_folder(folder)
     grids, words = [], []
-    for table in TABLES:
+    for number, fill in enumerate(TABLES, start=1):
         try:
-            grids.append(table.fill(folder).numbered(table.number))
+            corpus, grid = fill(folder)
         except RunError as error:
-            words.append(f"Table {table.number}: {error}")
+            words.append(f"Table {number}: {error}")
+        else:
+            elsewhere = "" if corpus == PAPER["corpus"] else corpus
+            caption = heading(number, grid.caption, elsewhere, "MedNLI")
+            grids.append(replace(grid, caption=caption))
     words += _remarks(folder, options.read)
     figures = {grid.caption: [grid.header, *grid.rows] for grid in grids}
     title = f"Artefacts of annotation ({PAPER['source']}); the paper's figures in brackets"
@@ -80,9 +71,8 @@ def _remarks(folder: Path, read: Read) -> Iterator[str]:
             features = features_text(values["features"], values["merged_by"])
             yield f"Filtering, {INPUTS[name]}: {features}."
     for name, run in RUNS.items():
-        if (folder / name / "config.json").is_file() and (
-            remarks := unlike(folder / name, read, run)
-        ):
+        is_run = (folder / name / "config.json").is_file()
+        if is_run and (remarks := unlike(folder / name, read, run)):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(remarks)}."
 
 
@@ -96,8 +86,8 @@ def _result(folder: Path) -> dict[str, Json]:
 
 def _shares(scores: Mapping[str, Json]) -> dict[str, float]:
     """The share of the most frequent class, and the accuracy, in %."""
-    shares = (majority_share(scores["per_class"]), scores["accuracy"]["mean"])
-    return {name: 100 * share for name, share in zip(CLASSIFIERS, shares, strict=True)}
+    majority, accuracy = majority_share(scores["per_class"]), scores["accuracy"]["mean"]
+    return {"majority": 100 * majority, "fastText": 100 * accuracy}
 
 
 def _accuracies(folder: Path) -> Filled:
@@ -137,7 +127,8 @@ def _partitions(folder: Path) -> Filled:
         for classifier in CLASSIFIERS:
             for split in SPLITS:
                 scores = scores_of[PartitionScores(input_name, split)]
-                of_parts = (scores, *(scores["partitions"][part] for part in PARTS[1:]))
+                partitions = scores["partitions"]
+                of_parts = (scores, partitions["easy"], partitions["difficult"])
                 ours = [_part_cell(of_part, classifier) for of_part in of_parts]
                 paper = map(str, FIGURES["6"][input_name][classifier][split])
                 rows.append((title, classifier, split, *ours, *paper))
@@ -147,8 +138,10 @@ def _partitions(folder: Path) -> Filled:
         f"the same and with the premise, by partition, %, {text}; majority: the most frequent "
         "class of each"
     )
-    columns = [*(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)]
-    grid = Grid(caption, ("input", "model", "split", *columns), rows, left=3)
+    ours_of_parts = ("full (pairs)", "easy (pairs)", "difficult (pairs)")
+    paper_of_parts = ("paper, full", "paper, easy", "paper, difficult")
+    header = ("input", "model", "split", *ours_of_parts, *paper_of_parts)
+    grid = Grid(caption, header, rows, left=3)
     return Filled(next(iter(scores_of.values()))["corpus"], grid)
 
 
@@ -208,28 +201,10 @@ def _heuristics(folder: Path) -> Filled:
     values = read_json(folder / "analysis" / "heuristics.json", "corpus", "heuristics")
     rows = []
     for name, ours in values["heuristics"].items():
-        paper = FIGURES["5"][name]
-        tested = _tested(ours) if ours["top"] else ("-",) * 4
-        both = zip(tested, _tested(paper), strict=True)
-        rows.append((name, *(f"{cell} ({theirs})" for cell, theirs in both)))
+        tested = tested_cells(ours) if ours["top"] else ("-",) * 4
+        rows.append((name, *map("{} ({})".format, tested, tested_cells(FIGURES["5"][name]))))
     header = ("heuristic", "chi-square", "p", "top class", "% of it")
     return Filled(values["corpus"], Grid("heuristics of annotators", header, rows))
 
 
-def _tested(figures: Mapping[str, Json]) -> Sequence[str]:
-    return (
-        f"{figures['chi_square']:,.2f}",
-        p_value(figures["p_value"]),
-        figures["top"],
-        f"{100 * figures['share']:.1f}",
-    )
-
-
-TABLES = (
-    Table(1, _accuracies),
-    Table(2, _confusion),
-    Table(3, _tokens),
-    Table(4, _lengths),
-    Table(5, _heuristics),
-    Table(6, _partitions),
-)
+TABLES = (_accuracies, _confusion, _tokens, _lengths, _heuristics, _partitions)

@@ -125,7 +125,7 @@ def table_section(number: str, systems: Sequence[System]) -> Section:
         grid = _category_grid(table, systems)
     elsewhere = "" if first.corpus == CORPUS else about["name"]
     caption = heading(number, grid.caption, elsewhere, "its annotations of MedNLI")
-    return Section(TITLE, words, [Grid(caption, grid.header, grid.rows, grid.left)])
+    return Section(TITLE, words, [replace(grid, caption=caption)])
 
 
 def _example_grid(table: Scores, about: Scores) -> Grid:

@@ -56,8 +56,7 @@ def figures(
     seeds = len(result.get("seeds", ())) or 1
     scored = {}
     for split in SPLITS:
-        of_split = scores(result[split], seeds) if result.get(split) else {}
-        if of_split:
+        if result.get(split) and (of_split := scores(result[split], seeds)):
             scored[split] = of_split
     settings = {part: _settings(config[part]) for part in ("model", "train") if part in config}
     return {
@@ -79,14 +78,17 @@ def _settings(section: Mapping[str, Json]) -> Figures:
 
 def _categories(of_category: Mapping[str, Json]) -> Figures:
     """The averages of DisKnE's categories."""
-    categories = {}
+    categories: Figures = {}
     for category, values in of_category.items():
-        diseases = values["diseases"].values()
-        positives = sum(disease["positives"] for disease in diseases)
-        negatives = sum(disease["negatives"] for disease in diseases)
-        if len(diseases) > 1 and min(positives, negatives) >= LEAST:
-            averages = [average for average in AVERAGES if average in values]
-            categories[category] = {average: _measure(values[average]) for average in averages}
+        positives = negatives = 0
+        for of_disease in values["diseases"].values():
+            positives += of_disease["positives"]
+            negatives += of_disease["negatives"]
+        if len(values["diseases"]) > 1 and min(positives, negatives) >= LEAST:
+            categories[category] = {}
+            for average in AVERAGES:
+                if average in values:
+                    categories[category][average] = _measure(values[average])
     return categories
 
 
@@ -108,7 +110,7 @@ def scores(values: Mapping[str, Json], seeds: int) -> Figures:
         public["confusion"] = confusion
         public["per_class"] = {}
         for label, of_class in values.get("per_class", {}).items():
-            # without the figures from which cells could be computed
+            # without `support`, from which cells could be computed
             names = ("precision", "recall", "f1")
             public["per_class"][label] = {name: of_class[name] for name in names}
     families = {"slices": values.get("slices", {}), **values.get("families", {})}
@@ -141,11 +143,14 @@ def _grids(values: Mapping[str, Json], *, several_seeds: bool) -> list[Grid]:
     grids = [Grid("", ("", "mean", "sd", "per seed"), measure_rows(values))]
     rows: list[tuple[str, ...]]
     if "per_class" in values:
-        rows = [(name, *map(_share, row.values())) for name, row in values["per_class"].items()]
+        rows = []
+        for label, row in values["per_class"].items():
+            rows.append((label, *map(_share, row.values())))
         grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
     if "confusion" in values:
-        labelled = zip(LABELS, values["confusion"], strict=True)
-        rows = [(label, *map(str, row)) for label, row in labelled]
+        rows = []
+        for label, row in zip(LABELS, values["confusion"], strict=True):
+            rows.append((label, *map(str, row)))
         summed = ", summed over seeds" if several_seeds else ""
         grids.append(Grid(f"confusion{summed}", ("gold", *LABELS), rows))
     for family, named in values.get("families", {}).items():
