@@ -418,6 +418,7 @@ class NLICorpus:
         return not corpus.files.keys() - set(corpus.optional) <= splits.keys()
 
     def _retrofit_graph(self, words: Sequence[str]) -> csr_array | None:
+        """The words [V, V] that draw each other together, by the terminology or by a lexicon."""
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
             return retrofit.ontology_word_graph(self._joint_ontology, words, relations=relations)
@@ -533,8 +534,14 @@ class NLICorpus:
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
         files = self._corpus_files()
-        if self.encoding.vectors_path:
-            files += vector_files(self.encoding.vectors_path)
+        vectors_path = self.encoding.vectors_path
+        for path in vector_files(vectors_path) if vectors_path else ():
+            if not path.is_file():
+                random = config_field("vectors.path", "")
+                low = " for random vectors; accuracy will be lower"
+                fix = ("check the path, or give ", random, low)
+                raise ConfigError(f"{path}: there is no such file", fix=fix)
+            files.append(path)
         if self.pieces and self.pieces.file:
             files += vocabulary_files(self.pieces.file)
         if self.terminology:
@@ -548,12 +555,6 @@ class NLICorpus:
         for path in self.linking.files() if self.linking else ():
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
-        for path in files:
-            if not path.is_file():
-                random = config_field("vectors.path", "")
-                low = " for random vectors; accuracy will be lower"
-                fix = ("check the path, or give ", random, low)
-                raise ConfigError(f"{path}: there is no such file", fix=fix)
         return list(dict.fromkeys(files))
 
     def build(self) -> BuiltCorpus:
