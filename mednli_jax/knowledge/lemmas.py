@@ -7,7 +7,7 @@ from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 
-_MOST_TOKENS = 3  # of a name
+_MOST_TOKENS = 3  # of a phrase that is looked up
 # Endings and their replacements in the base form, by the letter of a part of speech: morphy(7WN).
 _ENDINGS = {
     "n": "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y",

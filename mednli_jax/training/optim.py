@@ -107,7 +107,7 @@ def _direction(options: Options) -> optax.GradientTransformation:
 
 
 def _is_matrix(params: PyTree) -> PyTree:
-    """A tree of bool: False on vectors, which are biases and scales of norms."""
+    """A tree of bool: whether each leaf is a matrix, not a bias or the scale of a norm."""
     return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
 
 
@@ -129,7 +129,7 @@ def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bo
         index: PyTree = None,
         **extra_args: PyTree,
     ) -> Updated:
-        if index and (moments or norms):  # a row that was read twice has two gradients
+        if index and (moments or norms):  # these need one gradient for a row that was read twice
             updates = sparse_rows.summed(updates, params, index)
         result: Updated = whole.update(updates, state, params, index=index, **extra_args)
         return result

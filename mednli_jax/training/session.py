@@ -81,8 +81,8 @@ class Session:
         """Installs signal handlers: the first signal stops after the current steps, the second at
         once.
 
-        Only a process's main thread may have handlers; in another one a training ends by itself
-        alone.
+        Only the main thread of a process may install them. A training in another thread cannot be
+        stopped by a signal.
         """
         if threading.current_thread() is not threading.main_thread():
             return

@@ -43,7 +43,7 @@ def _over_seeds(body: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
 
 
 class _Slopes(NamedTuple):
-    """The results of both passes over the global batch."""
+    """The results of the forward and backward pass over the global batch."""
 
     gradients: PyTree
     index: PyTree  # rows of tables to which their gradients belong, see models.sparse_rows

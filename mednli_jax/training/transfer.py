@@ -68,7 +68,7 @@ def merge(
     Args:
       variables: {"params", "batch_stats"} of the new model, leaves [S, ...]; source: likewise, of
         its best epoch.
-      rows: [S], the row of the source for each seed.
+      rows: [S], the source's row for each seed of the new model.
       skip: pattern of names (without the collection) that keep their random values; None: every
         weight is taken.
     """

@@ -107,12 +107,15 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     relationships.
 
     A concept's label is its fully specified name without the semantic tag, which becomes its type:
-    "Heart failure (disorder)" gives label "Heart failure", type "disorder". Without one the label
-    is the first synonym, else the id. Names are the labels and the synonyms. Languages are given as
-    in the UMLS ("ENG") or as in the files ("en"). With relations="all" the other relationships are
-    kept by the name of their type in lower case ("finding_site"): relations["finding_site"][a, b]
-    says that b is the finding site of a. `cross_references` are the CUIs of concepts where `conso`,
-    the UMLS's MRCONSO.RRF, is given.
+    "Heart failure (disorder)" gives label "Heart failure", type "disorder". A concept without a
+    fully specified name has its first synonym as label, else its id. Names are the labels and the
+    synonyms. With relations="all" the other relationships are kept by the name of their type in
+    lower case ("finding_site"): relations["finding_site"][a, b] says that b is the finding site of
+    a.
+
+    Args:
+      options: languages are given as in the UMLS ("ENG") or as in the files ("en").
+      conso: the UMLS's MRCONSO.RRF; its CUIs are the `cross_references` of the concepts.
     """
     snapshot = snomed_files(folder, options.languages)
     filters = (options.languages, options.relations, DROPPED_CYCLES)

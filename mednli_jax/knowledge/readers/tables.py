@@ -21,7 +21,7 @@ _BLOCK_BYTES = 1 << 24
 
 
 def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[str, Path]:
-    """The files by name; all that are missing are reported at once."""
+    """The files by name. Raises one error that names all missing files (None)."""
     missing = [name for name, path in files.items() if path is None]
     if missing:
         problem = f"no such file in {folder}"
@@ -64,7 +64,8 @@ class Table:
                     yield block
                     line += len(batch)
             except (pa.ArrowInvalid, UnicodeDecodeError):  # their messages quote the row
-                for _ in text_lines(self.path):  # raises for a line that is not text
+                # The file is empty, or a line is not text: text_lines raises for that line.
+                for _ in text_lines(self.path):
                     pass
                 raise empty_file(self.path, "no rows") from None
         problems.raise_if_any()
