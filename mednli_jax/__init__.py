@@ -8,10 +8,11 @@ jax.
 from typing import Any
 
 __version__ = "2.0.0"
+Exported = Any  # a function or a class of api
 _API = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Exported:
     if name not in _API:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mednli_jax import api

@@ -220,7 +220,7 @@ def _cells(row: Measurement) -> dict[str, Any]:
     return cells
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -15,6 +15,7 @@ from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
 
 Config = Any  # a ConfigDict
+FieldValue = Any
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
 # largest number of rows, steps or epochs; they are counted in 32 bits
 COUNT = 10**9
@@ -104,7 +105,7 @@ def check(config: Config) -> Checked:
     return Checked(task, model)
 
 
-def _value(config: Config, field: str) -> Any:
+def _value(config: Config, field: str) -> FieldValue:
     """The value of `section.field`; None where the config lacks it."""
     section, _, name = field.partition(".")
     return config[section].get(name) if section in config else None

@@ -31,6 +31,7 @@ from mednli_jax.errors import ResumableError, UsageError, UserError
 from mednli_jax.files import SHORTER_NAME, local_path
 from mednli_jax.terminal import lossy_streams
 
+FlagValue = Any
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as user errors, without a traceback.
 REFUSALS = (
@@ -404,7 +405,7 @@ def config(values: Flags) -> ConfigDict:
     return values.config
 
 
-def required(values: Flags, name: str, example: str) -> Any:
+def required(values: Flags, name: str, example: str) -> FlagValue:
     """The value of a flag."""
     if not values[name].value:
         raise UsageError(f"--{name} is missing", fix=example)
@@ -475,7 +476,7 @@ class Field(NamedTuple):
 
     name: str
     type_name: str
-    value: Any
+    value: FlagValue
 
     @property
     def last_name(self) -> str:

@@ -6,8 +6,10 @@ from typing import Any
 
 from mednli_jax.errors import PLUGINS, ConfigError, of_plugin
 
+Imported = Any  # an object of the user's own code
 
-def imported(name: str, field: str) -> Any:
+
+def imported(name: str, field: str) -> Imported:
     """The object `package.module:name` of the user's own code, which a field of a config names.
 
     A config, even one from another person's run directory, may name any code; therefore only

@@ -44,7 +44,8 @@ from mednli_jax.terminal import Bar, say, warn
 if TYPE_CHECKING:
     from mednli_jax.run import FinishedRun
 
-Row = dict[str, Any]  # column -> JSON value
+JsonValue = Any
+Row = dict[str, JsonValue]  # column -> value
 
 CHUNK = 8192  # number of lines in memory at once
 INPUTS, OUTPUTS = (".jsonl", ".tsv", ".txt", ".csv"), (".jsonl", ".tsv")
@@ -171,7 +172,7 @@ def read_chunks(
     chunk: list[Input] = []
     file = source.name if source else "stdin"
     ending = Path(file.removesuffix(".gz")).suffix
-    records: Iterator[tuple[int, Any]]
+    records: Iterator[tuple[int, JsonValue]]
     if source and ending == ".csv":
         records = files.csv_records(source, problems)
     else:
@@ -202,7 +203,7 @@ def read_chunks(
 
 def _records(
     stream: BinaryIO, ending: str, file: str, problems: Problems
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, JsonValue]]:
     """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard
     input.
 
@@ -230,7 +231,7 @@ def _records(
         warn(files.quoted_cells(file, quoted[0], len(quoted)))
 
 
-def _json(line: str) -> Any:
+def _json(line: str) -> JsonValue:
     try:
         return json.loads(files.json_text(line), object_pairs_hook=files.json_object)
     except (ValueError, RecursionError):
@@ -250,7 +251,7 @@ def _lines(rows: Iterable[Row], ending: str) -> Iterator[str]:
         yield "\t".join(_cell(row.get(name, "")) for name in names)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """A value in a table: TABs and line breaks become blanks."""
     return (
         " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

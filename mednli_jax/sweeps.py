@@ -161,7 +161,7 @@ def _sweep_of_config_file(config: ConfigDict) -> Sweep:
     return sweep
 
 
-def _extremes(space: Any) -> Sequence[Any]:
+def _extremes(space: Space) -> Sequence[Any]:
     """All choices, or the bounds of a range."""
     if isinstance(space, CategoricalDistribution):
         return space.choices
@@ -481,7 +481,7 @@ class Worker:
             raise failure(log)
 
 
-def _number_at(tree: Any, path: str) -> float | None:
+def _number_at(tree: object, path: str) -> float | None:
     """The number at `dev.accuracy.mean` in a tree of JSON values; None where there is none."""
     for name in path.split("."):
         tree = tree.get(name) if isinstance(tree, dict) else None

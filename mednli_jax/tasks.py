@@ -46,6 +46,9 @@ NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 ALL = "all"  # in place of the name of an analysis
 Config = Any  # a ConfigDict; this layer does not know configs
 Run = Any  # a run.FinishedRun, which imports jax
+Experiment = Any  # a run.Experiment
+Module = Any  # a linen class, or None
+Own = Any  # of the types of a TASK: its corpora, their examples and vocabularies
 PartT = TypeVar("PartT")
 BrokenRule = tuple[str, str, Text]  # field, what is wrong, the fix
 # Names of fields with blanks between them, a function of a config, a reason: the fields must be
@@ -83,7 +86,7 @@ class Task(Protocol):
     @property
     def form(self) -> Form: ...
 
-    def accepts(self, name: str, module: Any) -> bool:
+    def accepts(self, name: str, module: Module) -> bool:
         """Whether the task trains a model. module: its linen class, None for a model that is no
         network."""
 
@@ -118,11 +121,11 @@ class Limits(Protocol):
 class Predictor(Protocol):
     """A trained model that is no network: gives the logits [S, N, C] of a finished run."""
 
-    def logits(self, corpus: Any, prepared: Prepared, rows: Rows) -> np.ndarray:
+    def logits(self, corpus: Own, prepared: Prepared, rows: Rows) -> np.ndarray:
         """Of a split of a prepared corpus."""
 
     def of_new(
-        self, corpus: Any, examples: Any, vocabulary: Any, vectors: np.ndarray, /
+        self, corpus: Own, examples: Own, vocabulary: Own, vectors: np.ndarray, /
     ) -> np.ndarray:
         """Of new examples."""
 
@@ -148,7 +151,9 @@ class Inspection(Protocol):
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """What may be wrong with a prepared corpus."""
 
-    def check_prepared(self, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
+    def check_prepared(
+        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+    ) -> None:
         """Raises ConfigError for a corpus that cannot be trained on; a warning is enough below
         `excerpt` rows."""
 
@@ -242,7 +247,7 @@ class Analyses(Protocol):
     @property
     def alone(self) -> Collection[str]: ...
 
-    def analysed(self, config: Config | None, options: AnalysisOptions) -> Any:
+    def analysed(self, config: Config | None, options: AnalysisOptions) -> Own:
         """The corpus, with `name`, `notes` [str] and `splits`; without splits no page is
         written."""
 
@@ -259,7 +264,7 @@ class Tables(Protocol):
 class PairTask(Protocol):
     """What only sentence pairs have."""
 
-    def pairs(self, config: Config) -> Any:
+    def pairs(self, config: Config) -> Own:
         """The corpus as sentence pairs, for callers that need no model."""
 
     def probe(self, run: Run, path: Path) -> Report:
@@ -415,7 +420,9 @@ def warnings(task: Task, prepared: Prepared) -> list[str]:
     return list(task.warnings(prepared)) if isinstance(task, Inspection) else []
 
 
-def check_prepared(task: Task, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
+def check_prepared(
+    task: Task, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+) -> None:
     """Raises ConfigError for a corpus that cannot be trained on."""
     if isinstance(task, Inspection):
         task.check_prepared(experiment, prepared, excerpt=excerpt)
@@ -474,7 +481,7 @@ def check_flags(command: str, task: Task, values: Mapping[str, Any]) -> None:
             raise UsageError(f"--{name} is not for runs on {task.corpora}", fix="leave it out")
 
 
-def analyses_of(task: Any) -> dict[str, Analysis]:
+def analyses_of(task: Own) -> dict[str, Analysis]:
     """name -> analysis of the corpora of a task, those of other papers, too."""
     analyses: dict[str, Analysis] = {}
     for side in (task, *papers().get(task.name, ())):

@@ -76,12 +76,7 @@ class Form:
             fix = f"write {self.line}, JSON with these fields, or a header that names these columns"
         problem = f"is not {self.description}"
         if isinstance(values, Mapping):
-            texts_of_fields = [_values(values, names) for names in self.fields]
-            for names, texts in zip(self.fields, texts_of_fields, strict=True):
-                if any(text != texts[0] for text in texts):
-                    both = f"the fields {' and '.join(names)} hold different texts"
-                    raise fault(both, "leave one of them out")
-            values = [texts[0] if texts else None for texts in texts_of_fields]
+            values = [_text_of(values, names, fault) for names in self.fields]
         elif isinstance(values, str) and len(self.fields) == 1:
             values = [values]
         if not isinstance(values, tuple | list):
@@ -134,10 +129,15 @@ class Form:
         return self.texts(line, file, number), further
 
 
-def _values(fields: Mapping[str, Input], names: Sequence[str]) -> list[Input]:
-    """The values of the fields of these names, in any case; None is no value."""
+def _text_of(
+    fields: Mapping[str, Input], names: Sequence[str], fault: Callable[[str, Text], DataError]
+) -> Input:
+    """The value of the fields of these names, in any case; None is no value."""
     values = []
     for name, value in fields.items():
         if value is not None and str(name).casefold() in names:
             values.append(value)
-    return values
+    if any(value != values[0] for value in values):
+        both = f"the fields {' and '.join(names)} hold different texts"
+        raise fault(both, "leave one of them out")
+    return values[0] if values else None

@@ -158,7 +158,7 @@ def _options(values: cli.Flags) -> ReportOptions:
     )
 
 
-def _config_of(folder: Path) -> Any:
+def _config_of(folder: Path) -> tasks.Config:
     from mednli_jax.run import saved_config
 
     return saved_config(RunDirectory.existing(folder))

@@ -1,4 +1,4 @@
-"""`reproduce`: the runs of each paper and their flags, failures and kills, and, with tiny sizes, the
+"""`reproduce`: the runs of each paper and their flags, failures and kills, and, at tiny sizes, the
 way to the filled tables."""
 
 import json
@@ -111,7 +111,7 @@ def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypa
 
 
 def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
-    """The finished run trained on 1,000 pairs a second, counted over both seeds, for five epochs."""
+    """The finished run trained on 1,000 pairs a second, over both seeds, for five epochs."""
     (tmp_path / "esim").mkdir()
     result = {"status": "complete", "model": "esim", "seeds": [0, 1], "epochs": 5, "seconds": 6.0}
     (tmp_path / "esim" / "result.json").write_text(json.dumps(result))
@@ -192,8 +192,15 @@ def test_a_run_of_another_process_is_left_to_it_until_it_dies(recorded, tmp_path
     assert len(named({call: [call] for call in calls}, "-m mednli_jax.train --config=esim")) == 1
 
 
-TINY = ("--seeds=0", "--config.train.epochs=1", "--config.train.max_buckets=1", "--config.vectors.dim=8",
-        "--config.train.batch_size=16", "--config.model.hidden_size=8", "--config.model.trees=4")  # fmt: skip
+TINY = (
+    "--seeds=0",
+    "--config.train.epochs=1",
+    "--config.train.max_buckets=1",
+    "--config.vectors.dim=8",
+    "--config.train.batch_size=16",
+    "--config.model.hidden_size=8",
+    "--config.model.trees=4",
+)
 
 
 def articles(folder):
@@ -212,11 +219,23 @@ def benchmark(folder):
 PAPERS = {  # (writer of made-up files, corpus, flags, tables)
     "mednli": (write_everything, "mednli", (*TINY, "--mentions=data/metamap.mmi"), "34567"),
     "clicr": (articles, "clicr", (*TINY[:-2], "--config.vectors.path=data/v.vec"), "4"),
-    "artifacts": (lambda folder: write_pairs(folder / "mednli"), "mednli",
-                  (*TINY[:2], "--entities=parts", "--config.vectors.path=", TINY[3]), "12456"),
-    "diskne": (benchmark, "mednli",
-               (*TINY[:4], "--weights=one=data/one,two=data/two", "--only=main/BOW,main/ESIM,main/*-hypothesis,*/one,*/two,table7/*"), "12345678"),
-}  # fmt: skip
+    "artifacts": (
+        lambda folder: write_pairs(folder / "mednli"),
+        "mednli",
+        (*TINY[:2], "--entities=parts", "--config.vectors.path=", TINY[3]),
+        "12456",
+    ),
+    "diskne": (
+        benchmark,
+        "mednli",
+        (
+            *TINY[:4],
+            "--weights=one=data/one,two=data/two",
+            "--only=main/BOW,main/ESIM,main/*-hypothesis,*/one,*/two,table7/*",
+        ),
+        "12345678",
+    ),
+}
 
 
 @pytest.mark.slow
@@ -230,8 +249,13 @@ def test_every_table_of_a_paper_is_filled_by_one_command(paper, tmp_path):
     environment = {**os.environ, **environment_of(tmp_path)}
     printed = []
     for workers in ("3", "1"):  # the second time nothing is trained
-        done = subprocess.run([*command, f"--workers={workers}"], cwd=tmp_path, env=environment,
-                              capture_output=True, text=True)  # fmt: skip
+        done = subprocess.run(
+            [*command, f"--workers={workers}"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr[-4000:]
         assert not words_in((done.stdout + done.stderr).encode())
         assert SECRET not in done.stdout

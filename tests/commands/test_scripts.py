@@ -107,7 +107,8 @@ PROGRAMS = {
     "tar": "mkdir -p mednli_jax",
     "python3.13": "exit 1",
     "python3.12": "exit 1",
-    "python3.11": "mkdir -p venv/bin && cp $CLOUD/train venv/bin/python && cp $CLOUD/bin/git venv/bin/pip",
+    "python3.11": "mkdir -p venv/bin && cp $CLOUD/train venv/bin/python "
+    "&& cp $CLOUD/bin/git venv/bin/pip",
     "python3": "exit 1",
     "gcloud": """
 echo "$@" >>$CLOUD/calls
@@ -124,7 +125,9 @@ case "$*" in
   "storage rsync"*)
     from=${4/gs:/$CLOUD} to=${5/gs:/$CLOUD}
     [ ! -e $from ] || { mkdir -p $to && cp -r $from/. $to; } ;;
-  *" create "*) [ -e $CLOUD/tried ] || { touch $CLOUD/tried && exit 1; }; mkdir host && echo READY >state ;;
+  *" create "*)
+    [ -e $CLOUD/tried ] || { touch $CLOUD/tried && exit 1; }
+    mkdir host && echo READY >state ;;
   *" delete "*) rm -rf host state ;;
   *" describe "*) cat state ;;
   *" scp --recurse pod7:"*) cp -r "host/${6#pod7:}" "$7" ;;

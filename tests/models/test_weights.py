@@ -224,7 +224,8 @@ def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
     parts = (
         "model.safetensors: its weights do not fit the model; "
         "2 missing: encoder.layer.1.attention.self.key.weight, pooler.dense.bias. "
-        "2 of another shape: embeddings.word_embeddings.weight (24x16 in the file, 23x16 in the model), "
+        "2 of another shape: "
+        "embeddings.word_embeddings.weight (24x16 in the file, 23x16 in the model), "
         "encoder.layer.0.intermediate.dense.weight (16x24 in the file, 24x16 in the model). "
         "1 unknown: encoder.layer.2.output.dense.bias (prefixes in the file: bert.). Fix: "
     )

@@ -108,11 +108,20 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
 
 
 OTHER = {
-    "data__limit": 60, "knowledge__ontology": "mesh", "knowledge__relations": "is_a", "knowledge__mentions": "",
-    "vectors__retrofit": "unit", "vectors__path": "own.vec", "model__knowledge_scale": 4.0, "model__dropout": 0.5,
-    "model__knowledge": "bias", "data__max_length": 10, "train__learning_rate": 0.01, "train__patience": 1,
+    "data__limit": 60,
+    "knowledge__ontology": "mesh",
+    "knowledge__relations": "is_a",
+    "knowledge__mentions": "",
+    "vectors__retrofit": "unit",
+    "vectors__path": "own.vec",
+    "model__knowledge_scale": 4.0,
+    "model__dropout": 0.5,
+    "model__knowledge": "bias",
+    "data__max_length": 10,
+    "train__learning_rate": 0.01,
+    "train__patience": 1,
     "train__weight_decay": 0.0,
-}  # fmt: skip
+}
 
 
 def judged_and_changed(folder, number, run, **changes):
@@ -164,8 +173,11 @@ def test_table_2_is_exact(tmp_path):
         "premise": {"mean": 20.04, "longest": 202},
         "hypothesis": {"mean": 5.86, "longest": 20},
     }
-    stats = {"corpus": "mednli", "splits": {"train": figures, "dev": {"pairs": 1395}, "test": {"pairs": 1421}},
-             "all": {**figures, "premises": 4683}}  # fmt: skip
+    stats = {
+        "corpus": "mednli",
+        "splits": {"train": figures, "dev": {"pairs": 1395}, "test": {"pairs": 1421}},
+        "all": {**figures, "premises": 4683},
+    }
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "stats.json").write_text(json.dumps(stats))
     verdicts = [one["verdict"] for one in checked(tmp_path)["tables"]["2"]]

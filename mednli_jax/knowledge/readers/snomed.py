@@ -74,8 +74,8 @@ LINK_TYPES = (
 class _Concepts:
     """The rows of the concept file, sorted by id.
 
-    ids: int64 [N]. index: int32 [N], the number of an active concept among these, -1 for an inactive
-    one. lines: int64 [N].
+    ids: int64 [N]. index: int32 [N], the number of an active concept among these, -1 for an
+    inactive one. lines: int64 [N].
     """
 
     ids: np.ndarray

@@ -131,8 +131,8 @@ class Block:
         return _numpy(pc.is_in(self.columns[column], value_set=pa.array(values, pa.string())))
 
     def is_set(self, column: str, yes: str, *no: str) -> np.ndarray:
-        """bool [R]: which fields are `yes`. A field that is neither `yes` nor one of `no` is refused:
-        columns are shifted."""
+        """bool [R]: which fields are `yes`. A field that is neither `yes` nor one of `no` is
+        refused: columns are shifted."""
         problem = f"field '{column}' is none of {', '.join((yes, *no))}"
         self.refuse(~self.is_any(column, yes, *no), problem, column)
         return self.is_any(column, yes)
