@@ -287,7 +287,7 @@ class Program:
         compiled = self._lowered(kind, body, shapes, formats).compile()
         of_state, of_frozen, of_data, _ = compiled.input_formats[0]
         self._formats |= dict(zip(names, (of_state, of_frozen, of_data), strict=True))
-        # A step must return the learner in the format in which it takes it; the format is fixed now.
+        # A step returns the learner in the format in which it takes it; that is fixed now.
         if kind.donates and compiled.output_formats[0] != of_state:
             return self._with_formats(kind, body, arguments, names)
         return compiled
