@@ -264,6 +264,8 @@ class _PairReader:
     def add(self, number: int, row: PairFields) -> None:
         row.check(("pairID", *REQUIRED[1:]) if self.truth else REQUIRED)
         genre = row.text("genre", optional=True)
+        if self.genre and not genre:
+            raise row.fault("is missing", "genre", "use MultiNLI's own file, which names the genre")
         if self.genre and genre != self.genre:
             self.other_genres += 1
             return

@@ -289,8 +289,9 @@ def test_genres_of_multinli_are_read_alone_or_together(tmp_path):
 
 
 def test_a_genre_of_rows_without_one_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no labelled pair of genre 'slate'"):
-        read(tmp_path / "x.jsonl", lines(row("a")), genre="slate")
+    path = tmp_path / "x.jsonl"
+
+    assert faults(read, path, lines(row("a")), genre="slate") == [("x.jsonl", 1, "genre")]
 
 
 TRUTH = "mednli_bionlp19_shared_task_ground_truth.csv"
