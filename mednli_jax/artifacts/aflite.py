@@ -91,8 +91,8 @@ class Features(NamedTuple):
 
 
 def settings_for(pairs: int, options: AnalysisOptions) -> Settings:
-    """The settings for a number of pairs. m and k of None are the paper's shares of its 14,049
-    pairs, 2/5 and 1/28."""
+    """The settings for a number of pairs. Without m or k in the options they are the paper's
+    shares of its 14,049 pairs, 2/5 and 1/28."""
     m, k = options.m, options.k
     if m is None:
         m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS))
@@ -333,19 +333,20 @@ def mean_features(
     )
     vocabulary, matrix = vectors.covered()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
-    means = []
+    total = np.zeros((), np.float32)
+    counts: Counter[str] = Counter()
     for texts in texts_of:
-        means.append(mean_vectors(texts, row_of, matrix, lacking=entities, unknown=unknown))
+        means = mean_vectors(texts, row_of, matrix, lacking=entities, unknown=unknown)
+        total = total + means.matrix
+        counts.update(means.facts)
     facts = {
         "kind": MEAN_VECTORS,
         "vectors": vectors.file,
         "sha256": vectors.sha256,
         "entities": entities,
         "unknown": unknown,
+        **counts,
     }
-    for name in means[0].facts:
-        facts[name] = sum(mean.facts[name] for mean in means)
-    total = sum((mean.matrix for mean in means), start=np.zeros((), np.float32))
     return Features(total, facts)
 
 
@@ -466,7 +467,7 @@ def _section(name: str, figures: Figures) -> Section:
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
     grids = [
         Grid("", header, _split_rows(figures["splits"]), left=2),
-        Grid("", columns, [_round_cells(row) for row in figures["rounds"]]),
+        Grid("", columns, list(map(_round_cells, figures["rounds"]))),
     ]
     return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids)
 

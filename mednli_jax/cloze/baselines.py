@@ -9,14 +9,14 @@ An entity is a marked phrase of the passage, distinguished from others by its lo
       a mention drawn at random, frequent entities more often; `random_expectation`: the mean of
       many draws
   maxfreq-entity
-      the entity with most mentions, the first to occur of several; `outside_query`: of those that
-      are not marked in the query (of all where all are), which the paper does not have
+      the entity with most mentions, the first to occur of several; `outside_query` (not in the
+      paper): among those that are not marked in the query, or among all if all are
   sim-entity
       the mention whose context is most like the blank's: cosine of the summed vectors of up to
       `window` words to each side within the sentence, the phrase itself left out (eq. 1)
   rand-word, maxfreq-word, sim-word
-      the same of single words of the passage; the paper's code has the first and the last; of the
-      most frequent words those count that are no grammar and have a letter
+      the same of single words of the passage; the paper's code has the first and the last;
+      maxfreq-word counts words that have a letter and are no function words
   upper_bound
       the entity that scores best: the limit of a reader that answers with an entity of the passage
 """
@@ -60,8 +60,8 @@ def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
 def random_entity(
     examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False
 ) -> Answers:
-    """The same answers for the same seed and the same examples in the same order. words: not
-    entities."""
+    """The same answers for the same seed and the same examples in the same order. words: draws
+    words of the passage in place of entities."""
     rng = np.random.default_rng(seed)
     answers = {}
     for passage, queries in by_passage(examples):
@@ -83,11 +83,10 @@ def random_expectation(
     *,
     seed: int = 0,
 ) -> dict[str, float | None]:
-    """The figures of `scores.summary` that a random mention has in the mean over all draws, worked
-    out exactly.
+    """The expected figures of `scores.summary` for a random mention, computed exactly.
 
-    BLEU is computed over all queries together, so it is the mean of DRAWS draws by `random_entity`,
-    from `seed` on.
+    BLEU is of all queries together. It is the mean of DRAWS draws by `random_entity` instead, with
+    seeds from `seed` on.
     """
     exact = f1 = embedding = words = 0.0
     answered = 0
@@ -155,8 +154,8 @@ def known_vectors(
     """The words of passages, queries and answers that a file has vectors for, and these [2 + words,
     D].
 
-    more: texts beside the examples, such as predictions. Words are lower-cased, and once more as
-    `normalise` leaves them.
+    more: texts beside the examples, such as predictions. Words are looked up lower-cased, and also
+    as `normalise` returns them.
     """
     words: set[str] = set()
     normalised = set(more)
@@ -185,8 +184,8 @@ def most_similar_entity(
     window: int = WINDOW,
     words: bool = False,
 ) -> Answers:
-    """The entity whose context is most like the blank's, the first of several. words: of all words
-    of the passage.
+    """The entity whose context is most like the blank's, the first of several. words: chooses
+    among all words of the passage.
 
     vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum.
     """

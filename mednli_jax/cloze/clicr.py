@@ -301,7 +301,7 @@ class _Reader:
         self.first_stray: tuple[Node, str] | None = None
 
     def take(self, article: Node) -> None:
-        """Adds an article. Of its faults, as many are reported as parts of it can be read."""
+        """Adds an article. A fault in one of its parts does not hide those in the others."""
         self.articles += 1
         try:
             document = article.node("document")
@@ -346,7 +346,7 @@ class _Reader:
         )
 
     def _query(self, passage: Passage | None, node: Node) -> ClozeExample | None:
-        """None for a query without faults whose passage has one."""
+        """The example; None where only its passage is faulty."""
         uid = self._uid(node, "id")
         query = self._marked(node, "query")
         self.joined += query.joined

@@ -185,7 +185,7 @@ def query_view(example: ClozeExample, setup: str, passage: PassageView | None = 
             if entity.end <= example.blank:
                 blank -= entity.end - entity.start - 1
         words, _ = merged(words, example.query_entities, names.__getitem__)
-        names[phrase_of(example.answers[0].text)]  # the answer has a name, too
+        names[phrase_of(example.answers[0].text)]  # gives the answer a name, too
     words[blank] = PLACEHOLDER
     right = right_candidate(example, passage.number_of)
     return QueryView(passage, tuple(words), blank, right.number, right.kind, names)

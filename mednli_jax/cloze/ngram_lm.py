@@ -177,8 +177,8 @@ def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
 
 
 def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
-    """Tokens lower-cased, each marked phrase one token: ENTITY and its words, spaces between, as no
-    other token has."""
+    """Tokens lower-cased, each marked phrase as one token: ENTITY and its words with spaces
+    between. No other token has a space."""
     words = list(map(str.lower, tokens))
     return merged(words, entities, lambda phrase: ENTITY + phrase).words
 

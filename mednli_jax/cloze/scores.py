@@ -57,8 +57,11 @@ def normalise(text: str) -> str:
 
 
 def exact_match(prediction: str, answers: Iterable[str]) -> bool:
-    """Whether the prediction equals one of the answers after `normalise`, or, where both are empty
-    then ("A", the vitamin; "+"), in lower case. An empty prediction is never right."""
+    """Whether the prediction equals one of the answers after `normalise`.
+
+    Where `normalise` leaves nothing of both ("A", the vitamin; "+"), they are compared in lower
+    case. An empty prediction is never right.
+    """
     for answer in answers:
         predicted, expected = normalise(prediction), normalise(answer)
         if not (predicted or expected):
@@ -108,7 +111,7 @@ def _bleu(counts: np.ndarray, order: int) -> float:
     the shorter. There is no smoothing: an order without a match makes BLEU 0. The paper used the
     package of Chen et al. 2015, which puts 1e-6 for an order in which neither side has an n-gram: a
     perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
-    nltk's `corpus_bleu` counts an n-gram in predictions too short to have one.
+    nltk's `corpus_bleu` is not used: it counts an n-gram in predictions too short to have one.
     """
     from nltk.translate.bleu_score import brevity_penalty
 

@@ -9,7 +9,7 @@ corpus.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +30,16 @@ from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import json_lines
 from mednli_jax.report import charts
-from mednli_jax.report.sections import Grid, Report, Section, columns_of, count, mean, points
+from mednli_jax.report.sections import (
+    Grid,
+    Report,
+    Section,
+    columns_of,
+    count,
+    figure,
+    mean,
+    points,
+)
 from mednli_jax.report.tables import published
 
 LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
@@ -199,7 +208,7 @@ def section(name: str, figures: Figures) -> Section:
     sizes = [f"{split} {paper['queries']:,}" for split, paper in PAPER["splits"].items()]
     specialties = "specialties: the corpus names none"
     if largest := _largest_specialties(figures):
-        shares = ", ".join(f"{specialty} {points(share)}" for specialty, share in largest)
+        shares = ", ".join(f"{name} {figure(share)}" for name, share in largest.items())
         mean_names = f"{figures['specialty_names']:.1f} a case"
         specialties = f"% of all names of specialties, {mean_names}: {shares}"
     grid = Grid("", ("", *columns), columns_of(columns, rows, {}))
@@ -207,10 +216,10 @@ def section(name: str, figures: Figures) -> Section:
     return Section(f"Sizes, {name}", words, [grid])
 
 
-def _largest_specialties(figures: Figures) -> list[tuple[str, float]]:
-    """The specialties of Figure 3 and their shares of all names of specialties."""
-    largest = list(figures["specialties"].items())[:SPECIALTIES_SHOWN]
-    return [(name, share / figures["specialty_names"]) for name, share in largest]
+def _largest_specialties(figures: Figures) -> dict[str, float]:
+    """The specialties of Figure 3, each with its share of all names of specialties, in %."""
+    largest = islice(figures["specialties"].items(), SPECIALTIES_SHOWN)
+    return {name: 100 * (share / figures["specialty_names"]) for name, share in largest}
 
 
 def drawn(name: str, figures: Figures) -> dict[str, bytes]:
@@ -234,9 +243,8 @@ def drawn(name: str, figures: Figures) -> dict[str, bytes]:
         ),
     }
     if largest := _largest_specialties(figures):
-        rows = {specialty: 100 * share for specialty, share in largest}
         pictures["specialties.png"] = charts.ranked(
-            "specialties", rows, title=name, x="% of all names of specialties"
+            "specialties", largest, title=name, x="% of all names of specialties"
         )
     return pictures
 

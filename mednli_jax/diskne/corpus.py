@@ -170,8 +170,8 @@ def load_demo_diskne(
     """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and
     category.
 
-    negatives: "similar", the other diseases of the cluster, or ten "random" ones. seed: of random
-    negatives.
+    negatives: "similar" (the other diseases of the cluster) or "random" (ten diseases). seed: of
+    random negatives.
     """
     if negatives not in NEGATIVES:
         raise ConfigError(f"negatives are '{negatives}'", fix=f"give one of {', '.join(NEGATIVES)}")

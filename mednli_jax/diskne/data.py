@@ -38,7 +38,6 @@ POSITIVE, NEGATIVE = LABELS[:2]
 # then reveal the label. full: the whole sentence, the disease in it replaced (section 3.2).
 WORDINGS = ("name", "mention", "full")
 
-DESCRIPTION = ("name", "names", "synonyms", "facts")  # fields of a Benchmark
 Facts = dict[str, Any]  # JSON values
 PositiveKey = tuple[str, str, str]  # pair, disease, category
 
@@ -115,13 +114,18 @@ class Benchmark:
 
     def description(self) -> Facts:
         """All but the examples, as JSON values."""
-        return {name: getattr(self, name) for name in DESCRIPTION}
+        return {
+            "name": self.name,
+            "names": self.names,
+            "synonyms": self.synonyms,
+            "facts": self.facts,
+        }
 
     @classmethod
     def described(cls, description: Facts, examples: Iterable[DiseaseExample]) -> "Benchmark":
         """The benchmark of a `description`, which may have other fields, and examples."""
-        fields = {name: description[name] for name in DESCRIPTION}
-        return cls(examples=tuple(examples), **fields)
+        names, synonyms = description["names"], description["synonyms"]
+        return cls(description["name"], tuple(examples), names, synonyms, description["facts"])
 
 
 def with_article(before: str, name: str) -> str:
@@ -530,8 +534,8 @@ def _positives(
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without spaces at its ends, and with the rest of the words that it cuts: some files
-    end a character early or late."""
+    """The span without spaces at its ends, extended to whole words: some files end a character
+    early or late."""
     mention = text[start:end].strip()
     start = text.index(mention, start)
     end = start + len(mention)

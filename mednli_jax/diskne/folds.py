@@ -1,8 +1,8 @@
 """Folds of DisKnE: the examples that a disease is tested on, and those for training before
 (sections 3.3, 4.1).
 
-A fold is three arrays of row numbers in the list of all examples. All folds share the arrays
-of these.
+A fold is three arrays of row numbers of the benchmark's examples. All folds share the arrays of
+the examples.
 """
 
 import hashlib
@@ -213,16 +213,17 @@ class _Columns:
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
-        columns = []
+        columns, is_positive = [], []
         premises, hypotheses = [], []
         for example in benchmark.examples:
             pair = example.pair
             columns.append((example.target, example.disease, example.category, pair.group))
+            is_positive.append(example.is_positive)
             premises.append(pair.premise)
             hypotheses.append(pair.hypothesis)
         columns_N4 = np.array(columns, object).reshape(-1, 4)
         self.target, self.disease, self.category, self.premise = columns_N4.T
-        self.is_positive = np.array([e.is_positive for e in benchmark.examples], bool)
+        self.is_positive = np.array(is_positive, bool)
         self.claim = _numbers(zip(self.premise, self.disease, hypotheses, strict=True))
         self.tested = _numbers(zip(self.claim, self.target, self.category, strict=True))
         self.rows_of_premise = _rows_naming(benchmark, premises)

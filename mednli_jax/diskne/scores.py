@@ -32,6 +32,7 @@ TITLES = {
     "terminological": "Terminological",
 }
 ALWAYS = "always positive"
+_POSITIVE = LABELS.index(POSITIVE)
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
 RANKED = {
     "hits": "hits@1",  # share of the queries whose true disease comes first
@@ -61,8 +62,11 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
         if tested:
             diseases, ranked = {}, []
             for disease, examples in tested.items():
-                diseases[disease] = _of_disease(examples, runs)
-                if ranks := _ranks(examples, runs):
+                gold_N = np.array([LABELS.index(example.pair.label) for example in examples])
+                p_RNC = _probabilities(examples, runs)
+                diseases[disease] = _of_disease(gold_N, p_RNC)
+                is_positive_N = gold_N == _POSITIVE
+                if ranks := _ranks(_queries(examples, is_positive_N), is_positive_N, p_RNC):
                     ranked.append(ranks)
             of_category[category] = {**averaged(diseases), **_ranking(ranked)}
     return of_category
@@ -83,20 +87,23 @@ def _tested(
     return tested
 
 
-def _of_disease(examples: Sequence[DiseaseExample], runs: Runs) -> Scores:
-    gold_N = np.array([LABELS.index(example.pair.label) for example in examples])
-    positive = LABELS.index(POSITIVE)
-    per_run = []
+def _probabilities(examples: Sequence[DiseaseExample], runs: Runs) -> np.ndarray:
+    """float64 [R, N, C], of each run."""
+    p = []
     for p_of_uid in runs.values():
-        p_NC = np.array([p_of_uid[example.uid] for example in examples])
-        per_run.append(_f1(gold_N, p_NC.argmax(axis=1)))
-    positives = int((gold_N == positive).sum())
+        p.append([p_of_uid[example.uid] for example in examples])
+    return np.array(p)
+
+
+def _of_disease(gold_N: np.ndarray, p_RNC: np.ndarray) -> Scores:
+    per_run = [_f1(gold_N, p_NC.argmax(axis=1)) for p_NC in p_RNC]
+    positives = int((gold_N == _POSITIVE).sum())
     return {
         "f1": float(np.mean(per_run)),
         "per_run": per_run,
         "positives": positives,
         "negatives": len(gold_N) - positives,
-        "always_positive": _f1(gold_N, np.full(len(gold_N), positive)),
+        "always_positive": _f1(gold_N, np.full(len(gold_N), _POSITIVE)),
     }
 
 
@@ -149,26 +156,25 @@ def _ranking(ranked: Sequence[Ranks]) -> Scores:
     return {"ranking": ranking}
 
 
-def _ranks(examples: Sequence[DiseaseExample], runs: Runs) -> Ranks | None:
+def _ranks(
+    queries: Sequence[np.ndarray], is_positive_N: np.ndarray, p_RNC: np.ndarray
+) -> Ranks | None:
     """The measures of a disease; None where no positive example has a negative."""
-    gold_N = np.array([example.is_positive for example in examples])
-    queries = _queries(examples, gold_N)
     if not queries:
         return None
     from sklearn.metrics import average_precision_score
 
     per_run: dict[str, list[float]] = {name: [] for name in RANKED}
-    for p_of_uid in runs.values():
-        p_N = np.array([p_of_uid[example.uid][LABELS.index(POSITIVE)] for example in examples])
-        rank_Q2 = np.array([_rank(p_N[rows], gold_N[rows]) for rows in queries])
+    for p_N in p_RNC[..., _POSITIVE]:
+        rank_Q2 = np.array([_rank(p_N[rows], is_positive_N[rows]) for rows in queries])
         hits, reciprocal = rank_Q2.mean(axis=0)
         per_run["hits"].append(float(hits))
         per_run["reciprocal_rank"].append(float(reciprocal))
-        per_run["average_precision"].append(average_precision_score(gold_N, p_N))
+        per_run["average_precision"].append(average_precision_score(is_positive_N, p_N))
     return Ranks(per_run, float(np.mean([1 / len(rows) for rows in queries])))
 
 
-def _queries(examples: Sequence[DiseaseExample], gold_N: np.ndarray) -> list[np.ndarray]:
+def _queries(examples: Sequence[DiseaseExample], is_positive_N: np.ndarray) -> list[np.ndarray]:
     """The rows of each positive example with its negatives."""
     rows_of_query = defaultdict(list)
     for row, example in enumerate(examples):
@@ -176,7 +182,7 @@ def _queries(examples: Sequence[DiseaseExample], gold_N: np.ndarray) -> list[np.
         rows_of_query[example.uid if example.is_positive else made_from].append(row)
     queries = []
     for rows in rows_of_query.values():
-        if len(rows) > 1 and gold_N[rows].sum() == 1:
+        if len(rows) > 1 and is_positive_N[rows].sum() == 1:
             queries.append(np.array(rows))
     return queries
 

@@ -75,15 +75,13 @@ class DisKnETask(nli.NLITask):
             epochs=training.epochs,
             shuffle=training.shuffle,
         )
-        premise_length, hypothesis_length = _lengths(prepared)
         return FoldBatches(
-            premise_length,
-            hypothesis_length,
+            *_sides(prepared, "_length"),
             plan,
             member=member,
             group=folds,
             groups=_units(prepared, is_in_any, together) if together > 1 else None,
-            tokens=self.shared(_tokens(prepared), model),
+            tokens=self.shared(_sides(prepared), model),
         )
 
     def prediction(
@@ -108,13 +106,11 @@ class DisKnETask(nli.NLITask):
             coarse=coarse,
         )
         together = 1 if coarse or self.pieces else PREDICT_GROUP
-        premise_length, hypothesis_length = _lengths(prepared)
         return batching.Batches(
-            premise_length,
-            hypothesis_length,
+            *_sides(prepared, "_length"),
             plan,
             groups=_units(prepared, is_predicted, together),
-            tokens=None if coarse else self.shared(_tokens(prepared), model),
+            tokens=None if coarse else self.shared(_sides(prepared), model),
         )
 
     def members(self, prepared: Prepared, part: str) -> np.ndarray:
@@ -157,13 +153,9 @@ def folds_of_group(prepared: Prepared, group: str) -> list[int]:
     return [place for place, fold in enumerate(folds) if fold["group"] == group]
 
 
-def _lengths(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
-    premise, hypothesis = (np.asarray(prepared.arrays[f"{side}_length"]) for side in SIDES)
-    return premise, hypothesis
-
-
-def _tokens(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
-    premise, hypothesis = (np.asarray(prepared.arrays[side]) for side in SIDES)
+def _sides(prepared: Prepared, ending: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """The arrays of premises and hypotheses: their tokens, or with "_length" their lengths."""
+    premise, hypothesis = (np.asarray(prepared.arrays[f"{side}{ending}"]) for side in SIDES)
     return premise, hypothesis
 
 

@@ -1,7 +1,7 @@
 """The part of a run or a table that may be shown outside: scores, and counts of at least LEAST.
 
-What is kept is named here: uids, words, paths, commands and names of folders, users and machines
-are left out. If one part of a family of slices, of a confusion or of the classes is smaller, the
+Only the fields that are named here are kept: no uids, words, paths, commands, or names of folders,
+users and machines. If one part of a family of slices, of a confusion or of the classes is smaller, the
 whole family is left out, because the small count would follow from the total and the other parts.
 """
 
