@@ -1,8 +1,9 @@
 """The part of a run or a table that may be shown outside: scores, and counts of at least LEAST.
 
 Only the fields that are named here are kept: no uids, words, paths, commands, or names of folders,
-users and machines. If one part of a family of slices, of a confusion or of the classes is smaller, the
-whole family is left out, because the small count would follow from the total and the other parts.
+users and machines. If one part of a family of slices, of a confusion or of the classes is smaller,
+the whole family is left out, because the small count would follow from the total and the other
+parts.
 """
 
 from collections.abc import Mapping, Sequence
