@@ -57,7 +57,7 @@ class MentionRows(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Each mention of a premise beside each mention of its hypothesis: rows of the same number."""
+    """Each mention of a premise with each mention of its hypothesis, [M] rows on both sides."""
 
     premise: MentionRows
     hypothesis: MentionRows
