@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import chain
 
 from scipy import stats
 
@@ -206,8 +205,10 @@ class _Concepts:
         return above
 
     def may_have_cause(self, concepts: set[str]) -> bool:
-        trees = chain.from_iterable(self.trees.get(concept, ()) for concept in concepts)
-        return any(tree.startswith(CAUSED) for tree in trees)
+        for concept in concepts:
+            if any(tree.startswith(CAUSED) for tree in self.trees.get(concept, ())):
+                return True
+        return False
 
 
 def spread(rows: Mapping[str, Sequence[int]], labels: Sequence[str]) -> dict[str, Spread]:

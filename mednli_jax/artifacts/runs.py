@@ -31,8 +31,6 @@ PARTITIONS = {
     for split in SPLITS
     for name in RUNS
 }
-
-
 CLASSIFIER = (1, 2, 6)  # numbers of tables
 ANALYSES = (3, 4, 5, 6)
 PARTITION = 6
@@ -51,11 +49,10 @@ class Artifacts:
         return [HYPOTHESIS, *pair] if set(CLASSIFIER) & set(request.tables) else []
 
     def steps(self, request: Request) -> Sequence[Step]:
-        vectors = [
-            f"--config.{field}={value}"
-            for field, value in request.fields.items()
-            if field.startswith("vectors.")
-        ]
+        vectors = []
+        for field, value in request.fields.items():
+            if field.startswith("vectors."):
+                vectors.append(f"--config.{field}={value}")
         shared = (f"--corpus={request.place}", f"--entities={request.entities}", *vectors)
         analyses = ("analyze", "all", *shared, *_spans(request), _out(request, REPORT))
         pair = FILTERED["pair"]

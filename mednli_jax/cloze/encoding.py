@@ -227,9 +227,8 @@ def with_titles(split: Split[ClozeExample]) -> Split[ClozeExample]:
     for passage, queries in clicr.by_passage(split.examples):
         longer = _with_title(passage)
         examples += [replace(query, passage=longer) for query in queries]
-    return replace(
-        split, examples=tuple(examples), facts={**split.facts, "titles_in_passages": True}
-    )
+    facts = {**split.facts, "titles_in_passages": True}
+    return replace(split, examples=tuple(examples), facts=facts)
 
 
 def _with_title(passage: Passage) -> Passage:
@@ -551,8 +550,8 @@ class _Vocabulary(NamedTuple):
 def _vocabulary(
     train_counts: Mapping[str, int], counts: Mapping[str, int], encoding: ClozeEncoding
 ) -> _Vocabulary:
-    """The words of training, where they have no vector with a random one, as in the published
-    readers; and of other splits those that have a pretrained vector.
+    """All words of training, and the words of other splits that have a pretrained vector. A word
+    of training without one has a random vector, as in the published readers.
 
     train_counts, counts: how often each word occurs in training and in all splits.
     """

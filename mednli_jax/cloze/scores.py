@@ -377,10 +377,12 @@ def scored_system(
     name: str, corpus: str, queries: Sequence[Query], predictions_S: Iterable[Answers]
 ) -> ScoredSystem:
     """predictions_S: the answers of each seed."""
-    scores_S = [query_scores(queries, predictions) for predictions in predictions_S]
-    exact_SN = np.stack([scores.exact for scores in scores_S])
-    f1_SN = np.stack([scores.f1 for scores in scores_S])
-    return ScoredSystem(name, corpus, scores_S[0].uids, exact_SN, f1_SN.mean(axis=0))
+    exact_S, f1_S = [], []
+    for predictions in predictions_S:
+        scores = query_scores(queries, predictions)
+        exact_S.append(scores.exact)
+        f1_S.append(scores.f1)
+    return ScoredSystem(name, corpus, scores.uids, np.stack(exact_S), np.mean(f1_S, axis=0))
 
 
 def queries_of(folder: Path, split: str) -> list[Query]:

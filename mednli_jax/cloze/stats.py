@@ -129,10 +129,10 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
     synonyms = tokens_of_queries = candidates_of_queries = 0
     for query in queries:
         of_passage = candidates[query.passage.uid]
-        texts = [phrase_of(answer.text) for answer in query.answers]
-        first_answers.add(texts[0])
-        all_answers.update(texts)
-        synonyms += len(set(texts)) - 1
+        texts = {phrase_of(answer.text) for answer in query.answers}
+        first_answers.add(phrase_of(query.answers[0].text))
+        all_answers |= texts
+        synonyms += len(texts) - 1
         answerable[right_candidate(query, of_passage).kind] += 1
         kind = query.answers[0].semantic_type
         types[kind if kind in SEMANTIC_TYPES else "other"] += 1

@@ -176,8 +176,10 @@ class ClozeTask:
         )
         if name == NEW:
             return _batches(prepared, name, PREDICT_GROUP, plan)
-        predicted = [split for split in prepared.splits if split != "train"]
-        batches = {split: _batches(prepared, split, PREDICT_GROUP, plan) for split in predicted}
+        batches = {}
+        for split in prepared.splits:
+            if split != "train":
+                batches[split] = _batches(prepared, split, PREDICT_GROUP, plan)
         return batching.sharing(batches)[name]
 
     def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[ClozeExample]:
@@ -264,13 +266,13 @@ class ClozeTask:
         whose answer is a candidate. loss: None where no answer can be scored.
         """
         scores_S = self.scored(rows, logits)
-        summaries = [answers.summary(scores) for scores in scores_S]
+        summaries = list(map(answers.summary, scores_S))
         losses = self.losses(rows, logits)
-        families = {}
+        families: dict[str, Json] = {}
         for family, named in answers.slices(rows.queries()).items():
-            families[family] = {
-                name: answers.seed_scores(scores_S, places) for name, places in named.items()
-            }
+            families[family] = {}
+            for name, places in named.items():
+                families[family][name] = answers.seed_scores(scores_S, places)
         slices = families.pop("tag", {})
         return {
             "examples": len(rows),
@@ -285,10 +287,11 @@ class ClozeTask:
     def scored(self, rows: ClozeRows, logits: np.ndarray) -> list[answers.QueryScores]:
         """The scores of each query, by seed."""
         queries, words = rows.queries(), rows.words or ()
-        return [
-            answers.query_scores(queries, self.answers(rows, logits_NC), *words)
-            for logits_NC in logits
-        ]
+        scores_S = []
+        for logits_NC in logits:
+            predicted = self.answers(rows, logits_NC)
+            scores_S.append(answers.query_scores(queries, predicted, *words))
+        return scores_S
 
     def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
         """{uid: text} of the best candidates, from the logits [N, C] of one seed."""

@@ -71,12 +71,13 @@ class DisKnE:
         if tables - {WORDINGS_TABLE, RANDOM_TABLE}:
             for run in OWN_SYSTEMS:
                 runs.append(_placed(MAIN, replace(run, optional=bool(request.weights))))
-            runs += [_placed(MAIN, run) for run in berts]
+            for run in berts:
+                runs.append(_placed(MAIN, run))
         if WORDINGS_TABLE in tables:
             runs += _of_wordings(request)
         if RANDOM_TABLE in tables:
-            systems = berts if request.weights else [ESIM]
-            runs += [_placed(RANDOM, _having(run, RANDOM_NEGATIVES)) for run in systems]
+            for run in berts if request.weights else [ESIM]:
+                runs.append(_placed(RANDOM, _having(run, RANDOM_NEGATIVES)))
         return runs
 
     def steps(self, request: Request) -> Sequence[Step]:
