@@ -463,7 +463,7 @@ def _section(name: str, figures: Figures) -> Section:
     # The paper's settings cannot lead to the partition that it published.
     if paper := of_corpus("artifacts", name, "partition").get(figures["input"]):
         words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
-    header = ("split", "part", "pairs", "% of the split", *(f"{label}, %" for label in LABELS))
+    header = ("split", "part", "pairs", "% of the split", *map("{}, %".format, LABELS))
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
     grids = [
         Grid("", header, _split_rows(figures["splits"]), left=2),

@@ -164,14 +164,14 @@ def _counted(
     premises: Sequence[Hashable],
 ) -> TokenCounts:
     place = {token: number for number, token in enumerate(tokens)}
-    column = {label: number for number, label in enumerate(classes)}
     counts, examples = np.zeros((2, len(tokens), len(classes)), np.int64)
     seen: list[set[Hashable]] = [set() for _ in tokens]
     for sentence, label, premise in zip(sentences, labels, premises, strict=True):
+        column = classes.index(label)
         for token, count in Counter(sentence).items():
             if (number := place.get(token)) is not None:
-                counts[number, column[label]] += count
-                examples[number, column[label]] += 1
+                counts[number, column] += count
+                examples[number, column] += 1
                 seen[number].add(premise)
     return TokenCounts(counts, examples, np.array(list(map(len, seen))))
 

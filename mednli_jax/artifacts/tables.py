@@ -93,12 +93,12 @@ def _shares(scores: Mapping[str, Json]) -> dict[str, float]:
 def _accuracies(folder: Path) -> Filled:
     """Table 1."""
     result = _result(folder)
-    shares_of = {split: _shares(result[split]) for split in SPLITS}
     rows: list[tuple[str, ...]] = []
     for classifier, row in zip(CLASSIFIERS, FIGURES["1"], strict=True):
         cells = []
         for split in SPLITS:
-            cells.append(f"{shares_of[split][classifier]:.1f} ({FIGURES['1'][row][split]})")
+            share = _shares(result[split])[classifier]
+            cells.append(f"{share:.1f} ({FIGURES['1'][row][split]})")
         rows.append((row, *cells))
     caption = "hypothesis only, accuracy (micro F1) in %"
     return Filled(result["corpus"], Grid(caption, ("", *SPLITS), rows))

@@ -195,7 +195,7 @@ VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
 SOURCE = "ask its authors, see github.com/clips/clicr"
 # Folders and files whose licence forbids passing them on.
-LICENSED = ("clicr", *FILES.values(), *(f"{file}.gz" for file in FILES.values()))
+LICENSED = ("clicr", *FILES.values(), *map("{}.gz".format, FILES.values()))
 ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
 MOST_STRAY = 0.01  # share of a file's marks

@@ -202,8 +202,9 @@ def _demo_positives() -> list[Positive]:
     pairs = read_nli_file(path, split="diskne").examples
     positives = []
     for pair, (_, row) in zip(pairs, json_rows(path, Problems()), strict=True):
-        place = (row.values[name] for name in ("disease", "category", "start", "end"))
-        positives.append(Positive(pair, *place))
+        values = row.values
+        place = (values["start"], values["end"])
+        positives.append(Positive(pair, values["disease"], values["category"], *place))
     return positives
 
 
@@ -292,8 +293,9 @@ def read_benchmark(folder: Path) -> Benchmark:
     pair_of = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
     examples = []
     for _, row in json_rows(folder / EXAMPLES, Problems()):
-        pair = pair_of.get(row.values.get("pairID", ""))
+        values = row.values
+        pair = pair_of.get(values.get("pairID", ""))
         if pair is not None:
-            fields = (row.values[name] for name in ("disease", "target", "category"))
-            examples.append(DiseaseExample(pair, *fields))
+            disease, target = values["disease"], values["target"]
+            examples.append(DiseaseExample(pair, disease, target, values["category"]))
     return Benchmark.described(description, examples)

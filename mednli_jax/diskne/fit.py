@@ -275,8 +275,10 @@ class FoldTraining:
         self.session.write_epoch(row, f"{chunks}, {len(row['slots'])} slots, {epoch}; {done}")
 
     def _fitted(self) -> Fitted:
-        places = sorted({slot.fold for chunk in self.chunks for slot in chunk.slots})
-        folds = [self.folds[place] for place in places]
+        places: set[int] = set()
+        for chunk in self.chunks:
+            places.update(slot.fold for slot in chunk.slots)
+        folds = [self.folds[place] for place in sorted(places)]
         scores = fold_scores.scores(self.benchmark, folds, fold_scores.probabilities(self.slots))
         if reported := self.choice.categories:
             for category in scores.keys() - set(reported):

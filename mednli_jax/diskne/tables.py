@@ -190,8 +190,11 @@ def _shared_rows(
 ) -> list[tuple[str, ...]]:
     """The averages over the diseases that both have. The paper's figures are weighted by our
     positive examples, because it does not print its own."""
-    weights_D = np.array([ours[disease]["positives"] for disease in paper_names], float)
-    paper_DM = np.array([of_paper[name] for name in paper_names.values()], float)
+    weights, paper = [], []
+    for disease, name in paper_names.items():
+        weights.append(ours[disease]["positives"])
+        paper.append(of_paper[name])
+    weights_D, paper_DM = np.array(weights, float), np.array(paper, float)
     shared = [_averaged(scores["diseases"], paper_names) for scores in of_systems]
     averages = {
         "macro": paper_DM.mean(axis=0),
@@ -201,7 +204,7 @@ def _shared_rows(
     for average, paper_M in averages.items():
         title = f"{average} average, the {len(paper_names)} that both have"
         cells = [_average_cell(scores, average) for scores in shared]
-        rows.append((title, "", *cells, *(f"{figure:.0f}" for figure in paper_M)))
+        rows.append((title, "", *cells, *map("{:.0f}".format, paper_M)))
     return rows
 
 
