@@ -63,13 +63,12 @@ BERT = (
     "--config.model.attention_heads=2",
     "--config.model.intermediate_size=8",
 )
-TREES = (config_flag("features", "mednli"), *VECTORS, "--config.model.trees=4")
+TREES = (config_flag("features", "mednli"), *VECTORS, OWN, "--config.model.trees=4")
 FOLDS = (config_flag("diskne_esim", "file"), *SMALL, "--config.data.dir=diskne")
 ALL_ANALYSES = ("--m=30", "--n=4", "--k=9", "--tau=.6", "--min_count=1", "--out=all")
 BENCHMARK = (
     "--models=bow",
     "--against=none",
-    "--allow_load",
     "--mode=train",
     "--batch=8",
     "--hidden=8",

@@ -41,7 +41,8 @@ def write_corpora(data: Path) -> None:
     write_diseases(data / "own")
     rows = ["id\tname\ttree_numbers\tsynonyms\n"]
     for n, name in enumerate(_CONCEPTS):
-        tree = f"C01{'.100' * (n % 4)}.{n:03}"
+        # Four diseases are unrelated; each further concept is-a the one before it.
+        tree = f"C01.{n:03}" if n < 4 else f"C02{'.100' * (n - 4)}"
         rows.append(f"Q{n}\t{name}\t{tree}\t{name} {WORDS[70]}\n")
     (data / "own.tsv").write_text("".join(rows))
 
