@@ -81,7 +81,6 @@ BUILD = (
     "--corpus=file",
     "--data=../data/own",
     "--ontology=../data/own.tsv",
-    "--categories=../data/own/kinds.tsv",
     "--negatives=random",
 )
 PAIRS = f"{SENTENCE}\t{WORDS[7]} {WORDS[400]}\n"

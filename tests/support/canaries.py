@@ -63,18 +63,15 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_diseases(folder: Path) -> None:
-    """Writes a user's own pairs, each entailing one of four concepts of own.tsv, and their
-    categories (kinds.tsv)."""
-    kinds = ""
+    """Writes a user's own pairs, each naming one of four concepts of own.tsv in both texts."""
     for split, numbers in (("train", range(12)), ("dev", range(12, 16))):
         rows = []
         for n in numbers:
-            premise, hypothesis = f"{WORDS[90 + n]} seen .", f"patient has {WORDS[n % 4 * 3]}"
+            disease = WORDS[n % 4 * 3]
+            premise, hypothesis = f"{WORDS[90 + n]} and {disease} .", f"patient has {disease}"
             texts = {"premise": premise, "hypothesis": hypothesis}
             rows.append({"uid": f"{split}-{n}", **texts, "label": "entailment"})
-            kinds += f"{split}-{n}\tsymptoms\n"
         write_rows(folder / f"{split}.jsonl", rows)
-    (folder / "kinds.tsv").write_text(kinds)
 
 
 def write_articles(folder: Path) -> None:
