@@ -33,7 +33,7 @@ from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Facts,
 from mednli_jax.diskne.folds import LEAST, Fold
 from mednli_jax.diskne.folds import folds as divide
 from mednli_jax.errors import ConfigError, Problems, UsageError
-from mednli_jax.files import atomic_folder, write_atomic, write_json
+from mednli_jax.files import atomic_folder, private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -279,6 +279,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
                 uid = benchmark.examples[row].uid
                 dropped.append(f"{fold.group}\t{fold.disease}\t{uid}\t{reason}\n")
     with atomic_folder(folder, keep=False) as temporary:
+        private_folder(temporary)  # git adds none of its files
         write_atomic(temporary / EXAMPLES, "".join(lines))
         write_json(temporary / ABOUT, {**benchmark.description(), "folds": facts_of_folds})
         write_atomic(temporary / DROPPED, "".join(dropped))
