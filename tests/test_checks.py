@@ -56,7 +56,7 @@ def test_a_field_with_choices_takes_no_other_and_names_them(field):
 BOUNDS = [(field, *bounds) for bounds, names in checks.NUMBERS.items() for field in names.split()]
 
 
-@pytest.mark.parametrize(("field", "least", "most"), BOUNDS)
+@pytest.mark.parametrize("field, least, most", BOUNDS)
 def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least, most):
     allowed = re.escape(f"{least} to {most}")
     refused = re.compile(rf"--config\.{field}: is \S+\. Fix: give {allowed}\.$")
@@ -69,7 +69,7 @@ def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least
 
 
 @pytest.mark.parametrize(
-    ("fields", "fixed"),
+    "fields, fixed",
     [
         ({"train.average_every": 3}, {"train.average_every": 0}),
         ({"train.average_from": 9, "train.epochs": 8}, {"train.average_from": 8}),
@@ -91,7 +91,7 @@ def test_another_rule_names_the_field_and_its_fix_works(fields, fixed):
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "value", "others"),
+    "name, field, value, others",
     [
         ("bow", "data.tokens", "pieces", {}),
         ("bow", "data.builder", "tfds", {}),

@@ -146,7 +146,7 @@ LONG = "x" * 300
 
 
 @pytest.mark.parametrize(
-    ("command", "flags"),
+    "command, flags",
     [
         (train, (*BOW, f"--workdir={LONG}")),
         (train, (*BOW, f"--config.data.dir={LONG}")),
@@ -166,7 +166,7 @@ def test_a_path_that_cannot_be_is_one_line(at_home, command, flags):
 
 
 @pytest.mark.parametrize(
-    ("command", "flags"), [(prepare, BOW), (doctor, ()), (train, (*BOW, "--workdir=new"))]
+    "command, flags", [(prepare, BOW), (doctor, ()), (train, (*BOW, "--workdir=new"))]
 )
 def test_without_a_home_folder_the_cache_is_asked_for(at_home, monkeypatch, command, flags):
     def unknown(_):
@@ -217,7 +217,7 @@ def jax_setting():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "name, value",
     [
         ("jax_disable_jit", True),
         ("jax_no_tracing", True),
@@ -228,7 +228,7 @@ def jax_setting():
     ],
 )
 @pytest.mark.parametrize(
-    ("command", "flags"),
+    "command, flags",
     [
         pytest.param(train, (*BOW, "--workdir=new"), id="train"),
         pytest.param(predict, ("--run=run",), id="predict"),
@@ -248,14 +248,14 @@ def test_a_setting_under_which_models_do_not_run_is_named(
 
 
 @pytest.mark.parametrize(
-    ("platform", "extra"),
+    "platform, extra",
     [
         pytest.param("cuda", "[cuda12]", id="not installed"),
         pytest.param("none-such", "", id="typo"),
     ],
 )
 @pytest.mark.parametrize(
-    ("command", "flags"),
+    "command, flags",
     [
         ("train", (*BOW, "--workdir=new")),
         ("predict", ("--run=run",)),

@@ -16,7 +16,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("file", "name", "fault"), FAULTS, ids=[name for _, name, _ in FAULTS])
+@pytest.mark.parametrize("file, name, fault", FAULTS, ids=[name for _, name, _ in FAULTS])
 def test_a_fault_stands_once_in_its_file_and_leaves_code(file, name, fault):
     code = (ROOT / "mednli_jax" / file).read_text()
     assert code.count(fault["old"]) == 1

@@ -271,7 +271,7 @@ LONGER = "--config.data.max_length=48"  # a corpus that is not in the cache
 
 
 @pytest.mark.parametrize(
-    ("function", "fault", "code", "command"),
+    "function, fault, code, command",
     [
         ("data.text.Vocab.save", value_error, 1, (prepare, *nli("bow", LONGER))),
         ("knowledge.linking.Linker.link", chained, 1, (prepare, *ESIM, LONGER)),

@@ -195,7 +195,7 @@ def assert_one_line(call, *words):
     assert refused(call, words).count("\n") == 1
 
 
-@pytest.mark.parametrize(("call", "files", "words"), CASES)
+@pytest.mark.parametrize("call, files, words", CASES)
 def test_bad_input_is_one_line_and_leaves_nothing(call, files, words, place):
     write_files(place / "data", {**GOOD_FILES, **files})
 
@@ -208,7 +208,7 @@ COMPARED = (report, "a", "b", "--compare")
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    "call, words",
     [
         pytest.param((report, "a", "unfinished"), ["unfinished: "], id="an unfinished run"),
         pytest.param((report, "a", "mednli"), [], id="two corpora"),

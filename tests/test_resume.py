@@ -115,7 +115,7 @@ def jax_setting(name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "name, value",
     [
         ("jax_enable_x64", True),
         ("jax_default_prng_impl", "rbg"),

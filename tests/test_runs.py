@@ -400,7 +400,7 @@ def test_two_processes_never_train_in_one_folder(tmp_path, first, option):
 
 
 @pytest.mark.parametrize(
-    ("event", "wait", "code"),
+    "event, wait, code",
     [
         pytest.param("the first is killed", 120, cli.OK, id="first killed"),
         pytest.param("the second gets Ctrl-C", 120, cli.INTERRUPTED, id="second interrupted"),
@@ -478,7 +478,7 @@ def test_the_package_is_imported_without_a_module_for_locks():
 
 
 @pytest.mark.parametrize(
-    ("place", "tracked"),
+    "place, tracked",
     [
         pytest.param("checkout", "mednli_jax", id="its own checkout"),
         pytest.param("checkout", "README", id="unpacked in another project"),

@@ -129,7 +129,7 @@ def test_tpe_draws_near_the_best_results_in_whatever_order_they_came():
 
 
 @pytest.mark.parametrize(
-    ("file", "trials", "variants"),
+    "file, trials, variants",
     [
         ("sweep_esim_kd", 12, ["demo"]),
         ("search_ga", 20, ["demo", "clicr/anonym", "clicr/ent", "clicr/noent"]),
@@ -146,7 +146,7 @@ def test_the_configs_of_a_sweep_take_the_values_of_each_trial(file, trials, vari
         config.update_from_flattened_dict(trial)  # raises for a field or type that it lacks
 
 
-@pytest.mark.parametrize(("file", "dropout"), [("search_ga", 0.6), ("search_sa", 0.7)])
+@pytest.mark.parametrize("file, dropout", [("search_ga", 0.6), ("search_sa", 0.7)])
 def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout):
     """clips/clicr, randomized_hyperparam_search.py."""
     fields = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))["get_sweep"]().fields
@@ -307,7 +307,7 @@ def set_variable(monkeypatch, name, value):
 
 
 @pytest.mark.parametrize(
-    ("workers", "cuda", "devices"),
+    "workers, cuda, devices",
     [
         pytest.param(1, "3,4", {"3,4 all"}, id="one worker"),
         pytest.param(2, None, {"0 0", "1 1"}, id="two workers"),
@@ -325,7 +325,7 @@ def test_each_of_several_workers_has_a_device_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("visible", "number", "device"),
+    "visible, number, device",
     [(None, 2, "2"), ("4,5", 1, "5"), ("7", 1, "7"), ("", 1, ""), ("4,5,6", 4, "5")],
 )
 @pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"])
@@ -341,7 +341,7 @@ def test_a_device_is_one_of_those_that_this_process_sees(
 # ---- bad input ----
 
 
-@pytest.mark.parametrize(("workers", "code"), [(1, cli.OK), (2, cli.USAGE)])
+@pytest.mark.parametrize("workers, code", [(1, cli.OK), (2, cli.USAGE)])
 def test_several_workers_need_a_file_system_with_locks(swept, monkeypatch, workers, code):
     def unsupported(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -368,7 +368,7 @@ def test_a_metric_that_no_result_has_is_named(space, swept):
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    "flags, message",
     [
         pytest.param(
             ["--storage=postgresql://me:quokka@127.0.0.1:1/kd"],
@@ -392,7 +392,7 @@ def test_a_storage_without_the_study_is_refused_without_its_password(swept, flag
 
 
 @pytest.mark.parametrize(
-    ("values", "problem"),
+    "values, problem",
     [
         ('{"train.rat": (1, 2)}', "is no field of the config. Did you mean 'train.rate'? Fix: "),
         ('{"train.size": (1, "many")}', "has the type int, and 'many' does not fit. Fix: "),

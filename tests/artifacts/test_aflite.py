@@ -27,7 +27,7 @@ def by_ease(ease, labels, subset_NM):
     return np.where(right, labels, (labels + 1) % 3), {"passes": 7}
 
 
-@pytest.mark.parametrize(("tau", "removed"), [(2 / 3, True), (0.67, False)])
+@pytest.mark.parametrize("tau, removed", [(2 / 3, True), (0.67, False)])
 def test_a_row_at_tau_goes_and_one_below_stays(tau, removed):
     """Two of the three models that hold row 0 out are right on it."""
 
@@ -120,7 +120,7 @@ def interrupted(tmp_path_factory):
     return settings, folder
 
 
-@pytest.mark.parametrize(("shift", "k"), [(1, 5), (0, 6)], ids=["features", "settings"])
+@pytest.mark.parametrize("shift, k", [(1, 5), (0, 6)], ids=["features", "settings"])
 def test_a_filtering_of_different_features_or_settings_is_not_resumed(interrupted, shift, k):
     _, folder = interrupted
     settings = Settings(m=20, n=8, k=k, tau=0.6, seed=1)
@@ -142,7 +142,7 @@ def test_an_interrupted_filtering_resumes_bit_for_bit(interrupted):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "flags", "settings"),
+    "pairs, flags, settings",
     [
         (14_049, {}, Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)),
         (4_200, {}, Settings(m=1_680, k=149)),
@@ -170,7 +170,7 @@ SEPARATE = [("brain",), ("injury",), ("no",), ("now",)]
 
 
 @pytest.mark.parametrize(
-    ("text", "row_of", "options", "mean"),
+    "text, row_of, options, mean",
     [
         pytest.param(MERGED, ROW_OF, {"unknown": "skip"}, [3, 1], id="merged"),
         pytest.param(SEPARATE, ROW_OF, {"unknown": "skip"}, [5 / 3, 1 / 3], id="separate"),
@@ -221,7 +221,7 @@ def pairs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "entities", "mean"),
+    "inputs, entities, mean",
     [
         # The mean of (1, 0), (0, 1), (1, 5).
         ("hypothesis", "none", [2 / 3, 2]),

@@ -118,7 +118,7 @@ def test_lengths_by_hand():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    ("lengths", "labels", "equal"),
+    "lengths, labels, equal",
     [
         ((4, 4, 4, 4, 4), (E, E, N, N, C), 3),
         ((4, 4, 4, 4, 7), (E, E, N, N, C), 1),
@@ -179,7 +179,7 @@ def heuristics_of(ontology, premise, hypothesis, words="x y z"):
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "holds"),
+    "premise, hypothesis, holds",
     [
         # The example in the paper.
         ("Diabetes Mellitus", "Endocrine System Diseases", True),
@@ -195,7 +195,7 @@ def test_hypernym_is_a_more_general_concept_in_the_hypothesis(mesh, premise, hyp
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "holds"),
+    "premise, hypothesis, holds",
     [
         ("Acromegaly", "Cigarette Smoking", True),
         ("Smoking", "Substance-Related Disorders", True),  # branch F has causes, too
@@ -208,7 +208,7 @@ def test_probable_cause_is_a_cause_in_the_hypothesis(mesh, premise, hypothesis, 
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "words", "holds"),
+    "premise, hypothesis, words, holds",
     [
         ("Acromegaly", "Acromegaly", "acromegaly Denied", True),
         ("Acromegaly", "Acromegaly", "heart is healthy", True),
@@ -225,7 +225,7 @@ def test_everything_is_fine_affirms_health_of_a_shared_concept(
 
 
 @pytest.mark.parametrize(
-    ("ontology", "premise", "hypothesis", "words", "names"),
+    "ontology, premise, hypothesis, words, names",
     [
         (CHAIN, "c2", "c0", "x", {HYPERNYM}),
         (CHAIN, "c0", "c2", "x", set()),

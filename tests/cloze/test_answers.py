@@ -21,7 +21,7 @@ from mednli_jax.data.text import SPECIALS, Vocab
 
 
 @pytest.mark.parametrize(
-    ("prediction", "answers", "exact", "f1"),
+    "prediction, answers, exact, f1",
     table_rows("""
         asthma | asthma | 1 | 1
         # F1 ignores the order of words
@@ -113,7 +113,7 @@ VECTORS = np.array([[0, 0], [9, -9], [1, 0], [0, 1], [1, 1]], np.float32)
 
 
 @pytest.mark.parametrize(
-    ("prediction", "answers", "squared"),
+    "prediction, answers, squared",
     table_rows("""
         fever | pain | 0
         # (1/2, 1) against (0, 1)

@@ -81,7 +81,7 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens", "entities", "sentences", "stray"),
+    "text, tokens, entities, sentences, stray",
     table_rows(r"""
         anti-BEG__a\n b c__ENDs x | anti- a b c s x | 1:4 | 6 | 0
         x\n\n \nBEG__d_e___ENDBEG__f__END | x d_e_ f | 1:2 2:3 | 1 3 | 0
@@ -107,7 +107,7 @@ def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("text", "joined"),
+    "text, joined",
     [
         ("to @placeholder, x", 0),
         ("to @ placeholder , x", 1),
@@ -122,7 +122,7 @@ def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(read, text, join
 
 
 @pytest.mark.parametrize(
-    ("specialty", "text"),
+    "specialty, text",
     [(["surgery", "oncology"], "surgery; oncology"), ([], ""), ("urology", "urology")],
     ids=["list", "empty", "text"],
 )
@@ -185,7 +185,7 @@ def test_passages_without_candidates_are_counted_and_named(read, capsys):
 TITLED = article("r2", title=f"A {mark('case')}", context=f"No {SECRET} .")
 
 
-@pytest.mark.parametrize(("titles", "without", "first"), [(True, 1, 2), (False, 2, 1)])
+@pytest.mark.parametrize("titles, without, first", [(True, 1, 2), (False, 2, 1)])
 def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_titles(
     tmp_path, capsys, titles, without, first
 ):

@@ -44,7 +44,7 @@ def figures():
 
 
 @pytest.mark.parametrize(
-    ("name", "train", "test", "both"),
+    "name, train, test, both",
     table_rows("""
         cases | 2 | 1 | 3
         queries | 3 | 2 | 5

@@ -34,7 +34,7 @@ def test_the_most_frequent_entity_is_the_first_of_equally_frequent_ones():
 
 
 @pytest.mark.parametrize(
-    ("query", "entity"),
+    "query, entity",
     table_rows("""
         [FEVER] causes _ | chest pain
         # not marked
@@ -139,7 +139,7 @@ def most_similar(query, text, **options):
 
 
 @pytest.mark.parametrize(
-    ("query", "answer"),
+    "query, answer",
     table_rows("""
         south of _ | fever
         north of _ | cough

@@ -73,7 +73,7 @@ def build(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "phrase"),
+    "text, phrase",
     table_rows("""
         she had [the fever] today | fever
         He had [His Own dropsy] | Own dropsy
@@ -105,7 +105,7 @@ def test_a_phrase_of_pronouns_is_no_longer_marked():
 
 
 @pytest.mark.parametrize(
-    ("query", "passage", "repeats"),
+    "query, passage, repeats",
     table_rows("""
         # the right side is longer
         a @placeholder can lead to shock . | this can lead to shock at night | yes
@@ -168,7 +168,7 @@ def test_without_an_ontology_a_query_has_its_own_answer_alone(build):
 
 
 @pytest.mark.parametrize(
-    ("text", "entity", "answers"),
+    "text, entity, answers",
     [
         (
             "Try heart failure in two weeks , then stop .",
@@ -205,7 +205,7 @@ def test_queries_that_repeat_the_passage_or_show_their_answer_are_dropped_and_co
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    "name, kind",
     table_rows("""
         Heart Failure | problem
         Furosemide | treatment

@@ -104,7 +104,7 @@ def test_the_title_may_become_the_first_sentence():
 
 
 @pytest.mark.parametrize(
-    ("answers", "gold", "kind"),
+    "answers, gold, kind",
     table_rows("""
         MRI/pain | 2 | exact
         x/ Heart  FAILURE/pain | 0 | synonym

@@ -29,7 +29,7 @@ OF_TRAIN, OF_TEST, OF_ALL = *STATISTICS["splits"].values(), STATISTICS["all"]
 
 
 @pytest.mark.parametrize(
-    ("field", "train", "test", "whole"),
+    "field, train, test, whole",
     [
         ("pairs", 3, 2, 5),
         ("premises", 2, 2, 3),
@@ -121,7 +121,7 @@ def test_the_table_of_paths_has_occurrences_and_concept_pairs(paths):
 
 
 @pytest.mark.parametrize(
-    ("direction", "of_is_a"), [("either", True), ("undirected", True), ("all", False)]
+    "direction, of_is_a", [("either", True), ("undirected", True), ("all", False)]
 )
 def test_the_chart_of_paths_names_the_edges(paths, direction, of_is_a):
     figures = {"ontology": "chain", "version": "1", "direction": direction, **paths}

@@ -109,9 +109,7 @@ def test_a_missing_compiler_is_one_line(script):
     refused(script, config_flag("bow", "mednli"), "--target=h100")
 
 
-@pytest.mark.parametrize(
-    ("config", "has_links"), [("esim_kd:mednli", True), ("ga_ent:clicr", False)]
-)
+@pytest.mark.parametrize("config, has_links", [("esim_kd:mednli", True), ("ga_ent:clicr", False)])
 def test_a_corpus_is_made_up_for_the_config(script, config, has_links):
     config = read_config(config)
 
@@ -145,7 +143,7 @@ def needs_compilers(test):
 
 
 @needs_compilers
-@pytest.mark.parametrize(("model", "seeds", "target", "chips", "figure", "bound"), BOUNDS)
+@pytest.mark.parametrize("model, seeds, target, chips, figure, bound", BOUNDS)
 def test_a_step_keeps_its_bound(model, seeds, target, chips, figure, bound):
     numbers = ",".join(map(str, range(seeds)))
     batch = f"--config.train.batch_size={64 * chips}"

@@ -158,7 +158,7 @@ def test_the_figure_of_ratios_is_a_picture(rows_of, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "sizes"),
+    "model, sizes",
     [
         pytest.param("ga_reader", {"tokens": 40, "hidden": 8}, marks=pytest.mark.slow),
         ("bert", {"hidden": 64, "vectors": 1, "length": 12}),
@@ -184,7 +184,7 @@ def test_our_side_in_a_process_outlives_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("flag", "named"),
+    "flag, named",
     [("--models=gpt", "--models"), ("--batch=0", "--batch"), ("--against=torch", "pip install")],
 )
 def test_a_case_that_cannot_be_measured_is_refused(monkeypatch, flag, named):

@@ -85,7 +85,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize(("installed", "variables", "calls"), RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("installed, variables, calls", RUNS.values(), ids=RUNS)
 def test_the_suite_runs_on_the_versions(ci, installed, variables, calls):
     assert ci(installed, **variables) == (0, calls, "")
 
@@ -98,7 +98,7 @@ def test_parity_tests_run_with_a_version_of_torch(ci):
 
 
 @pytest.mark.parametrize(
-    ("installed", "lacking", "calls"),
+    "installed, lacking, calls",
     [("python3.11", "python3.13", OLDEST), ("python3.13", "python3.11", NEWEST)],
 )
 def test_a_python_that_is_not_installed_is_named_and_left_out(ci, installed, lacking, calls):

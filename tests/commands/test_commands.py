@@ -170,7 +170,7 @@ def test_a_run_in_training_is_not_scored_nor_called_damaged(at_home):
 
 
 @pytest.mark.parametrize(
-    ("status", "fix"),
+    "status, fix",
     [("running", "--resume"), ("interrupted", "--resume"), ("failed", "--force")],
 )
 def test_an_unfinished_run_is_not_scored(at_home, status, fix):
@@ -314,9 +314,7 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in refused(*EVALUATE)
 
 
-@pytest.mark.parametrize(
-    ("file", "field"), [("config.json", "hidden_size"), ("result.json", "notes")]
-)
+@pytest.mark.parametrize("file, field", [("config.json", "hidden_size"), ("result.json", "notes")])
 def test_a_run_of_another_version_is_refused(at_home, file, field):
     text = Path("copy", file).read_text()
     Path("copy", file).write_text(text.replace(f'"{field}":', '"other":', 1))
@@ -372,7 +370,7 @@ def test_answers_of_any_system_are_compared_with_a_run(answers):
 
 
 @pytest.mark.parametrize(
-    ("last", "place"),
+    "last, place",
     [
         pytest.param([(SECRET, "neutral")], "17:", id="unknown uid"),
         pytest.param([("test-0", SECRET)], "17:", id="unknown label"),

@@ -77,7 +77,7 @@ def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
 
 
 @pytest.mark.parametrize(
-    ("size", "flags"), [(19, ()), (24, ("--config.data.limit=22",))], ids=["few", "an excerpt"]
+    "size, flags", [(19, ()), (24, ("--config.data.limit=22",))], ids=["few", "an excerpt"]
 )
 def test_few_pairs_may_have_no_link_by_chance(write_corpus, size, flags):
     write_corpus(size)
@@ -114,7 +114,7 @@ def write_mentions(folder, numbers, concepts):
 
 
 @pytest.mark.parametrize(
-    ("concepts", "in_ontology", "warned"),
+    "concepts, in_ontology, warned",
     [
         (("C0", "C1", "C2"), 0, True),
         (("X:1", "C0", "C1"), 1, True),

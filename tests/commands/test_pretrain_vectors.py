@@ -75,7 +75,7 @@ def test_vectors_that_exist_are_not_trained_again(chain):
 
 
 @pytest.mark.parametrize(
-    ("corpora", "message"),
+    "corpora, message",
     [
         (None, "--corpora or --search"),
         ("absent.txt", "absent.txt"),

@@ -249,7 +249,7 @@ VERDICTS = {
 }
 
 
-@pytest.mark.parametrize(("first", "second", "verdict", "field"), VERDICTS.values(), ids=VERDICTS)
+@pytest.mark.parametrize("first, second, verdict, field", VERDICTS.values(), ids=VERDICTS)
 def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
     tmp_path, first, second, verdict, field
 ):

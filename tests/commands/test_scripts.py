@@ -192,7 +192,7 @@ def cloud(tmp_path):
 FLAGS = ("--config=configs/bow.py", "--config.seeds=0,1")
 
 
-@pytest.mark.parametrize(("codes", "code", "trained"), [("", 0, 3), ("2", 2, 1)])
+@pytest.mark.parametrize("codes, code, trained", [("", 0, 3), ("2", 2, 1)])
 def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(
     cloud, tmp_path, codes, code, trained
 ):
@@ -219,7 +219,7 @@ def slice_(cloud, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("codes", "code", "trained"),
+    "codes, code, trained",
     [("3 0", 0, 2), ("134 0", 0, 2), ("0", 0, 1), ("3 2", 2, 2), ("2", 2, 1)],
 )
 def test_bad_input_of_an_earlier_training_does_not_end_the_next(
@@ -230,7 +230,7 @@ def test_bad_input_of_an_earlier_training_does_not_end_the_next(
     assert (ended, len(starts)) == (code, trained), err
 
 
-@pytest.mark.parametrize(("codes", "code"), [("0", 0), ("2", 2)])
+@pytest.mark.parametrize("codes, code", [("0", 0), ("2", 2)])
 @pytest.mark.parametrize("seconds", ["1.5", "0.9"])
 def test_a_dropped_connection_neither_ends_nor_repeats_a_training(
     cloud, slice_, tmp_path, seconds, codes, code
@@ -256,7 +256,7 @@ def test_the_log_of_a_training_is_shown_and_kept(cloud, slice_, tmp_path):
     assert not (slice_ / "train.log").stat().st_mode & 0o077
 
 
-@pytest.mark.parametrize(("saved", "start"), [(True, "--resume"), (False, "--force")])
+@pytest.mark.parametrize("saved, start", [(True, "--resume"), (False, "--force")])
 @pytest.mark.parametrize("unavailable", [True, False])
 def test_a_failed_listing_of_the_bucket_is_not_an_empty_bucket(
     cloud, tmp_path, saved, start, unavailable

@@ -31,7 +31,7 @@ def mednli_jax(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "typed"),
+    "words, typed",
     [
         (["python", "/bin/mednli-jax", "train"], "mednli-jax train"),
         (["python", "-m", "a"], "python -m mednli_jax.train"),
@@ -129,7 +129,7 @@ def in_shell(words, folder):
 
 
 @pytest.mark.parametrize(
-    ("command", "file"),
+    "command, file",
     [(train, "train.py"), (evaluate, "evaluate.py"), (report, "report/__main__.py")],
     ids=["train", "evaluate", "report"],
 )

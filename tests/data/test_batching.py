@@ -258,7 +258,7 @@ def test_the_number_of_devices_does_not_change_which_rows_stand_together(shares)
 
 
 @pytest.mark.parametrize(
-    ("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)]
+    "shares, grouped, most", [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)]
 )
 @pytest.mark.parametrize("rows", [90, 601])
 def test_every_batch_fits_its_layout(rows, shares, grouped, most):

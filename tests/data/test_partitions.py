@@ -78,7 +78,7 @@ def uids(ids, splits=SPLITS, **options):
 
 
 @pytest.mark.parametrize(
-    ("ids", "options", "pairs"),
+    "ids, options, pairs",
     [
         ("f a e", {}, "f a e"),
         ("f secret", {"filtered": True}, "f"),  # a filtered corpus may lack some pairs
@@ -92,7 +92,7 @@ def test_ids_are_uids_or_numbers_over_all_splits(ids, options, pairs):
 
 
 @pytest.mark.parametrize(
-    ("ids", "line", "options"),
+    "ids, line, options",
     [
         ("f secret a other", 2, {}),
         ("other secret", 1, {"filtered": True}),  # all ids are unknown

@@ -500,7 +500,7 @@ def test_each_choice_of_pairs_has_a_key_of_its_own(free, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "module"),
+    "name, module",
     [
         ("words", "nli.encoding"),
         ("own", "knowledge.load"),

@@ -9,7 +9,7 @@ from mednli_jax.data.text import UNK, Vocab, binary_parse_tokens, split_sentence
 
 
 @pytest.mark.parametrize(
-    ("parse", "tokens"),
+    "parse, tokens",
     table_rows("""
         ( ( The patient ) ( is ( -LRB- not -RRB- ) ) . ) | The patient is ( not ) .
         ( ( -LSB- x -RSB- ) ( -LCB- y -RCB- ) ) | [ x ] { y }
@@ -24,7 +24,7 @@ def test_a_binary_parse_has_its_words_and_brackets_as_tokens(parse, tokens):
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"),
+    "text, tokens",
     table_rows("""
         Has diabetes. A1c was 8.3. Can't walk. | Has diabetes . A1c was 8.3 . Ca n't walk .
         Seen by Dr. Smith at St. John. Went home | Seen by Dr. Smith at St. John . Went home

@@ -108,7 +108,7 @@ UTI = "Pt has a UTI."
 
 
 @pytest.mark.parametrize(
-    ("premise", "category"),
+    "premise, category",
     [
         ("EKG done, stent placed, stent patent.", "procedures"),  # the most frequent type
         ("Cough, on aspirin.", "treatments"),  # of equally frequent types the first
@@ -121,16 +121,14 @@ def test_the_category_of_a_premise_is_that_of_its_concepts(premise, category):
     assert builder.category_of(pair("u", premise, UTI), "C05", Linker(ontology())) == category
 
 
-@pytest.mark.parametrize(
-    ("premise", "category"), [("Known UTI.", "terminological"), ("Cough.", "")]
-)
+@pytest.mark.parametrize("premise, category", [("Known UTI.", "terminological"), ("Cough.", "")])
 def test_without_types_the_disease_alone_gives_a_category(premise, category):
     untyped = Linker(replace(ontology(), types=()))
     assert builder.category_of(pair("u", premise, UTI), "C05", untyped) == category
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "outcome"),
+    "premise, hypothesis, outcome",
     [
         ("On aspirin.", "The patient has angina.", "C04 treatments angina"),
         ("Stent patent.", "Pt has a heart attack.", "C02 procedures heart attack"),

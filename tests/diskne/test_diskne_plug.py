@@ -25,7 +25,7 @@ def config_of(variant, fields):
 
 
 @pytest.mark.parametrize(
-    ("values", "names"),
+    "values, names",
     [
         ((), ()),
         (("a,b", "c"), ("a", "b", "c")),
@@ -38,7 +38,7 @@ def test_a_tuple_of_names_may_come_as_one_string(values, names):
 
 
 @pytest.mark.parametrize(
-    ("variant", "field", "value"),
+    "variant, field, value",
     [
         ("demo", "data.genre", "slate"),
         ("demo", "data.labels", "yes:entailment,no:neutral"),
@@ -56,7 +56,7 @@ def test_settings_that_folds_do_not_have_are_refused(variant, field, value):
 
 
 @pytest.mark.parametrize(
-    ("variant", "field", "value"),
+    "variant, field, value",
     [
         ("demo", "seeds", (0, MOST_SEED)),
         ("demo", "diskne.categories", ("symptoms,tests",)),
@@ -70,7 +70,7 @@ def test_settings_of_folds_are_accepted(variant, field, value):
     check(config_of(variant, {field: value}))
 
 
-@pytest.mark.parametrize(("ontology", "names_from"), [("none", ""), ("umls", "umls")])
+@pytest.mark.parametrize("ontology, names_from", [("none", ""), ("umls", "umls")])
 def test_the_corpus_is_that_of_the_config(ontology, names_from):
     fields = {"ontology": ontology, "wording": "full", "negatives": "random"}
     corpus = plug.TASK.corpus(config_of("mednli", {f"diskne.{k}": v for k, v in fields.items()}))

@@ -133,7 +133,7 @@ def test_every_table_is_made(benchmark):
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "expected"),
+    "probabilities, expected",
     [
         # A is first of three for p and last for q. Over all six, A is 1st and 6th.
         ((0.9, 0.5, 0.4, 0.1, 0.3, 0.2), (1 / 2, (1 + 1 / 3) / 2, (1 + 2 / 6) / 2)),

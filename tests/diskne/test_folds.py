@@ -54,7 +54,7 @@ def test_a_disease_with_one_positive_in_a_category_has_no_fold(read_rows):
 
 
 @pytest.mark.parametrize(
-    ("rows", "categories"),
+    "rows, categories",
     [
         pytest.param(ROWS, ("symptoms", "treatments"), id="with a negative of treatments"),
         pytest.param(ROWS[:-1], ("symptoms",), id="without"),
@@ -150,7 +150,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text, expected",
     [
         ("Family of amir", ""),
         ("h/o MI.", "mi"),

@@ -36,7 +36,7 @@ def all_pairs(size):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize(("size", "degree"), [(1, 0), (30, 1.0), (200, 1.3), (400, 1.1)])
+@pytest.mark.parametrize("size, degree", [(1, 0), (30, 1.0), (200, 1.3), (400, 1.1)])
 def test_shortest_paths_on_random_graphs_are_as_long_as_scipys(direction, size, degree):
     ontology, edges, related = random_ontology(size, degree)
     walked = edges + related if direction == "all" else edges
@@ -138,7 +138,7 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "longest", "distances_of_links"),
+    "premise, hypothesis, longest, distances_of_links",
     table_rows("""
         X0 | R | 1 | 1
         R | R | 0 | 0

@@ -35,7 +35,7 @@ def mesh():
 
 
 @pytest.mark.parametrize(
-    ("sentence", "mentions"),
+    "sentence, mentions",
     table_rows("""
         # The longest name wins over the names inside it.
         Known type 2 diabetes mellitus . | type 2 diabetes mellitus D003924
@@ -90,7 +90,7 @@ def test_clinical_sentences_are_linked_to_mesh(mesh, sentence, mentions):
 
 
 @pytest.mark.parametrize(
-    ("types", "mentions"),
+    "types, mentions",
     [
         (("C",), "asthma D001249"),
         ((), "Boston D001900, dogs D004285, asthma D001249, aspirin D001241"),
@@ -105,7 +105,7 @@ def test_semantic_types_choose_the_concepts_that_are_linked(types, mentions):
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence", "mentions"),
+    "names, sentence, mentions",
     table_rows("""
         A: alpha beta; B: beta gamma; C: gamma | alpha beta gamma | alpha beta A, gamma C
         A: alpha beta; B: beta gamma; C: alpha | alpha beta beta gamma | alpha beta A, beta gamma B
@@ -127,7 +127,7 @@ def test_the_leftmost_then_the_longest_name_is_linked(names, sentence, mentions)
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence", "mentions"),
+    "names, sentence, mentions",
     table_rows("""
         A: first/shared; B: shared | shared | shared B
         A: first/common name; B: third/common name | common names | common names A
@@ -142,7 +142,7 @@ def test_a_shared_name_goes_to_its_own_spelling_then_the_preferred_then_the_firs
 
 
 @pytest.mark.parametrize(
-    ("names", "abbreviations", "sentence", "mentions"),
+    "names, abbreviations, sentence, mentions",
     table_rows("""
         A: 12; B: the | | 12 the |
         A: alpha/al; B: beta/be/bt | | al bt |
@@ -184,7 +184,7 @@ SHORT_FORMS = table_rows("""
 
 
 @pytest.mark.parametrize(
-    ("sentence", "mentions"),
+    "sentence, mentions",
     table_rows("""
         htn Hbp H/F xyz | htn A, Hbp A, H/F B
         # Of several expansions the first that is linked counts.
@@ -216,7 +216,7 @@ WORDS = "A: leukemia/ALL; B: MAPs/CAT/cad; C: cats; D: Cat; E: COPD/CHIP"
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence", "mentions"),
+    "names, sentence, mentions",
     table_rows(f"""
         {WORDS} | the map , maps , chips and all copd cad | copd E, cad B
         {WORDS} | The MAP , MAPS , CHIPs and ALL | MAPS B, CHIPs E, ALL A
@@ -233,7 +233,7 @@ def test_an_acronym_that_is_a_word_is_linked_in_capitals_only(names, sentence, m
 
 
 @pytest.mark.parametrize(
-    ("names", "short_form", "sentence", "mentions"),
+    "names, short_form, sentence, mentions",
     table_rows(f"""
         {WORDS} | map=leukemia | map MAP | MAP A
         {WORDS} | al=leukemia | al | al A
@@ -290,7 +290,7 @@ def test_a_joined_token_of_the_vocabulary_is_linked_by_its_words():
 
 
 @pytest.mark.parametrize(
-    ("plural", "word"),
+    "plural, word",
     table_rows("""
         fractures | fracture
         biopsies | biopsy

@@ -60,7 +60,7 @@ def place_characters(folder, words):
 
 
 @pytest.mark.parametrize(
-    ("words", "tokens"),
+    "words, tokens",
     table_rows("""
         Quokka fever | 3:5 C1
         axolotl | 9:10 C1
@@ -82,7 +82,7 @@ def test_characters_between_tokens_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "best"),
+    "rows, best",
     table_rows("""
         1:2:short:0 0:3:long:0 | 0:3 long
         1:2:short:0 0:3:long:0 2:4:better:1 | 1:2 short, 2:4 better
@@ -100,7 +100,7 @@ def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens", "places"),
+    "text, tokens, places",
     table_rows(r"""
         Chest pain. | chest pain . | Chest pain .
         A “quote” here | A `` quote '' here | A “ quote ” here
@@ -141,7 +141,7 @@ def triggers(*phrases):
 
 
 @pytest.mark.parametrize(
-    ("ident", "uid", "side"),
+    "ident, uid, side",
     table_rows("""
         p1-p | p1 | premise
         p1.premise | p1 | premise
@@ -167,7 +167,7 @@ FAILURE = f"{HEART},{place('failure')}"  # in two pieces: "and renal" stands bet
 
 
 @pytest.mark.parametrize(
-    ("phrases", "positions", "placed", "negated"),
+    "phrases, positions, placed, negated",
     table_rows(f"""
         # Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger
         # has its own negation.
@@ -198,7 +198,7 @@ NOS = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-
 
 
 @pytest.mark.parametrize(
-    ("text", "placed", "negated"),
+    "text, placed, negated",
     table_rows(f"""
         {line(trees="")} | 1:3 C1 | 1
         {OLD} | 1:3 C1 | 0
@@ -261,7 +261,7 @@ QUOTES = """Pt's wife said "he's in pain", 'no' fever, can't say if pain is Croh
 
 
 @pytest.mark.parametrize(
-    ("phrase", "number", "tokens"),
+    "phrase, number, tokens",
     [
         ("fever", 0, "7:8 C1"),
         ("pain", 0, "5:6 C1"),
@@ -324,7 +324,7 @@ def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(tm
 
 
 @pytest.mark.parametrize(
-    ("idents", "partial"), [("p1-p p7-p p8-h", False), ("p7-p p8-h", True)], ids=["whole", "part"]
+    "idents, partial", [("p1-p p7-p p8-h", False), ("p7-p p8-h", True)], ids=["whole", "part"]
 )
 def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path, idents, partial):
     with pytest.raises(DataError, match=r"^m\.mmi:.* among the corpus's 2\b"):
@@ -338,7 +338,7 @@ FOREIGN_PAIRS = (NLIExample("p1", FOREIGN, "Plain", "neutral", tuple(FOREIGN.spl
 
 
 @pytest.mark.parametrize(
-    ("text", "ascii_text"),
+    "text, ascii_text",
     [
         (FOREIGN, "Naive T 1 of 38  C - Meniere's disease   "),
         ("plain | ~ text", "plain | ~ text"),

@@ -83,7 +83,7 @@ READERS = {"umls": read_umls, "snomed": read_snomed, "wordnet": read_wordnet}
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "files"),
+    "name, place, files",
     table_rows(f"""
         umls | | MRCONSO.RRF MRREL.RRF
         umls | META | META/MRCONSO.RRF.gz META/MRSTY.RRF.gz META/release.dat

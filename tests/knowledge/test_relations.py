@@ -85,7 +85,7 @@ def lemmas(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "relation"),
+    "premise, hypothesis, relation",
     table_rows("""
         illness | entity | hypernym 1
         entity | illness | hyponym 1
@@ -110,7 +110,7 @@ def test_relations_of_words_in_wordnet(lemmas, premise, hypothesis, relation):
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "named", "relation"),
+    "premise, hypothesis, named, relation",
     table_rows("""
         inhale | cold | entails part_of | entails 1
         cold | inhale | entails part_of | inverse_entails 1
@@ -235,7 +235,7 @@ def snomed(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "relation"),
+    "premise, hypothesis, relation",
     table_rows("""
         narwhal flu | pouch | finding_site 1
         narwhal flu | trunk | finding_site 1

@@ -122,7 +122,7 @@ OPPOSITE = "drifter disease, drifter illness, stray disease, stray illness"
 
 
 @pytest.mark.parametrize(
-    ("relations", "pairs"),
+    "relations, pairs",
     table_rows(f"""
         synonym | disease illness, drifter stray
         is_a | {IS_A}
@@ -167,7 +167,7 @@ def test_a_repeated_word_of_a_mention_counts_twice():
 
 
 @pytest.mark.parametrize(
-    ("phrase", "words"),
+    "phrase, words",
     table_rows("""
         Beta-Blocker | beta-blocker
         Beta | Beta

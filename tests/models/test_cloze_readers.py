@@ -50,7 +50,7 @@ def candidate_scores(energies, batch, form):
 
 
 @pytest.mark.parametrize(
-    ("form", "values"),
+    "form, values",
     [
         pytest.param("share", [5, 2, 3], id="share"),
         pytest.param("sum", [0.5, 0.2, 0.3], id="sum of probabilities"),
@@ -68,7 +68,7 @@ def test_a_candidate_has_the_mass_of_its_places(form, values):
 
 
 @pytest.mark.parametrize(
-    ("form", "values"),
+    "form, values",
     [("share", [7, 2]), ("mean", [7 / 3, 2]), ("sum", [1, 2 / 7])],
 )
 def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word(form, values):
@@ -80,7 +80,7 @@ def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word(form, v
 
 
 @pytest.mark.parametrize(
-    ("form", "masses", "expected"),
+    "form, masses, expected",
     [
         pytest.param("sum", True, [0.5, 1], id="published"),
         pytest.param("share", False, [1 / 3, 2 / 3], id="normalised"),
@@ -257,7 +257,7 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
 
 
 @pytest.mark.parametrize(
-    ("setup", "form", "loose", "masses"),
+    "setup, form, loose, masses",
     [
         ("noent", "sum", True, True),
         ("noent", "share", True, False),

@@ -48,7 +48,7 @@ PATH_WEIGHT = {"params": {"path_weight": np.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
 
 
 @pytest.mark.parametrize(
-    ("settings", "variables", "values"),
+    "settings, variables, values",
     [
         pytest.param(("paper", 4), {}, (1.0, 0.75, 0.0), id="paper: 1 - d / longest"),
         pytest.param(("paper", 4, 2.0), {}, (2.0, 1.5, 0.0), id="paper, scaled"),

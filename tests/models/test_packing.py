@@ -131,7 +131,7 @@ def cell_step(cell, gate, recurrent, h, c):
 
 
 @pytest.mark.parametrize(
-    ("cell", "packing"), [("lstm", "fitted"), ("gru", "loose")], indirect=["packing"]
+    "cell, packing", [("lstm", "fitted"), ("gru", "loose")], indirect=["packing"]
 )
 def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(cell, packing):
     """JAX differentiates the unrolled sentences. Gates of slots without a token are not zero."""

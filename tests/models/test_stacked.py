@@ -45,7 +45,7 @@ def states_and_gradients(platform, cell, lengths, segments, seeds):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize(
-    ("lengths", "segments", "seeds"),
+    "lengths, segments, seeds",
     [
         pytest.param(RAGGED, fitted(RAGGED), 2, id="fitted, two seeds"),
         pytest.param(RAGGED, None, 1, id="full", marks=pytest.mark.slow),

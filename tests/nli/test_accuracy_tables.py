@@ -44,7 +44,7 @@ def test_the_figures_of_the_small_tables_are_as_printed():
 
 
 @pytest.mark.parametrize(
-    ("number", "name", "total"),
+    "number, name, total",
     [
         (4, "snli", -72.1),
         (4, "fiction", -65.6),
@@ -114,7 +114,7 @@ def test_a_baseline_that_was_trained_on_other_pairs_is_noted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("demo", "state"),
+    "demo, state",
     [({}, "baseline missing"), ({"bow": TEN}, "baseline of demo, not mednli")],
 )
 def test_a_gain_without_its_baseline_has_no_figure(tmp_path, demo, state):
@@ -237,7 +237,7 @@ def test_settings_of_a_source_unlike_the_papers_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "run", "row", "column"),
+    "number, run, row, column",
     [
         (4, "demo-full-sequential-esim", "demo-full", "sequential ESIM"),
         (4, "snli-mixed-esim", "snli", "mixed ESIM"),

@@ -49,7 +49,7 @@ def words(corpus, side, row=0):
 
 
 @pytest.mark.parametrize(
-    ("keep", "premise", "hypothesis", "links"),
+    "keep, premise, hypothesis, links",
     [
         ("first", "known asthma and", "has old heart", []),
         (
@@ -61,7 +61,7 @@ def words(corpus, side, row=0):
     ],
 )
 @pytest.mark.parametrize(
-    ("texts", "cut"),
+    "texts, cut",
     [
         pytest.param(WordTexts, {"premise": 1, "hypothesis": 1}, id="words"),
         pytest.param(pieces(100, room=9), {"pairs": 1}, id="pieces"),  # with three special ones
@@ -87,7 +87,7 @@ HEART_FAILURE = Linker(small([(1, 0)], ("heart", "heart failure")))
 
 
 @pytest.mark.parametrize(
-    ("keep", "premise"), [("first", "known heart failure"), ("last", "heart failure known")]
+    "keep, premise", [("first", "known heart failure"), ("last", "heart failure known")]
 )
 def test_a_part_of_a_cut_name_is_not_linked(keep, premise):
     """Cut behind "heart", "heart failure" is not the concept "heart"."""
@@ -96,7 +96,7 @@ def test_a_part_of_a_cut_name_is_not_linked(keep, premise):
     assert links_of(corpus.arrays, 0) == []
 
 
-@pytest.mark.parametrize(("most", "longest"), [(3, 0), (4, 1)])
+@pytest.mark.parametrize("most, longest", [(3, 0), (4, 1)])
 def test_concepts_behind_the_cut_do_not_count(most, longest):
     """The last word, "heart", is one step from the hypothesis."""
     long = pair("known heart failure heart", "heart failure")
@@ -300,7 +300,7 @@ def mention_config(config_of, tmp_path):
     return lambda graph: config_of(mentions=str(mentions), graph=graph, direction="all")
 
 
-@pytest.mark.parametrize(("graph", "links"), [("whole", [(1, 1, 2)]), ("mentioned", [])])
+@pytest.mark.parametrize("graph, links", [("whole", [(1, 1, 2)]), ("mentioned", [])])
 def test_only_the_whole_graph_links_over_a_concept_that_is_not_mentioned(
     mention_config, graph, links
 ):
@@ -314,7 +314,7 @@ def test_only_the_whole_graph_links_over_a_concept_that_is_not_mentioned(
 
 
 @pytest.mark.parametrize(
-    ("graph", "links"),
+    "graph, links",
     [("whole", [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)]), ("mentioned", [])],
 )
 def test_new_pairs_are_linked_by_the_graph_of_training(mention_config, graph, links):
@@ -363,7 +363,7 @@ def kinds_of_link(arrays, premise, hypothesis):
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "distance", "kind"),
+    "premise, hypothesis, distance, kind",
     [
         pytest.param(1, 2, 0, "same", id="bodies - body"),
         pytest.param(2, 3, 1, "hypernym", id="inhaled - breathes"),
@@ -396,7 +396,7 @@ def test_new_pairs_have_the_typed_links_of_equal_training_pairs(wordnet):
 
 
 @pytest.mark.parametrize(
-    ("fields", "concepts"),
+    "fields, concepts",
     [
         ({}, ["D2"]),  # "bird" is of another kind, "hp" is too short
         ({"abbreviations": "bundled"}, ["D2"]),
@@ -457,7 +457,7 @@ def test_mentions_of_no_sentence_of_a_split_are_refused(read_mentions):
 
 
 @pytest.mark.parametrize(
-    ("dev", "warning"),
+    "dev, warning",
     [(1, "mentions.tsv: mentions are more than 10 times rarer in dev"), (2, "")],
 )
 def test_mentions_that_are_much_rarer_in_a_split_are_reported(read_mentions, capsys, dev, warning):

@@ -87,7 +87,7 @@ TWICE = math.log(6 / 3) + 1
 
 
 @pytest.mark.parametrize(
-    ("pair", "expected"),
+    "pair, expected",
     [
         pytest.param(1, [1, 0, 0, 0], id="equal sides"),
         pytest.param(2, [0, RARE * 8**0.5, 8 * RARE, RARE], id="5 terms and 3, none in common"),
@@ -174,7 +174,7 @@ def test_paths_up_or_down_do_not_reach_siblings():
 
 
 @pytest.mark.parametrize(
-    ("settings", "shares"),
+    "settings, shares",
     [
         ({"direction": "either"}, [0, 1, 0, 0, 0]),
         ({"direction": "undirected"}, [0, 1, 0, 0, 0]),

@@ -60,7 +60,7 @@ def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("categories", "notes", "counts"),
+    "categories, notes, counts",
     [
         (("Nursing", "ECG"), [(2, "b"), (4, "c")], {"other_categories": 2, "empty": 0}),
         ((), [(1, "a"), (2, "b"), (4, "c")], {"other_categories": 0, "empty": 1}),
@@ -138,7 +138,7 @@ FULL = "The patient underwent a complicated course with many procedures done by 
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    "body, expected",
     [
         (
             f"{FULL}\nMayo Clinic. Later she did well\nHTN",

@@ -79,7 +79,7 @@ def test_a_page_has_the_classes_of_each_split_summed_over_seeds(shown):
 
 
 @pytest.mark.parametrize(
-    ("gold", "right"),
+    "gold, right",
     [
         pytest.param("e" * 9, [6, 7, 7], id="a mean of 6.67 right pairs counts as 7"),
         pytest.param("e" * 100, [29], id=".29 * 100, 28.999999999999996, counts as 29"),
@@ -151,7 +151,7 @@ def test_evaluation_shows_the_partitions_that_hold_pairs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("merged_by", "corpus"), [("", "snli"), ("mesh 2024", "snli, merged by mesh 2024")]
+    "merged_by, corpus", [("", "snli"), ("mesh 2024", "snli, merged by mesh 2024")]
 )
 def test_the_title_of_an_evaluation_names_the_corpora(tmp_path, merged_by, corpus):
     report = page.evaluate(ScoredRun(tmp_path, merged_by), "test")
@@ -210,7 +210,7 @@ def test_a_comparison_is_of_the_first_run_with_each_of_the_others(compared):
     assert len(compared.page_only[0].charts) == 3
 
 
-@pytest.mark.parametrize(("name", "names_paper"), [("b", True), ("c", False)])
+@pytest.mark.parametrize("name, names_paper", [("b", True), ("c", False)])
 def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alone(
     compared, name, names_paper
 ):
@@ -239,7 +239,7 @@ def test_macro_f1_is_of_all_seeds_over_the_gold_classes(tmp_path, gold):
     assert {row["macro F1"] for row in cells(shown).values()} == {mean}
 
 
-@pytest.mark.parametrize(("split", "second"), [("test", "dev"), ("dev", "test")])
+@pytest.mark.parametrize("split, second", [("test", "dev"), ("dev", "test")])
 def test_a_comparison_also_has_the_accuracy_on_the_second_split(tmp_path, split, second):
     folders = [write_run(tmp_path / name, GOLD, dev=["eeennneee"]) for name in "ab"]
     accuracy = {"test": "100.0", "dev": "66.7"}

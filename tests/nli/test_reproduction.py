@@ -87,7 +87,7 @@ def test_verdicts(tmp_path):
     assert cell(found, 3, "features")["remark"] == "interrupted"
 
 
-@pytest.mark.parametrize(("seeds", "verdict"), [(5, "not judged"), (6, "pass"), (7, "not judged")])
+@pytest.mark.parametrize("seeds, verdict", [(5, "not judged"), (6, "pass"), (7, "not judged")])
 def test_a_run_is_judged_with_as_many_seeds_as_the_paper_has(tmp_path, seeds, verdict):
     as_published(tmp_path / "bow", *[wrong(3)] * seeds)
     found = cell(checked(tmp_path), 3, "bow")

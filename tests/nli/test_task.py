@@ -61,7 +61,7 @@ def test_the_labels_of_a_config_decide_the_classes():
 
 
 @pytest.mark.parametrize(
-    ("label", "classes", "has_loss"),
+    "label, classes, has_loss",
     [
         pytest.param([0, 1, 2, 1, 2, 0], (0, 2), False, id="two classes on three"),
         pytest.param([0, 2, 2, 0, 2, 0], (0, 1, 2), True, id="three classes on two"),
@@ -99,7 +99,7 @@ def test_a_model_that_diverged_has_a_loss_for_the_loop():
     assert np.isnan(scores["loss"]["mean"])
 
 
-@pytest.mark.parametrize(("label", "has_loss"), [([0, 2, 2], True), ([0, 1, 2], False)])
+@pytest.mark.parametrize("label, has_loss", [([0, 2, 2], True), ([0, 1, 2], False)])
 def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
     table = np.eye(6)[:, :3]
     trained_on = np.array([0, 2, 0, 2, 0, 2])

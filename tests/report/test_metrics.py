@@ -16,7 +16,7 @@ def test_confusion_has_gold_classes_in_rows():
 
 
 @pytest.mark.parametrize(
-    ("label", "precision", "recall", "f1", "support"),
+    "label, precision, recall, f1, support",
     [
         ("entailment", 2 / 2, 2 / 3, 0.8, 3),
         ("neutral", 1 / 2, 1 / 2, 0.5, 2),
@@ -41,7 +41,7 @@ def test_macro_f1_is_the_mean_over_classes():
 
 
 @pytest.mark.parametrize(
-    ("correct", "n", "low", "high"),
+    "correct, n, low, high",
     [(81, 263, 0.2553, 0.3662), (0, 20, 0.0000, 0.1611), (0, 0, 0.0, 1.0)],
 )
 def test_wilson_interval_equals_published_table(correct, n, low, high):
@@ -116,7 +116,7 @@ def test_statistics_of_constant_and_single_outcomes_are_numbers(right):
 
 
 @pytest.mark.parametrize(
-    ("p", "adjusted"),
+    "p, adjusted",
     [
         # .01 * 4, .02 * 3, .03 * 2, .04 * 1; none may be less than the one before.
         ([0.03, 0.01, 0.04, 0.02], [0.06, 0.04, 0.06, 0.06]),

@@ -215,7 +215,7 @@ def category_by_rule(premise, hypothesis, premise_concepts="", hypothesis_concep
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "premise_concepts", "hypothesis_concepts", "expected"), TABLE_8
+    "premise, hypothesis, premise_concepts, hypothesis_concepts, expected", TABLE_8
 )
 def test_categories_by_rules(premise, hypothesis, premise_concepts, hypothesis_concepts, expected):
     of_pair = category_by_rule(premise, hypothesis, premise_concepts, hypothesis_concepts)

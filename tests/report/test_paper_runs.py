@@ -46,7 +46,7 @@ def test_the_runs_of_the_papers_are_like_themselves(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("run", "field", "value"),
+    "run, field, value",
     [
         pytest.param(GA, "data__answer_vectors", "own.vec", id="vectors of scores"),
         pytest.param(BERT, "vectors__dim", 8, id="size without effect"),
@@ -61,7 +61,7 @@ def test_places_and_fields_without_effect_are_no_difference(tmp_path, run, field
 
 
 @pytest.mark.parametrize(
-    ("run", "field", "value"),
+    "run, field, value",
     [
         (GA, "data__limit", 60),
         (GA, "data__setup", "anonym"),

@@ -110,7 +110,7 @@ def test_a_family_with_a_small_slice_is_left_out_whole():
 
 
 @pytest.mark.parametrize(
-    ("diseases", "positives", "shown"),
+    "diseases, positives, shown",
     [
         pytest.param(1, 20, False, id="one disease"),
         pytest.param(2, 4, False, id="eight positives"),
@@ -128,7 +128,7 @@ def test_a_public_average_is_over_several_diseases_and_ten_positives(diseases, p
 
 
 @pytest.mark.parametrize(
-    ("first_row", "shown"), [([30, 10, 10], True), ([31, 10, 9], False)], ids=["ten", "nine"]
+    "first_row, shown", [([30, 10, 10], True), ([31, 10, 9], False)], ids=["ten", "nine"]
 )
 def test_class_scores_that_would_give_away_a_small_cell_are_left_out(first_row, shown):
     confusion = [first_row, [10, 30, 10], [10, 10, 30]]

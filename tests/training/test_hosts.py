@@ -105,7 +105,7 @@ def test_a_corpus_that_differs_between_processes_is_refused_by_all():
 
 
 @pytest.mark.parametrize(
-    ("code", "code_of_partner"),
+    "code, code_of_partner",
     [
         pytest.param(1, 2, id="fault"),
         pytest.param(2, 2, id="bad input"),
@@ -139,7 +139,7 @@ def test_if_a_process_has_failed_its_partner_fails_at_their_next_meeting(
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    "flags, message",
     [
         pytest.param((None, 2, 0), "--coordinator is missing", id="no coordinator"),
         pytest.param(("host", 2, 0), "--coordinator has no port", id="no port"),
@@ -422,7 +422,7 @@ def slurm(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("codes", "restarts", "code", "requeued"),
+    "codes, restarts, code, requeued",
     [
         pytest.param("0 0", 0, 0, False, id="complete"),
         pytest.param("2 2", 0, 2, False, id="bad input"),

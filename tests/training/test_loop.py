@@ -152,7 +152,7 @@ def recorded(program, **settings):
 
 
 @pytest.mark.parametrize(
-    ("every", "saved"),
+    "every, saved",
     [pytest.param(2, [2, 3], id="every second"), pytest.param(9, [3], id="never due")],
 )
 def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_saved(bow, every, saved):
@@ -213,7 +213,7 @@ def test_a_dev_loss_that_is_not_finite_never_becomes_the_best(bow):
 
 
 @pytest.mark.parametrize(
-    ("select", "epochs"), [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])]
+    "select, epochs", [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])]
 )
 def test_the_best_epoch_is_chosen_by_loss_by_accuracy_or_as_the_last(bow, select, epochs):
     """Of equal accuracies the first counts."""
@@ -314,7 +314,7 @@ def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
 
 
 @pytest.mark.parametrize(
-    ("losses", "settings", "epochs"),
+    "losses, settings, epochs",
     [
         # As published for GA: the first epoch without a better evaluation ends training.
         pytest.param(
@@ -357,7 +357,7 @@ def test_patience_and_least_epochs_count_epochs_not_evaluations(bow, losses, set
 
 
 @pytest.mark.parametrize(
-    ("every", "first_epoch"),
+    "every, first_epoch",
     [pytest.param(4, 2, id="every 4 steps"), pytest.param(0, 3, id="at the end of epochs")],
 )
 def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first_epoch):
@@ -403,7 +403,7 @@ AVERAGE = {"average_from": 2, "average_every": 4}
 
 
 @pytest.mark.parametrize(
-    ("settings", "script", "evaluations"),
+    "settings, script, evaluations",
     [
         pytest.param({}, SCRIPT, {0: 3, 5: 6, 7: 7}, id="constant"),
         pytest.param({"evaluate_every": 5}, SCRIPT_OF_PARTS, {5: 8, 7: 14}, id="parts"),

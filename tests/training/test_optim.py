@@ -61,7 +61,7 @@ def test_adamw_decays_matrices_and_neither_biases_nor_scales():
 
 
 @pytest.mark.parametrize(
-    ("halve_from", "shares"),
+    "halve_from, shares",
     [
         pytest.param(3, [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25], id="from epoch 3"),
         pytest.param(1, [0.5, 0.5, 0.25, 0.25], id="from epoch 1"),
@@ -82,7 +82,7 @@ def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
 
 
 @pytest.mark.parametrize(
-    ("warmup", "epoch_steps", "shares"),
+    "warmup, epoch_steps, shares",
     [  # a quarter of 10 steps is rounded up
         pytest.param(0.25, 10, [0, 1 / 3, 2 / 3, *np.arange(7, 0, -1) / 7, 0, 0], id="a quarter"),
         pytest.param(0.0, 4, [1, 0.75, 0.5, 0.25, 0], id="none"),

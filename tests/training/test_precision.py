@@ -26,7 +26,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(
-    ("setting", "name", "platform"),
+    "setting, name, platform",
     [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
 )
 def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, name, platform):

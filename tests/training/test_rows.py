@@ -47,7 +47,7 @@ def trained(name, optimizer):
 
 
 @pytest.mark.parametrize(
-    ("reader", "optimizer_name"),
+    "reader, optimizer_name",
     [
         ("sa_reader", "adam"),
         ("sa_reader", "sgd"),

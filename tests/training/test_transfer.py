@@ -29,7 +29,7 @@ def weights(*values):
 
 
 @pytest.mark.parametrize(
-    ("source_seeds", "seeds", "values"),
+    "source_seeds, seeds, values",
     [
         pytest.param((4, 1, 7), (7, 4), [12.0, 10.0], id="by number"),
         pytest.param((9,), (0, 1, 2), [10.0] * 3, id="a single one serves all"),
@@ -51,7 +51,7 @@ def test_a_seed_that_the_source_lacks_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("model", "layers"),
+    "model, layers",
     [  # Romanov & Shivade's code shares all other layers
         ("bow", {"layer_1", "norm_1", "layer_2", "norm_2", "logits"}),
         ("infersent", {"layer_1", "logits"}),
@@ -181,7 +181,7 @@ CONCEPTS = (
 
 
 @pytest.mark.parametrize(
-    ("model", "flags"),
+    "model, flags",
     [
         pytest.param("infersent", (), id="vectors of words"),
         pytest.param("bow", CONCEPTS, id="vectors of concepts"),
@@ -295,7 +295,7 @@ def test_direct_transfer_to_a_corpus_of_two_of_the_classes_scores_these(home, la
 
 
 @pytest.mark.parametrize(
-    ("flags", "seeds", "message"),
+    "flags, seeds, message",
     [
         pytest.param(
             (INIT, "--config.vectors.path=w.txt"),

@@ -57,7 +57,7 @@ def test_ancestors_follow_tree_numbers(mesh):
 
 
 @pytest.mark.parametrize(
-    ("name", "concept"),
+    "name, concept",
     table_rows("""
         # a synonym
         auricular fibrillation | D001281
@@ -84,7 +84,7 @@ def test_preferred_names_come_first_and_no_name_comes_twice(mesh):
 
 
 @pytest.mark.parametrize(
-    ("name", "natural"),
+    "name, natural",
     table_rows("""
         Diabetes Mellitus, Type 2 | Type 2 Diabetes Mellitus
         Neoplasm, Breast | Breast Neoplasm

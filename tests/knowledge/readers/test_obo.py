@@ -94,7 +94,7 @@ CURRENT = [stanza("X:3", "name: fever", "alt_id: X:30"), stanza("X:4", "name: co
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "terms"),
+    "first, second, terms",
     table_rows("""
         replaced_by: X:2 | replaced_by: X:3 | X:1=X:3 X:2=X:3
         # over alternative ids
@@ -123,7 +123,7 @@ def test_an_old_id_leads_over_any_number_of_steps_to_one_term_in_any_order(
 
 
 @pytest.mark.parametrize(
-    ("value", "name"),
+    "value, name",
     table_rows(r"""
         cyclo{alanine} | cyclo{alanine}
         N(4)-{beta-D-Glc-(1->2)}-Asn residue | N(4)-{beta-D-Glc-(1->2)}-Asn residue
@@ -157,7 +157,7 @@ GCI = '{gci_filler="NCBITaxon:10090", gci_relation="part_of"}'
 
 
 @pytest.mark.parametrize(
-    ("modifiers", "edges"),
+    "modifiers, edges",
     table_rows(f"""
         | 1
         {{source="X:9", is_inferred="true"}} ! x | 1

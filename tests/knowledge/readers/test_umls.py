@@ -58,7 +58,7 @@ def test_codes_of_the_chosen_sources_are_cross_references(plain, read):
 
 
 @pytest.mark.parametrize(
-    ("options", "labels"),
+    "options, labels",
     [
         ({"sources": ("MSH",)}, "C0000005 marsupium/C0000007 other"),
         ({"languages": ("FRE",)}, "C0000008 fièvre"),
@@ -103,7 +103,7 @@ def test_relations_besides_is_a_are_read_on_request_alone(plain, read):
 
 
 @pytest.mark.parametrize(
-    ("rel", "rela", "edge"),
+    "rel, rela, edge",
     table_rows("""
         PAR | isa | C0000002 C0000001
         CHD | inverse_isa | C0000001 C0000002
@@ -132,7 +132,7 @@ def test_semantic_types_choose_the_concepts_that_are_linked(read):
 
 
 @pytest.mark.parametrize(
-    ("parent", "left"),
+    "parent, left",
     [
         ("C0000004", ""),  # closes the cycles C4-C2-C1 and C4-C3-C1
         ("C0000002", IS_A.partition(", ")[2]),
@@ -154,7 +154,7 @@ def test_the_release_is_its_version(read):
 
 
 @pytest.mark.parametrize(
-    ("options", "field", "words"),
+    "options, field, words",
     [
         # The fix has the source that the file has.
         ({"sources": ("SNOMEDCT",)}, "SAB", "SNOMEDCT_US"),

@@ -67,7 +67,7 @@ def test_relations_are_read_on_request_alone(folder, ontology):
 
 
 @pytest.mark.parametrize(
-    ("name", "synsets"),
+    "name, synsets",
     table_rows("""
         cold | n00000500 n00000400 v00000300
         paris | n00000700
