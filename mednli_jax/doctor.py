@@ -197,8 +197,11 @@ def weights(folder: Path | None) -> list[Finding]:
 def _findings(
     paths: Iterable[Path], look: Callable[[Path], str], subject: str, source: str
 ) -> list[Finding]:
-    """A finding for each path, or one that says where to get the files."""
-    findings = [_finding(path.name, partial(look, path), path, "") for path in sorted(paths)]
+    """A finding for each path that is not hidden, or one that says where to get the files."""
+    findings = []
+    for path in sorted(paths):
+        if not path.name.startswith("."):
+            findings.append(_finding(path.name, partial(look, path), path, ""))
     return findings or [Finding(subject, "missing", source)]
 
 

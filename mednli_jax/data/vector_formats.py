@@ -1,7 +1,7 @@
 """Formats of files of word vectors.
 
-  text: GloVe, word2vec and fastText text files. A row is `word number ... number`, with blanks or
-    TABs between them; a header `rows dim` may come first.
+  text: GloVe, word2vec and fastText text files. A row is `word number ... number`, with one or more
+    blanks or TABs between them; a header `rows dim` may come first.
   pair: BioASQ's types.txt and vectors.txt in one folder. A line of the first is a word, the same
     line of the second its numbers.
   word2vec: word2vec's .bin. A line `rows dim`, then for each row the word, a space, dim float32,
@@ -23,7 +23,7 @@ import numpy as np
 
 from mednli_jax.data import fasttext_model
 from mednli_jax.data.fasttext_model import FastTextModel
-from mednli_jax.errors import DataError, Problems, Text, config_field
+from mednli_jax.errors import DataError, Problems, config_field
 from mednli_jax.files import (
     FRESH_COPY,
     MARK,
@@ -75,8 +75,17 @@ class Head:
 
 
 def vectors_path(path: Path | str) -> Path:
-    """The file that exists, with or without .gz, or the folder of a pair."""
-    return either_name(Path(path)) or Path(path)
+    """The file that exists, with or without .gz, or the folder of a pair; of another folder its
+    only file that is not hidden."""
+    path = either_name(Path(path)) or Path(path)
+    if not os.path.isdir(path) or len(files_of(path)) == 2:
+        return path
+    files = [file for file in sorted(path.iterdir()) if not file.name.startswith(".")]
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files[:3]) or "there is none in it"
+        fix = ("give a file by ", config_field("vectors.path", "FILE"), f": {names}")
+        raise DataError("is a folder, not a file of vectors", file=path.name, fix=fix)
+    return files[0]
 
 
 def vector_files(path: Path | str) -> list[Path]:
@@ -106,13 +115,17 @@ def numbers_file(path: Path) -> Path:
 
 
 def read_head(path: Path | str) -> Head:
-    """Reads the header or the first row of a file."""
+    """Reads the header or the first row of a file. Raises DataError for a file without vectors."""
     path = vectors_path(path)
     kind = _kind_of(path)
     if kind == "fasttext":
         sizes = fasttext_model.read_sizes(path)
         return Head(kind, sizes.words, sizes.dim)
-    return _text_head(numbers_file(path), kind)
+    head = _text_head(numbers_file(path), kind)
+    if not head.dim:
+        problem = "no file of vectors: the line is not a word and its numbers, such as 0.25"
+        raise line_fault(numbers_file(path).name, 1, problem, f"give {FORMATS}")
+    return head
 
 
 def check_dim(path: Path, head: Head, dim: int) -> None:
@@ -120,13 +133,7 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
     if head.dim == dim:
         return
     problem = f"holds {head.dim} numbers a word, expected {dim}"
-    fix: Text = ("set ", config_field("vectors.dim", head.dim), " or use another file")
-    if not head.dim:
-        problem = "the line does not end in numbers"
-        fix = (
-            "write a word and its numbers, such as 0.25, on each line, with a blank or a TAB"
-            " between them"
-        )
+    fix = ("set ", config_field("vectors.dim", head.dim), " or use another file")
     line = None if head.kind == "fasttext" else 1
     raise line_fault(numbers_file(path).name, line, problem, fix)
 
@@ -191,8 +198,8 @@ def _text_head(path: Path, kind: str) -> Head:
                 break
             return Head(kind, rows, dim)
         if line:
-            starts_with_number = kind == "pair"
-            return Head(kind, -1, _numbers_at_end(line) + starts_with_number)
+            row = b"word " + line if kind == "pair" else line
+            return Head(kind, -1, 0 if b"\0" in line else _numbers_at_end(row))
     raise empty_file(path, "no vectors")
 
 
@@ -205,9 +212,9 @@ def _header(line: bytes) -> tuple[int, int] | None:
 
 
 def _between_blanks(line: bytes) -> bytes:
-    """The line with a blank in place of TABs, and none at its end."""
-    if b"\t" in line:
-        line = re.sub(rb" *\t[ \t]*", b" ", line)
+    """The line with one blank in place of several and of TABs, and none at its end."""
+    if b"\t" in line or b"  " in line:
+        line = re.sub(rb"[ \t]+", b" ", line)
     return line.rstrip(b" ")
 
 
@@ -233,7 +240,8 @@ def _wrong_row(path: Path, line: int, columns: int, dim: int) -> DataError:
 
 def _wrong_count(path: Path, promised: int, rows: int | str) -> DataError:
     problem = f"the header promises {promised} rows, there are {rows}"
-    return line_fault(path.name, 1, problem, "copy the file again, it may be cut short")
+    fix = "copy the file again, it may be cut short; if it is whole, line 1 is wrong: correct it"
+    return line_fault(path.name, 1, problem, fix)
 
 
 def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:

@@ -112,11 +112,14 @@ def test_vectors_and_weights_that_cannot_be_used_are_to_be_checked(data):
     place(data, ["weights/wordless/model.safetensors", "weights/pickled/vocab.txt"])
     (data / "vectors").mkdir()
     (data / "vectors" / "cut.txt.gz").write_bytes(gzip.compress(b"x" * 99)[:-9])
+    (data / "vectors" / "page.txt").write_text("<!DOCTYPE html>")
+    (data / "vectors" / ".DS_Store").write_bytes(bytes(9))
 
     code, lines = inventory(f"--data={data}")
 
     assert code == 2
-    for subject in ("wordless", "pickled", "cut.txt.gz"):
+    assert ".DS_Store" not in lines
+    for subject in ("wordless", "pickled", "cut.txt.gz", "page.txt"):
         assert lines[subject].startswith("CHECK"), subject
 
 

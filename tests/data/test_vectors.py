@@ -309,6 +309,39 @@ def test_a_file_that_holds_no_usable_vectors_is_refused(save, content):
     assert faults(save(content, "v.bin")) == [("v.bin", None)]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\x89HDF\r\n\x1a\n" + bytes(99), id="hdf5"),
+        pytest.param(b"v.txt" + bytes(95) + b"0000644 0 0\ncough 1 2 3\n", id="tar"),
+        pytest.param(b"version https://git-lfs.github.com/spec/v1\nsize 9\n", id="pointer"),
+        pytest.param(b"<!DOCTYPE html>\n", id="page"),
+        pytest.param(b"cough 0,1 0,2 0,3\n", id="decimal-commas"),
+        pytest.param(b"2 0\ncough\nfever\n", id="none-promised"),
+    ],
+)
+def test_what_holds_no_vectors_is_called_so(save, content):
+    with pytest.raises(DataError, match=r"v\.txt:1: no file of vectors") as caught:
+        load(save(content))
+    assert "dim=0" not in str(caught.value)
+
+
+def test_several_blanks_are_as_one(save):
+    expected = load(save(GLOVE)).matrix
+
+    np.testing.assert_array_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)
+
+
+def test_a_folder_is_read_where_it_has_one_file(tmp_path):
+    write(tmp_path / "vectors" / "v.txt", GLOVE)
+    write(tmp_path / "vectors" / ".DS_Store", "")
+    assert load(tmp_path / "vectors").file == "v.txt"
+
+    write(tmp_path / "vectors" / "w.txt", GLOVE)
+    with pytest.raises(DataError, match=r"v\.txt, w\.txt"):
+        load(tmp_path / "vectors")
+
+
 @pytest.mark.parametrize("phrase", ["chest pain", "blood gas", "type 2 diabetes", "b x"])
 def test_word2vecs_format_has_no_room_for_a_space_in_a_word(save, phrase):
     """Its readers end a word at the first space. The rest of it would be read as numbers, and
