@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from support.cases import cases
 from support.commands import (
     ROOT,
     SMALL,
@@ -227,14 +228,14 @@ def jax_setting():
         ("jax_transfer_guard_device_to_host", "disallow_explicit"),
     ],
 )
-@pytest.mark.parametrize(
+@cases(
     "command, flags",
-    [
-        pytest.param(train, (*BOW, "--workdir=new"), id="train"),
-        pytest.param(predict, ("--run=run",), id="predict"),
-        pytest.param(evaluate, ("--run=run",), id="evaluate"),
-        pytest.param(doctor, (), id="doctor"),
-    ],
+    {
+        "train": (train, (*BOW, "--workdir=new")),
+        "predict": (predict, ("--run=run",)),
+        "evaluate": (evaluate, ("--run=run",)),
+        "doctor": (doctor, ()),
+    },
 )
 def test_a_setting_under_which_models_do_not_run_is_named(
     at_home, jax_setting, name, value, command, flags
@@ -247,12 +248,12 @@ def test_a_setting_under_which_models_do_not_run_is_named(
     assert not (at_home / "new").exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     "platform, extra",
-    [
-        pytest.param("cuda", "[cuda12]", id="not installed"),
-        pytest.param("none-such", "", id="typo"),
-    ],
+    {
+        "not installed": ("cuda", "[cuda12]"),
+        "typo": ("none-such", ""),
+    },
 )
 @pytest.mark.parametrize(
     "command, flags",

@@ -5,6 +5,7 @@ import importlib
 import sys
 
 import pytest
+from support.cases import cases
 from support.commands import call_command, config_flag
 from support.files import write_files
 from support.pair_files import WORDS, assert_no_words, pair, pairs
@@ -207,22 +208,22 @@ def test_bad_input_is_one_line_and_leaves_nothing(call, files, words, place):
 COMPARED = (report, "a", "b", "--compare")
 
 
-@pytest.mark.parametrize(
+@cases(
     "call, words",
-    [
-        pytest.param((report, "a", "unfinished"), ["unfinished: "], id="an unfinished run"),
-        pytest.param((report, "a", "mednli"), [], id="two corpora"),
-        pytest.param((*COMPARED, "--split=train"), ["--split=dev"], id="no such split"),
-        pytest.param((report, "--table=3", "--runs=absent"), ["absent"], id="a table of no folder"),
-        pytest.param((report, "--table=3"), ["--runs"], id="no folder of runs"),
-        pytest.param((report, "no metrics"), ["metrics.jsonl"], id="damaged metrics"),
-        pytest.param((report, "a", "--compare"), [], id="one run compared"),
-        pytest.param((report, "absent"), ["absent"], id="no run"),
-        pytest.param((predict,), ["--run="], id="no run to predict with"),
-        pytest.param((predict, "a"), ["--run=a"], id="a run without its flag"),
-        pytest.param((evaluate, "--run=a", "--split=tset"), ["mean 'test'?"], id="a typo"),
-        pytest.param((report, "no data"), ["no data"], id="damaged data"),
-    ],
+    {
+        "an unfinished run": ((report, "a", "unfinished"), ["unfinished: "]),
+        "two corpora": ((report, "a", "mednli"), []),
+        "no such split": ((*COMPARED, "--split=train"), ["--split=dev"]),
+        "a table of no folder": ((report, "--table=3", "--runs=absent"), ["absent"]),
+        "no folder of runs": ((report, "--table=3"), ["--runs"]),
+        "damaged metrics": ((report, "no metrics"), ["metrics.jsonl"]),
+        "one run compared": ((report, "a", "--compare"), []),
+        "no run": ((report, "absent"), ["absent"]),
+        "no run to predict with": ((predict,), ["--run="]),
+        "a run without its flag": ((predict, "a"), ["--run=a"]),
+        "a typo": ((evaluate, "--run=a", "--split=tset"), ["mean 'test'?"]),
+        "damaged data": ((report, "no data"), ["no data"]),
+    },
 )
 def test_runs_that_do_not_fit_are_one_line(call, words, place):
     data = place / "data"

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.commands import ROOT
 from support.files import contents
 from support.pairs import KEY, Builder
@@ -399,13 +400,13 @@ def test_two_processes_never_train_in_one_folder(tmp_path, first, option):
         assert third.communicate("", timeout=60)[0] == "in\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     "event, wait, code",
-    [
-        pytest.param("the first is killed", 120, cli.OK, id="first killed"),
-        pytest.param("the second gets Ctrl-C", 120, cli.INTERRUPTED, id="second interrupted"),
-        pytest.param("none", 1, cli.INTERRUPTED, id="seconds are over"),
-    ],
+    {
+        "first killed": ("the first is killed", 120, cli.OK),
+        "second interrupted": ("the second gets Ctrl-C", 120, cli.INTERRUPTED),
+        "seconds are over": ("none", 1, cli.INTERRUPTED),
+    },
 )
 def test_a_second_process_waits_for_the_first(tmp_path, first, event, wait, code):
     with trainer(tmp_path / "a", "resume", wait=wait) as second:
@@ -477,13 +478,13 @@ def test_the_package_is_imported_without_a_module_for_locks():
 # ---- the commit ----
 
 
-@pytest.mark.parametrize(
+@cases(
     "place, tracked",
-    [
-        pytest.param("checkout", "mednli_jax", id="its own checkout"),
-        pytest.param("checkout", "README", id="unpacked in another project"),
-        pytest.param("project/.venv/lib", "README", id="installed in another project"),
-    ],
+    {
+        "its own checkout": ("checkout", "mednli_jax"),
+        "unpacked in another project": ("checkout", "README"),
+        "installed in another project": ("project/.venv/lib", "README"),
+    },
 )
 def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path, monkeypatch, place, tracked):
     package = tmp_path / place / "mednli_jax"

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.cases import cases
 from support.commands import ROOT, call_command
 
 from mednli_jax import cli
@@ -306,13 +307,13 @@ def set_variable(monkeypatch, name, value):
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize(
+@cases(
     "workers, cuda, devices",
-    [
-        pytest.param(1, "3,4", {"3,4 all"}, id="one worker"),
-        pytest.param(2, None, {"0 0", "1 1"}, id="two workers"),
-        pytest.param(2, "GPU-a,GPU-b,GPU-c", {"GPU-a 0", "GPU-b 1"}, id="named devices"),
-    ],
+    {
+        "one worker": (1, "3,4", {"3,4 all"}),
+        "two workers": (2, None, {"0 0", "1 1"}),
+        "named devices": (2, "GPU-a,GPU-b,GPU-c", {"GPU-a 0", "GPU-b 1"}),
+    },
 )
 def test_each_of_several_workers_has_a_device_of_its_own(
     swept, monkeypatch, workers, cuda, devices
@@ -367,23 +368,19 @@ def test_a_metric_that_no_result_has_is_named(space, swept):
     assert (code, "has no number 'dev.f1.mean'" in err) == (cli.USAGE, True), err
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags, message",
-    [
-        pytest.param(
+    {
+        "no server": (
             ["--storage=postgresql://me:quokka@127.0.0.1:1/kd"],
             "'kd' can be used there (OperationalError). Fix",
-            id="no server",
         ),
-        pytest.param(
+        "no driver": (
             ["--storage=postgresql+asdf://me:quokka@127.0.0.1:1/kd"],
             "--storage: no study 'kd'",
-            id="no driver",
         ),
-        pytest.param(
-            ["--table", "--storage=sqlite:///new.db"], "--storage: no study 'kd'", id="no study"
-        ),
-    ],
+        "no study": (["--table", "--storage=sqlite:///new.db"], "--storage: no study 'kd'"),
+    },
 )
 def test_a_storage_without_the_study_is_refused_without_its_password(swept, flags, message):
     code, _, err = swept(*flags)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.pair_files import write_own
 
 from mednli_jax import defaults
@@ -169,21 +170,19 @@ MERGED = [("brain", "injury"), ("no",), ("now",)]  # "now" has no vector
 SEPARATE = [("brain",), ("injury",), ("no",), ("now",)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text, row_of, options, mean",
-    [
-        pytest.param(MERGED, ROW_OF, {"unknown": "skip"}, [3, 1], id="merged"),
-        pytest.param(SEPARATE, ROW_OF, {"unknown": "skip"}, [5 / 3, 1 / 3], id="separate"),
+    {
+        "merged": (MERGED, ROW_OF, {"unknown": "skip"}, [3, 1]),
+        "separate": (SEPARATE, ROW_OF, {"unknown": "skip"}, [5 / 3, 1 / 3]),
         # The mean of (.5, .5) and (4, 0).
-        pytest.param(MERGED, WITHOUT_MERGED, {"unknown": "skip"}, [2.25, 0.25], id="parts"),
-        pytest.param(
-            MERGED, WITHOUT_MERGED, {"unknown": "skip", "lacking": "drop"}, [4, 0], id="dropped"
-        ),
+        "parts": (MERGED, WITHOUT_MERGED, {"unknown": "skip"}, [2.25, 0.25]),
+        "dropped": (MERGED, WITHOUT_MERGED, {"unknown": "skip", "lacking": "drop"}, [4, 0]),
         # As published, an unknown word is (0, 0).
-        pytest.param(SEPARATE, ROW_OF, {}, [5 / 4, 1 / 4], id="unknown is zero"),
+        "unknown is zero": (SEPARATE, ROW_OF, {}, [5 / 4, 1 / 4]),
         # The published code gives NaN.
-        pytest.param([], ROW_OF, {}, [0, 0], id="empty"),
-    ],
+        "empty": ([], ROW_OF, {}, [0, 0]),
+    },
 )
 def test_the_mean_vector_of_a_text_by_hand(text, row_of, options, mean):
     features = mean_vectors([text, [("no",)]], row_of, VECTORS, **options)

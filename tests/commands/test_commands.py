@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.commands import (
     SMALL,
     at,
@@ -369,14 +370,14 @@ def test_answers_of_any_system_are_compared_with_a_run(answers):
     succeeds(report, "theirs")
 
 
-@pytest.mark.parametrize(
+@cases(
     "last, place",
-    [
-        pytest.param([(SECRET, "neutral")], "17:", id="unknown uid"),
-        pytest.param([("test-0", SECRET)], "17:", id="unknown label"),
-        pytest.param([("test-1", "neutral")], "17:", id="twice"),
-        pytest.param([], "", id="one lacks"),
-    ],
+    {
+        "unknown uid": ([(SECRET, "neutral")], "17:"),
+        "unknown label": ([("test-0", SECRET)], "17:"),
+        "twice": ([("test-1", "neutral")], "17:"),
+        "one lacks": ([], ""),
+    },
 )
 def test_wrong_answers_are_named_by_line(answers, last, place):
     Path("answers.jsonl").write_text(answers_as("jsonl", answers[:-1] + last))

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from support import runs
+from support.cases import cases
 from support.commands import call_command
 from support.files import write
 
@@ -37,14 +38,15 @@ def test_a_partition_may_be_an_array_of_strings(tmp_path, kind):
     assert partition == Partition("ids", "ids.npy", ("train0", "dev17"), (1, 2))
 
 
-@pytest.mark.parametrize(
+@cases(
     "array",
-    [
-        pytest.param(np.array(["a", None], object), id="objects"),  # only unpickling could read it
-        pytest.param(np.arange(3), id="numbers"),
-        pytest.param(np.array([["a"], ["b"]]), id="two-dimensions"),
-        pytest.param(np.array([b"\xff\xfe"]), id="no-utf8"),
-    ],
+    {
+        "objects": np.array(["a", None], object),
+        # only unpickling could read it
+        "numbers": np.arange(3),
+        "two-dimensions": np.array([["a"], ["b"]]),
+        "no-utf8": np.array([b"\xff\xfe"]),
+    },
 )
 def test_an_array_of_anything_else_is_refused(tmp_path, array):
     with pytest.raises(DataError) as caught:

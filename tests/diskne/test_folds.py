@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.diskne import ROWS, assemble, claim, read, seven_diseases, write_annotations
 
 from mednli_jax.diskne.data import GROUPS
@@ -53,12 +54,12 @@ def test_a_disease_with_one_positive_in_a_category_has_no_fold(read_rows):
     assert {fold.disease for fold in folds(read_rows())} == {"C02", "C05"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "rows, categories",
-    [
-        pytest.param(ROWS, ("symptoms", "treatments"), id="with a negative of treatments"),
-        pytest.param(ROWS[:-1], ("symptoms",), id="without"),
-    ],
+    {
+        "with a negative of treatments": (ROWS, ("symptoms", "treatments")),
+        "without": (ROWS[:-1], ("symptoms",)),
+    },
 )
 def test_a_category_without_a_negative_is_not_reported(read_rows, rows, categories):
     categories_of = {fold.disease: fold.categories for fold in folds(read_rows(rows), least=1)}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.sparse import csgraph
+from support.cases import cases
 from support.ontologies import graph, is_a_matrix, random_graph
 from support.tables import table_rows
 
@@ -60,14 +61,14 @@ def test_paths_longer_than_the_limit_are_left_out(direction, limit):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize(
+@cases(
     "sizes",
-    [
-        pytest.param({"BLOCK": 1}, id="one-concept-a-block"),
-        pytest.param({"BLOCK": 7, "SOURCES": 1}, id="one-source-at-once"),
-        pytest.param({"BITS": 1, "SOURCES": 99}, id="one-word-of-bits"),
-        pytest.param({"BITS": 24_000, "BLOCK": 64}, id="some-words-of-bits"),
-    ],
+    {
+        "one-concept-a-block": {"BLOCK": 1},
+        "one-source-at-once": {"BLOCK": 7, "SOURCES": 1},
+        "one-word-of-bits": {"BITS": 1, "SOURCES": 99},
+        "some-words-of-bits": {"BITS": 24_000, "BLOCK": 64},
+    },
 )
 def test_sizes_of_blocks_change_no_path(monkeypatch, direction, sizes):
     ontology, _, _ = random_ontology(200, 1.3)

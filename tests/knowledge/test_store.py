@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.files import write
 from support.ontologies import graph, ontology, random_graph, rich, small, some_pairs
 
@@ -34,13 +35,13 @@ def refuse_to_build():
     raise AssertionError("the stored ontology should have served")
 
 
-@pytest.mark.parametrize(
+@cases(
     "original",
-    [
-        pytest.param(rich(), id="all-fields"),
-        pytest.param(small(), id="few-fields"),
-        pytest.param(small(edges=(), labels=()), id="empty"),
-    ],
+    {
+        "all-fields": rich(),
+        "few-fields": small(),
+        "empty": small(edges=(), labels=()),
+    },
 )
 def test_a_stored_ontology_is_the_same_under_its_key_and_built_under_another(tmp_path, original):
     path = tmp_path / "ontology.npz"

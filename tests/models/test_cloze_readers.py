@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models
+from support.cases import cases
 from support.golden_files import assert_close, assert_trees_close, cast, golden, gru, unflatten
 
 from mednli_jax import defaults
@@ -49,12 +50,12 @@ def candidate_scores(energies, batch, form):
     return np.asarray(logits(jnp.array([energies]), batch, form))[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "form, values",
-    [
-        pytest.param("share", [5, 2, 3], id="share"),
-        pytest.param("sum", [0.5, 0.2, 0.3], id="sum of probabilities"),
-    ],
+    {
+        "share": ("share", [5, 2, 3]),
+        "sum of probabilities": ("sum", [0.5, 0.2, 0.3]),
+    },
 )
 def test_a_candidate_has_the_mass_of_its_places(form, values):
     """Energies log 1, log 2, ... give the masses 1 + 4, 2 and 3 of 10. The fifth word belongs to no
@@ -79,12 +80,12 @@ def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word(form, v
     np.testing.assert_allclose(np.exp(scores), values, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
+@cases(
     "form, masses, expected",
-    [
-        pytest.param("sum", True, [0.5, 1], id="published"),
-        pytest.param("share", False, [1 / 3, 2 / 3], id="normalised"),
-    ],
+    {
+        "published": ("sum", True, [0.5, 1]),
+        "normalised": ("share", False, [1 / 3, 2 / 3]),
+    },
 )
 def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidates(
     form, masses, expected

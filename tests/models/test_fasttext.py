@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import random_pairs
+from support.cases import cases
 from support.commands import at, config_flag, read_json, refused, succeeds
 from support.pair_files import LABELS, VERBS, write_rows
 
@@ -202,13 +203,13 @@ def test_without_spans_the_concepts_of_the_ontology_are_merged(run):
     assert evaluated("--merged")["accuracy"]["mean"] == 1.0
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags",
-    [
-        pytest.param(("--merged", "--spans=other.tsv"), id="spans of an unknown pair"),
-        pytest.param(("--spans=spans.tsv",), id="spans without merging"),
-        pytest.param(("--merged", config_flag("hypothesis_only", "file")), id="another corpus"),
-    ],
+    {
+        "spans of an unknown pair": ("--merged", "--spans=other.tsv"),
+        "spans without merging": ("--spans=spans.tsv",),
+        "another corpus": ("--merged", config_flag("hypothesis_only", "file")),
+    },
 )
 def test_merging_that_cannot_work_is_refused_without_corpus_text(spans, flags):
     header = "uid\tside\tstart\tend\tconcept\n"

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.cases import cases
 
 from mednli_jax.models import layers
 from mednli_jax.models.batch import PairBatch
@@ -47,14 +48,14 @@ def linked_batch(distances):
 PATH_WEIGHT = {"params": {"path_weight": np.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings, variables, values",
-    [
-        pytest.param(("paper", 4), {}, (1.0, 0.75, 0.0), id="paper: 1 - d / longest"),
-        pytest.param(("paper", 4, 2.0), {}, (2.0, 1.5, 0.0), id="paper, scaled"),
-        pytest.param(("exp", 4, 2.0), {}, 2 * np.exp([0, -1, -4]), id="exponential"),
-        pytest.param(("learned", 4), PATH_WEIGHT, (0.5, -2.0, 3.0), id="learned"),
-    ],
+    {
+        "paper: 1 - d / longest": (("paper", 4), {}, (1.0, 0.75, 0.0)),
+        "paper, scaled": (("paper", 4, 2.0), {}, (2.0, 1.5, 0.0)),
+        "exponential": (("exp", 4, 2.0), {}, 2 * np.exp([0, -1, -4])),
+        "learned": (("learned", 4), PATH_WEIGHT, (0.5, -2.0, 3.0)),
+    },
 )
 def test_knowledge_energies_follow_the_distances_of_links(settings, variables, values):
     expected = np.zeros((4, 3))

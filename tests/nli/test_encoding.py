@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from support.cases import cases
 from support.commands import prepare
 from support.files import lay_out
 from support.ontologies import HEART, LINKER, small
@@ -60,12 +61,13 @@ def words(corpus, side, row=0):
         ),
     ],
 )
-@pytest.mark.parametrize(
+@cases(
     "texts, cut",
-    [
-        pytest.param(WordTexts, {"premise": 1, "hypothesis": 1}, id="words"),
-        pytest.param(pieces(100, room=9), {"pairs": 1}, id="pieces"),  # with three special ones
-    ],
+    {
+        "words": (WordTexts, {"premise": 1, "hypothesis": 1}),
+        "pieces": (pieces(100, room=9), {"pairs": 1}),
+        # with three special ones
+    },
 )
 def test_truncation_keeps_one_end_and_moves_the_links(texts, cut, keep, premise, hypothesis, links):
     """Three tokens of each side fit."""
@@ -362,14 +364,14 @@ def kinds_of_link(arrays, premise, hypothesis):
     return None
 
 
-@pytest.mark.parametrize(
+@cases(
     "premise, hypothesis, distance, kind",
-    [
-        pytest.param(1, 2, 0, "same", id="bodies - body"),
-        pytest.param(2, 3, 1, "hypernym", id="inhaled - breathes"),
-        pytest.param(2, 1, 1, "entails", id="inhaled - cold, also a verb"),
-        pytest.param(3, 1, 1, "antonym", id="heat - cold"),
-    ],
+    {
+        "bodies - body": (1, 2, 0, "same"),
+        "inhaled - breathes": (2, 3, 1, "hypernym"),
+        "inhaled - cold, also a verb": (2, 1, 1, "entails"),
+        "heat - cold": (3, 1, 1, "antonym"),
+    },
 )
 def test_words_match_wordnet_by_their_base_forms_and_in_all_senses(
     wordnet, premise, hypothesis, distance, kind

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
 from support.pair_files import write_own
 
@@ -86,13 +87,13 @@ RARE = math.log(6 / 2) + 1
 TWICE = math.log(6 / 3) + 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "pair, expected",
-    [
-        pytest.param(1, [1, 0, 0, 0], id="equal sides"),
-        pytest.param(2, [0, RARE * 8**0.5, 8 * RARE, RARE], id="5 terms and 3, none in common"),
-        pytest.param(
-            # heart, failure, "heart failure" | chest, pain, heart, "chest pain"
+    {
+        "equal sides": (1, [1, 0, 0, 0]),
+        "5 terms and 3, none in common": (2, [0, RARE * 8**0.5, 8 * RARE, RARE]),
+        # heart, failure, "heart failure" | chest, pain, heart, "chest pain"
+        "heart in common": (
             4,
             [
                 RARE / (3 * (3 * RARE**2 + TWICE**2)) ** 0.5,
@@ -100,9 +101,8 @@ TWICE = math.log(6 / 3) + 1
                 4 * RARE + TWICE,
                 RARE,
             ],
-            id="heart in common",
         ),
-    ],
+    },
 )
 def test_tfidf_by_hand(pair, expected):
     measures = ("cosine", "euclidean", "manhattan", "chebyshev")

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
+from support.cases import cases
 from support.runs import GOLD, change, indices, scores, write_run
 
 from mednli_jax.data.partitions import Partition
@@ -78,12 +79,12 @@ def test_a_page_has_the_classes_of_each_split_summed_over_seeds(shown):
     assert row["contradiction"] == "3"
 
 
-@pytest.mark.parametrize(
+@cases(
     "gold, right",
-    [
-        pytest.param("e" * 9, [6, 7, 7], id="a mean of 6.67 right pairs counts as 7"),
-        pytest.param("e" * 100, [29], id=".29 * 100, 28.999999999999996, counts as 29"),
-    ],
+    {
+        "a mean of 6.67 right pairs counts as 7": ("e" * 9, [6, 7, 7]),
+        ".29 * 100, 28.999999999999996, counts as 29": ("e" * 100, [29]),
+    },
 )
 def test_the_interval_of_one_run_is_of_the_nearest_number_of_right_pairs(gold, right):
     seeds = ["e" * count + "n" * (len(gold) - count) for count in right]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
+from support.cases import cases
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import Rows
@@ -60,14 +61,14 @@ def test_the_labels_of_a_config_decide_the_classes():
     assert task.model_facts({"knowledge": {"longest_path": 1}})["num_classes"] == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     "label, classes, has_loss",
-    [
-        pytest.param([0, 1, 2, 1, 2, 0], (0, 2), False, id="two classes on three"),
-        pytest.param([0, 2, 2, 0, 2, 0], (0, 1, 2), True, id="three classes on two"),
-        pytest.param([0, 2, 2, 0, 2, 2], (0, 2), True, id="a slice without a class"),
-        pytest.param([2, 2, 2, 2, 2, 2], (0, 2), True, id="pairs of one class"),
-    ],
+    {
+        "two classes on three": ([0, 1, 2, 1, 2, 0], (0, 2), False),
+        "three classes on two": ([0, 2, 2, 0, 2, 0], (0, 1, 2), True),
+        "a slice without a class": ([0, 2, 2, 0, 2, 2], (0, 2), True),
+        "pairs of one class": ([2, 2, 2, 2, 2, 2], (0, 2), True),
+    },
 )
 def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes, has_loss):
     """A slice has the first two rows."""

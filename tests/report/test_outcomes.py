@@ -1,6 +1,7 @@
 """Outcomes of runs, and comparisons of two, against counts worked out by hand."""
 
 import pytest
+from support.cases import cases
 from support.commands import json_lines
 from support.files import lines
 from support.pairs import mentions, pair
@@ -37,13 +38,13 @@ def test_a_tie_of_votes_goes_to_the_likelier_class(tmp_path):
     assert outcomes.finished(folder).outcomes.voted.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        pytest.param("{", id="no JSON"),
-        pytest.param({**rows("e", "e")[0], "label": "maybe"}, id="unknown label"),
-        pytest.param(rows("e", "e")[0], id="a uid twice"),
-    ],
+    {
+        "no JSON": "{",
+        "unknown label": {**rows("e", "e")[0], "label": "maybe"},
+        "a uid twice": rows("e", "e")[0],
+    },
 )
 def test_damaged_predictions_are_named_by_line(tmp_path, line):
     path = write_run(tmp_path / "run", GOLD) / "private" / "predictions.test.jsonl"

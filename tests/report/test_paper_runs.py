@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.cases import cases
 from support.runs import TEN, change, edit, write_run
 
 from mednli_jax.artifacts.runs import RUNS as ARTIFACTS
@@ -45,13 +46,13 @@ def test_the_runs_of_the_papers_are_like_themselves(tmp_path):
         assert unlike(folder, read_config, run) == [], run.name
 
 
-@pytest.mark.parametrize(
+@cases(
     "run, field, value",
-    [
-        pytest.param(GA, "data__answer_vectors", "own.vec", id="vectors of scores"),
-        pytest.param(BERT, "vectors__dim", 8, id="size without effect"),
-        pytest.param(BERT, "data__dir", "/data", id="folder"),
-    ],
+    {
+        "vectors of scores": (GA, "data__answer_vectors", "own.vec"),
+        "size without effect": (BERT, "vectors__dim", 8),
+        "folder": (BERT, "data__dir", "/data"),
+    },
 )
 def test_places_and_fields_without_effect_are_no_difference(tmp_path, run, field, value):
     write_paper_run(tmp_path / "run", run)

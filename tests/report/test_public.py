@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.canaries import WORDS, words_in
+from support.cases import cases
 from support.commands import call_command
 from support.pages import check_offline
 from support.runs import edit, write_run
@@ -109,13 +110,13 @@ def test_a_family_with_a_small_slice_is_left_out_whole():
     assert "missing" not in shown
 
 
-@pytest.mark.parametrize(
+@cases(
     "diseases, positives, shown",
-    [
-        pytest.param(1, 20, False, id="one disease"),
-        pytest.param(2, 4, False, id="eight positives"),
-        pytest.param(2, 5, True, id="ten positives"),
-    ],
+    {
+        "one disease": (1, 20, False),
+        "eight positives": (2, 4, False),
+        "ten positives": (2, 5, True),
+    },
 )
 def test_a_public_average_is_over_several_diseases_and_ten_positives(diseases, positives, shown):
     counts = {"positives": positives, "negatives": 50}

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
+from support.cases import cases
 from support.commands import ROOT, SMALL, config_flag, environment_of, json_lines, read_json
 from support.compiler import FAST
 from support.pair_files import write_pairs
@@ -104,13 +105,13 @@ def test_a_corpus_that_differs_between_processes_is_refused_by_all():
     assert first.startswith("process 1 has another corpus than process 0. Fix: ")
 
 
-@pytest.mark.parametrize(
+@cases(
     "code, code_of_partner",
-    [
-        pytest.param(1, 2, id="fault"),
-        pytest.param(2, 2, id="bad input"),
-        pytest.param(3, 3, id="another process holds the run"),
-    ],
+    {
+        "fault": (1, 2),
+        "bad input": (2, 2),
+        "another process holds the run": (3, 3),
+    },
 )
 def test_if_a_process_has_failed_its_partner_fails_at_their_next_meeting(
     code, code_of_partner, monkeypatch
@@ -138,13 +139,13 @@ def test_if_a_process_has_failed_its_partner_fails_at_their_next_meeting(
 # -- flags and ports -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags, message",
-    [
-        pytest.param((None, 2, 0), "--coordinator is missing", id="no coordinator"),
-        pytest.param(("host", 2, 0), "--coordinator has no port", id="no port"),
-        pytest.param(("host:1", 2, 2), "--process is 2 of 2", id="too high a process"),
-    ],
+    {
+        "no coordinator": ((None, 2, 0), "--coordinator is missing"),
+        "no port": (("host", 2, 0), "--coordinator has no port"),
+        "too high a process": (("host:1", 2, 2), "--process is 2 of 2"),
+    },
 )
 def test_incomplete_flags_of_processes_are_refused(flags, message):
     with pytest.raises(RunError, match=message):
@@ -421,18 +422,18 @@ def slurm(tmp_path):
     return run_job
 
 
-@pytest.mark.parametrize(
+@cases(
     "codes, restarts, code, requeued",
-    [
-        pytest.param("0 0", 0, 0, False, id="complete"),
-        pytest.param("2 2", 0, 2, False, id="bad input"),
-        pytest.param("2 134", 0, 2, False, id="bad input of one, jax ends the other"),
-        pytest.param("0 134", 0, 134, True, id="lost partner"),
-        pytest.param("3 3", 0, 3, True, id="interrupted"),
-        pytest.param("3 3", 20, 3, False, id="interrupted too often"),
-        pytest.param("134 137", 0, 137, True, id="killed"),
-        pytest.param("139 134", 0, 139, False, id="segmentation fault"),
-    ],
+    {
+        "complete": ("0 0", 0, 0, False),
+        "bad input": ("2 2", 0, 2, False),
+        "bad input of one, jax ends the other": ("2 134", 0, 2, False),
+        "lost partner": ("0 134", 0, 134, True),
+        "interrupted": ("3 3", 0, 3, True),
+        "interrupted too often": ("3 3", 20, 3, False),
+        "killed": ("134 137", 0, 137, True),
+        "segmentation fault": ("139 134", 0, 139, False),
+    },
 )
 def test_a_slurm_job_goes_back_into_the_queue_only_if_it_can_go_on(
     slurm, codes, restarts, code, requeued

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from support.cases import cases
 
 from mednli_jax.training import logistic
 
@@ -54,14 +55,15 @@ def predicted(sample):
     return sample.fit_predict()[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "sizes",
-    [  # few rows, so that the penalty matters
-        pytest.param({"classes": 2, "size": 16}, id="two classes"),
-        pytest.param({"size": 16}, id="three classes"),
-        pytest.param({"classes": 4, "size": 24}, id="four classes"),
-        pytest.param({"rows": ROOMY + 299, "size": 900, "models": 2}, id="many rows"),
-    ],
+    {
+        # few rows, so that the penalty matters
+        "two classes": {"classes": 2, "size": 16},
+        "three classes": {"size": 16},
+        "four classes": {"classes": 4, "size": 24},
+        "many rows": {"rows": ROOMY + 299, "size": 900, "models": 2},
+    },
 )
 def test_each_model_predicts_as_scikit_learn_does_at_its_optimum(sizes):
     sample = draw(**sizes)

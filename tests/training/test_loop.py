@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models, random_pairs
+from support.cases import cases
 from support.trees import assert_equal, assert_near, of_seed
 
 from mednli_jax.data.arrays import SIDES, Rows
@@ -151,9 +152,12 @@ def recorded(program, **settings):
 # ---- checkpoints ----
 
 
-@pytest.mark.parametrize(
+@cases(
     "every, saved",
-    [pytest.param(2, [2, 3], id="every second"), pytest.param(9, [3], id="never due")],
+    {
+        "every second": (2, [2, 3]),
+        "never due": (9, [3]),
+    },
 )
 def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_saved(bow, every, saved):
     epochs = []
@@ -313,36 +317,31 @@ def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
     assert run.trainer.pass_of(run.trainer.progress.epoch - 1) == 3
 
 
-@pytest.mark.parametrize(
+@cases(
     "losses, settings, epochs",
-    [
+    {
         # As published for GA: the first epoch without a better evaluation ends training.
-        pytest.param(
-            [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0], {"patience": 1}, 3, id="patience 1"
-        ),
-        pytest.param([3.0, *[4.0] * 7, 1.0], {"patience": 3}, 6, id="best at the end of epoch 3"),
+        "patience 1": ([3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0], {"patience": 1}, 3),
+        "best at the end of epoch 3": ([3.0, *[4.0] * 7, 1.0], {"patience": 3}, 6),
         # As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs
         # brought nothing better.
-        pytest.param([3.0], {"patience": 3, "least_epochs": 5}, 5, id="least epochs"),
-        pytest.param(
+        "least epochs": ([3.0], {"patience": 3, "least_epochs": 5}, 5),
+        "least epochs, better in the last": (
             [3.0, *[4.0] * 11, 1.0],
             {"patience": 3, "least_epochs": 5},
             8,
-            id="least epochs, better in the last",
         ),
-        pytest.param(
+        "least epochs, better in epoch 2": (
             [3.0, *[4.0] * 4, 1.0],
             {"patience": 3, "least_epochs": 5},
             5,
-            id="least epochs, better in epoch 2",
         ),
-        pytest.param(
+        "least epochs, better in epoch 3": (
             [3.0, *[4.0] * 7, 1.0],
             {"patience": 3, "least_epochs": 5},
             6,
-            id="least epochs, better in epoch 3",
         ),
-    ],
+    },
 )
 def test_patience_and_least_epochs_count_epochs_not_evaluations(bow, losses, settings, epochs):
     """All further evaluations are worse."""
@@ -356,9 +355,12 @@ def test_patience_and_least_epochs_count_epochs_not_evaluations(bow, losses, set
 # ---- averages ----
 
 
-@pytest.mark.parametrize(
+@cases(
     "every, first_epoch",
-    [pytest.param(4, 2, id="every 4 steps"), pytest.param(0, 3, id="at the end of epochs")],
+    {
+        "every 4 steps": (4, 2),
+        "at the end of epochs": (0, 3),
+    },
 )
 def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first_epoch):
     """Before the first sample the weights are scored, after it the average."""

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from support.cases import cases
 from support.trees import assert_near
 
 from mednli_jax import defaults
@@ -60,12 +61,12 @@ def test_adamw_decays_matrices_and_neither_biases_nor_scales():
     assert_near(ours, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
+@cases(
     "halve_from, shares",
-    [
-        pytest.param(3, [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25], id="from epoch 3"),
-        pytest.param(1, [0.5, 0.5, 0.25, 0.25], id="from epoch 1"),
-    ],
+    {
+        "from epoch 3": (3, [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25]),
+        "from epoch 1": (1, [0.5, 0.5, 0.25, 0.25]),
+    },
 )
 def test_halving_lowers_the_rate_at_the_start_of_each_epoch_from_a_given_one_on(halve_from, shares):
     schedule = {"schedule": "halving", "epochs": 4, "epoch_steps": 2, "halve_from": halve_from}
@@ -81,12 +82,13 @@ def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
     np.testing.assert_allclose(shares, [1, 0.75, 0.5, 0.25, 0], atol=1e-7)
 
 
-@pytest.mark.parametrize(
+@cases(
     "warmup, epoch_steps, shares",
-    [  # a quarter of 10 steps is rounded up
-        pytest.param(0.25, 10, [0, 1 / 3, 2 / 3, *np.arange(7, 0, -1) / 7, 0, 0], id="a quarter"),
-        pytest.param(0.0, 4, [1, 0.75, 0.5, 0.25, 0], id="none"),
-    ],
+    {
+        # a quarter of 10 steps is rounded up
+        "a quarter": (0.25, 10, [0, 1 / 3, 2 / 3, *np.arange(7, 0, -1) / 7, 0, 0]),
+        "none": (0.0, 4, [1, 0.75, 0.5, 0.25, 0]),
+    },
 )
 def test_the_rate_warms_up_from_0_and_falls_in_a_line_to_0(warmup, epoch_steps, shares):
     schedule = {"schedule": "warmup_linear", "warmup": warmup, "epoch_steps": epoch_steps}

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from support import models
+from support.cases import cases
 from support.commands import at, config_flag, read_json, refused, succeeds
 from support.pair_files import LABELS, own_pair, write_own_pairs, write_rows
 from support.trees import assert_equal
@@ -28,12 +29,12 @@ def weights(*values):
     return {"params": {"layer": {"bias": filled}}, "batch_stats": {"norm": {"mean": filled}}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "source_seeds, seeds, values",
-    [
-        pytest.param((4, 1, 7), (7, 4), [12.0, 10.0], id="by number"),
-        pytest.param((9,), (0, 1, 2), [10.0] * 3, id="a single one serves all"),
-    ],
+    {
+        "by number": ((4, 1, 7), (7, 4), [12.0, 10.0]),
+        "a single one serves all": ((9,), (0, 1, 2), [10.0] * 3),
+    },
 )
 def test_each_seed_takes_the_weights_of_its_number(source_seeds, seeds, values):
     source = weights(*range(10, 10 + len(source_seeds)))
@@ -180,13 +181,13 @@ CONCEPTS = (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     "model, flags",
-    [
-        pytest.param("infersent", (), id="vectors of words"),
-        pytest.param("bow", CONCEPTS, id="vectors of concepts"),
-        pytest.param("bow", ("--config.vectors.retrofit=lexicon.txt",), id="retrofitted"),
-    ],
+    {
+        "vectors of words": ("infersent", ()),
+        "vectors of concepts": ("bow", CONCEPTS),
+        "retrofitted": ("bow", ("--config.vectors.retrofit=lexicon.txt",)),
+    },
 )
 def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, model, flags):
     """Words that the run does not know have vectors here and none in prediction. No training pairs
@@ -270,15 +271,14 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
         assert message.startswith("error: direct: a run of direct transfer keeps no weights")
 
 
-@pytest.mark.parametrize(
+@cases(
     "labels",
-    [
-        pytest.param((), id="labels of the pairs"),
-        pytest.param(
-            ("--config.data.labels=entailment:entailment,contradiction:contradiction",),
-            id="labels of the config",
+    {
+        "labels of the pairs": (),
+        "labels of the config": (
+            "--config.data.labels=entailment:entailment,contradiction:contradiction",
         ),
-    ],
+    },
 )
 def test_direct_transfer_to_a_corpus_of_two_of_the_classes_scores_these(home, labels):
     rows = [own_pair("test", number, HERE) for number in range(SIZES["test"])]
@@ -294,29 +294,26 @@ def test_direct_transfer_to_a_corpus_of_two_of_the_classes_scores_these(home, la
     assert supported == {"entailment", "contradiction"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "flags, seeds, message",
-    [
-        pytest.param(
+    {
+        "other vectors": (
             (INIT, "--config.vectors.path=w.txt"),
             "0,1",
             "source: has other word vectors than this config",
-            id="other vectors",
         ),
-        pytest.param(
+        "unknown words otherwise": (
             (INIT, "--config.data.dir=there", "--config.vectors.unknown=random"),
             "0,1",
             "source: looks up words in another way (--config.vectors.unknown)",
-            id="unknown words otherwise",
         ),
-        pytest.param((INIT,), "0,4", "the source run has no seed 4", id="a missing seed"),
-        pytest.param(
+        "a missing seed": ((INIT,), "0,4", "the source run has no seed 4"),
+        "no such run": (
             ("--config.transfer.init_from=sourc",),
             "0,1",
             "sourc: not a run directory",
-            id="no such run",
         ),
-    ],
+    },
 )
 def test_a_source_that_does_not_fit_is_refused_and_leaves_no_run(home, flags, seeds, message):
     *_, error = refused(train, *home.flags("refused", *flags, seeds=seeds)).splitlines()
