@@ -217,7 +217,8 @@ print(*{"jax", "flax", "optax", "orbax", "scipy"} & set(sys.modules))"""
     assert printed.returncode == 0, printed.stderr
 
     *pages, imported = printed.stdout.split("---\n")
-    assert (len(pages), imported.split()) == (len(COMMANDS), [])
+    assert len(pages) == len(COMMANDS)
+    assert imported.split() == []
     for page in pages:
         assert page.count("python -m mednli_jax.") >= 2
         assert len(page.splitlines()) <= 30

@@ -27,7 +27,8 @@ def test_lines_are_text_with_their_numbers_and_faulty_ones_are_collected(path):
 
     with pytest.raises(DataError) as raised:
         problems.raise_if_any()
-    assert (raised.value.file, raised.value.line) == ("x.txt", 2)
+    assert raised.value.file == "x.txt"
+    assert raised.value.line == 2
 
 
 def test_without_a_collection_the_first_faulty_line_is_raised(path):

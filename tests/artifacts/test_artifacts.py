@@ -43,9 +43,16 @@ def test_pmi_counts_and_shares_of_tokens_by_hand():
         "tokens": 3, "rare_tokens": 1, "tokens_of_few_premises": 3, "pairs": {E: 2, N: 3}
     }  # fmt: skip
     x, z, _ = rows[E]
-    assert (x.token, x.count, x.examples, x.share, x.premises) == ("x", 3, 2, 1.0, 1)
+    assert x.token == "x"
+    assert x.count == 3
+    assert x.examples == 2
+    assert x.share == 1.0
+    assert x.premises == 1
     assert (x.pmi, x.p, x.p_smoothed) == pytest.approx((1.0, 3 / 5, 3 / 5))
-    assert (z.token, z.count, z.share, z.premises) == ("z", 1, 0.5, 3)
+    assert z.token == "z"
+    assert z.count == 1
+    assert z.share == 0.5
+    assert z.premises == 3
     assert z.pmi == pytest.approx(math.log2(2 / 3))
 
 
@@ -103,7 +110,9 @@ def test_lengths_by_hand():
     lengths = lengths_of((1, 2, 3, 4, 5, 6), (E, E, N, N, C, C))
 
     neutral = lengths.classes[N]
-    assert (neutral.pairs, neutral.mean, neutral.median) == (2, 3.5, 3.5)
+    assert neutral.pairs == 2
+    assert neutral.mean == 3.5
+    assert neutral.median == 3.5
     assert neutral.lengths == {"3": 1, "4": 1}
     statistic = 12 / 42 * 179 / 2 - 21
     assert lengths.kruskal_wallis.statistic == pytest.approx(statistic)
@@ -251,7 +260,9 @@ def test_chi_square_by_hand():
     spread = heuristics.spread({HYPERNYM: list(range(9)), FINE: []}, labels)
 
     hypernym = spread[HYPERNYM]
-    assert (hypernym.pairs, hypernym.labels, hypernym.top) == (9, {E: 6, N: 3, C: 0}, E)
+    assert hypernym.pairs == 9
+    assert hypernym.labels == {E: 6, N: 3, C: 0}
+    assert hypernym.top == E
     statistics = (hypernym.share, hypernym.chi_square, hypernym.p_value)
     assert statistics == pytest.approx((2 / 3, 6, math.exp(-3)))
     assert spread[FINE] == heuristics.Spread(0, {E: 0, N: 0, C: 0})
@@ -345,7 +356,8 @@ def test_mednli_is_linked_by_mesh(ask):
 
     code, out, err = call_command(analyze, "heuristics", "--corpus=mednli", "--json", words=1)
 
-    assert (code, "error" in err) == (0, False), err
+    assert code == 0, err
+    assert "error" not in err
     figures = json.loads(out)
     assert figures["knowledge"].startswith("mesh ")
     assert CAUSE in figures["heuristics"]
@@ -376,7 +388,8 @@ def test_analyses_that_fail_do_not_stop_the_others(ask, tmp_path):
 def test_an_absent_folder_is_one_line_for_all_analyses(ask):
     code, _, err = ask("all", "--corpus=snli", "--config.data.dir=absent")
 
-    assert (code, err.count("\n")) == (2, 1)
+    assert code == 2
+    assert err.count("\n") == 1
 
 
 def test_the_page_of_all_analyses(ask, tmp_path):
@@ -399,7 +412,8 @@ def test_heuristics_are_counted_over_all_splits(ask, tmp_path):
     ask("heuristics", "--corpus=snli", "--out=o")
 
     figures = read_json(tmp_path, "o", "heuristics.json")
-    assert (figures["splits"], figures["pairs"]) == (["train", "dev", "test"], 108)
+    assert figures["splits"] == ["train", "dev", "test"]
+    assert figures["pairs"] == 108
     of_train = [f"snli_1.0_train-{n}-{C}" for n in range(8, 12)]
     assert figures["uids"][HYPERNYM][:5] == [*of_train, f"snli_1.0_dev-8-{C}"]
     assert figures["heuristics"][HYPERNYM]["labels"] == {E: 0, N: 0, C: 12}

@@ -46,7 +46,9 @@ def test_an_article_has_its_text_title_and_specialty(read):
     first, second = read(of_title).examples
 
     passage = first.passage
-    assert (first.uid, passage.uid, passage.specialty) == ("r1.1", "r1", "oncology")
+    assert first.uid == "r1.1"
+    assert passage.uid == "r1"
+    assert passage.specialty == "oncology"
     assert passage is second.passage
     assert " ".join(passage.tokens) == f"The rare Tumour was treated {SECRET} . No relapse ."
     assert passage.entities == (Entity(1, 3), Entity(8, 9))
@@ -69,7 +71,8 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
 
     (example,) = split.examples
     assert " ".join(example.query) == "A rare Tumour needs @placeholder ."
-    assert (example.query_entities, example.blank) == ((Entity(1, 3),), 4)
+    assert example.query_entities == (Entity(1, 3),)
+    assert example.blank == 4
     assert example.answers == (
         Answer("Relapse", "C1", "problem", "dataset"),
         Answer("return", "C1", "problem", "UMLS"),

@@ -132,12 +132,15 @@ def test_words_of_dev_and_test_with_a_vector_are_added(tmp_path):
     _, _, vocab, vectors, facts = encode("noent", words, vectors_path=path, vectors_dim=3)
 
     vector_of = dict(zip(vocab.words, vectors.tolist(), strict=True))
-    assert (vector_of["xylo"], vector_of["w3"]) == ([1, 2, 3], [4, 5, 6])
+    assert vector_of["xylo"] == [1, 2, 3]
+    assert vector_of["w3"] == [4, 5, 6]
     assert not {"yodel", "elsewhere"} & vector_of.keys()
     assert vector_of[SPECIALS[0]] == [0, 0, 0]
     vocabulary, size = facts["vocabulary"], len(vocab) - len(SPECIALS)
-    assert (vocabulary["with_vector"], vocabulary["of_other_splits"]) == (2, 1)
-    assert (vocabulary["words"], vocabulary["source"]) == (size, "v.txt")
+    assert vocabulary["with_vector"] == 2
+    assert vocabulary["of_other_splits"] == 1
+    assert vocabulary["words"] == size
+    assert vocabulary["source"] == "v.txt"
     share = vocabulary["coverage"]["share_of_words"]["found"]
     assert share == pytest.approx(2 / (size + 1))  # "yodel" is missing
 

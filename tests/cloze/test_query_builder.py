@@ -133,7 +133,8 @@ def test_the_passage_of_a_report_by_hand(build):
 
     passage = examples[0].passage
     assert all(example.passage is passage for example in examples)
-    assert (passage.uid, passage.specialty) == ("r1", "cardiology")
+    assert passage.uid == "r1"
+    assert passage.specialty == "cardiology"
     assert " ".join(passage.title) == "A case of heart failure"
     assert passage.title_entities == (Entity(3, 5),)
     assert passage.sentences == (11, 16, 23)
@@ -275,7 +276,8 @@ def test_the_script_overwrites_no_corpus(tmp_path, build_corpus):
 
     code, out, err = build_corpus(reports, tmp_path)
 
-    assert (code, out) == (2, "")
+    assert code == 2
+    assert out == ""
     assert err.startswith(f"error: {tmp_path}/train1.0.json: ")
     assert contents(tmp_path) == before
 
@@ -285,5 +287,6 @@ def test_the_script_names_the_line_of_a_bad_report(tmp_path, build_corpus):
 
     code, out, err = build_corpus(reports, tmp_path / "corpus")
 
-    assert (code, out) == (2, "")
+    assert code == 2
+    assert out == ""
     assert err.startswith("error: reports.jsonl:1: ")

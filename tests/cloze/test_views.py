@@ -48,7 +48,8 @@ def test_in_the_set_up_noent_entities_are_plain_text():
         "the heart failure and pain . no heart pain or heart failure of mri .",
         "mri of chest wall shows @placeholder .",
     )
-    assert (view.blank, view.names) == (5, {})
+    assert view.blank == 5
+    assert view.names == {}
     assert view.passage.positions == (((1, 3), (10, 12)), ((4, 5), (8, 9)), ((13, 14),))
 
 
@@ -68,7 +69,8 @@ def test_in_the_set_up_ent_an_entity_is_a_token():
         " of @entitymri .",
         "@entitymri of @entitychest_wall shows @placeholder .",
     )
-    assert (view.blank, view.gold) == (4, 1)
+    assert view.blank == 4
+    assert view.gold == 1
     assert view.passage.candidates == ("heart failure", "pain", "mri")
     assert view.passage.positions == (((1, 2), (9, 10)), ((3, 4), (7, 8)), ((11, 12),))
 
@@ -98,7 +100,8 @@ def test_the_title_may_become_the_first_sentence():
     view = query_view(titled, "ent").passage
     assert view.candidates == ("gout", "heart failure", "pain", "mri")
     assert " ".join(view.tokens[:5]) == "on @entitygout the @entityheart_failure and"
-    assert (titled.passage.title, titled.passage.sentences) == ((), (2, 8, 17))
+    assert titled.passage.title == ()
+    assert titled.passage.sentences == (2, 8, 17)
     assert titled.passage is second.passage
     assert untitled.passage is examples[2].passage
 

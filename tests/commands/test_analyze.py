@@ -38,12 +38,15 @@ OF_TRAIN, OF_TEST, OF_ALL = *STATISTICS["splits"].values(), STATISTICS["all"]
     ],
 )
 def test_sizes_by_hand(field, train, test, whole):
-    assert (OF_TRAIN[field], OF_TEST[field], OF_ALL[field]) == (train, test, whole)
+    assert OF_TRAIN[field] == train
+    assert OF_TEST[field] == test
+    assert OF_ALL[field] == whole
 
 
 def test_premises_and_words_of_earlier_splits_are_counted():
     """The premise "f" occurs in both splits; x and y only in test."""
-    assert (OF_TRAIN["shared_premises"], OF_TEST["shared_premises"]) == (0, 1)
+    assert OF_TRAIN["shared_premises"] == 0
+    assert OF_TEST["shared_premises"] == 1
     assert OF_TEST["new_words"] == 2
 
 

@@ -104,7 +104,8 @@ def test_parity_tests_run_with_a_version_of_torch(ci):
 def test_a_python_that_is_not_installed_is_named_and_left_out(ci, installed, lacking, calls):
     code, called, err = ci(installed)
 
-    assert (code, called) == (0, calls)
+    assert code == 0
+    assert called == calls
     assert f"{lacking} is not installed" in err
 
 
@@ -126,4 +127,5 @@ def test_without_a_python_nothing_passes(ci, variables):
 def test_a_failure_fails_and_ends_no_other_run(ci, tool):
     code, calls, _ = ci(BOTH, FAILS=tool)
 
-    assert (code, calls[-2:]) == (1, NEWEST)
+    assert code == 1
+    assert calls[-2:] == NEWEST

@@ -151,7 +151,8 @@ def check_predictions(home, rows, out):
     for (uid, *_), (answer, probability, candidates, best) in zip(rows, cells, strict=True):
         expected = stored[uid]
         first = expected[0] if expected else {"answer": "", "probability": 0}
-        assert (answer, int(candidates)) == (first["answer"], len(expected))
+        assert answer == first["answer"]
+        assert int(candidates) == len(expected)
         assert float(probability) == pytest.approx(first["probability"], abs=3e-6)
         for shown, row in zip(json.loads(best), expected, strict=True):
             assert shown["answer"] == row["answer"]
@@ -173,7 +174,8 @@ def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_has
 
     done = run_command("predict", "--run=run", cwd=tmp_path, stdin=input_of(rows), **variables)
 
-    assert (done.returncode, SECRET in done.stderr) == (0, False), done.stderr
+    assert done.returncode == 0
+    assert SECRET not in done.stderr
     check_predictions(home, rows, done.stdout)
 
 
@@ -217,7 +219,8 @@ def test_a_reader_answers_by_the_attention_that_it_shows(home, at_home):
     assert set(shown) == {"new thing", "fever"}
     first_tokens = [seen["passage"][spans[0][0]] for spans in seen["spans"]]
     assert [seen["names"][token] for token in first_tokens] == seen["candidates"]
-    assert (empty["candidates"], empty["passage"]) == ([], ["shows", "xylo"])
+    assert empty["candidates"] == []
+    assert empty["passage"] == ["shows", "xylo"]
 
 
 def test_unknown_words_of_passages_and_queries_are_counted(home, at_home):
@@ -265,7 +268,9 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
     out, _ = succeeds(evaluate, "--run=run", "--vectors=v.txt", "--json")
 
     scores, expected = json.loads(out), read_json("run/result.json")["test"]
-    assert (scores["seeds"], scores["examples"], scores["in_passage"]) == ([0, 1], 9, 6)
+    assert scores["seeds"] == [0, 1]
+    assert scores["examples"] == 9
+    assert scores["in_passage"] == 6
     for name in ("accuracy", "f1", "bleu2", "missing", "loss"):
         assert scores[name]["per_seed"] == pytest.approx(expected[name]["per_seed"], abs=1e-5), name
     assert expected["embedding"] is None
@@ -282,7 +287,8 @@ def test_evaluate_scores_each_query_and_each_skill(at_home):
     bridging = scores["families"]["skill"]["bridging"]
     mean = (of_query["test0.0"]["f1"] + of_query["test2.0"]["f1"]) / 2
     assert bridging["f1"]["mean"] == pytest.approx(mean)
-    assert (bridging["examples"], of_query["test2.0"]["answered"]) == (2, 0)
+    assert bridging["examples"] == 2
+    assert of_query["test2.0"]["answered"] == 0
 
 
 def test_answers_of_any_system_are_scored(at_home, queries):
@@ -295,7 +301,9 @@ def test_answers_of_any_system_are_scored(at_home, queries):
 
     scores = json.loads(succeeds(*call, "--scores=each2.jsonl", "--json")[0])
 
-    assert (scores["queries"], scores["missing"], scores["split"]) == (9, 7, "test")
+    assert scores["queries"] == 9
+    assert scores["missing"] == 7
+    assert scores["split"] == "test"
     assert (scores["exact_match"], scores["f1"]) == pytest.approx((2 / 9, 2 / 9))
     assert scores["slices"]["skill"]["bridging"]["f1"] == 1
     of_query = {row["uid"]: (row["f1"], row["answered"]) for row in json_lines("each2.jsonl")}

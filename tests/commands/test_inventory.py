@@ -81,7 +81,8 @@ def test_a_kind_is_found_where_all_its_files_are_there(data, kind):
 
     code, lines = inventory(f"--data={data}")
 
-    assert (code, lines[kind].split()[0]) == (0, "ok")
+    assert code == 0
+    assert lines[kind].split()[0] == "ok"
 
 
 @pytest.mark.parametrize("kind", PATHS)
@@ -92,7 +93,8 @@ def test_a_kind_that_lacks_a_file_is_to_be_checked(data, kind):
 
     code, lines = inventory(f"--data={data}")
 
-    assert (code, lines[kind].split()[0]) == (2, "CHECK")
+    assert code == 2
+    assert lines[kind].split()[0] == "CHECK"
     assert first.name.split("_Snapshot")[0] in lines[kind]
 
 

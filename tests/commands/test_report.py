@@ -25,7 +25,8 @@ def _working_folder(tmp_path, monkeypatch):
 def page_of(*arguments, page="report.html"):
     """The page that the command writes; it loads and runs nothing."""
     out, err = succeeds(report, *arguments)
-    assert (out, err) == ("", f"written: {page}\n")
+    assert out == ""
+    assert err == f"written: {page}\n"
     with open(page) as file:
         return check_offline(file.read())
 
@@ -144,8 +145,10 @@ def test_scores_and_predictions_as_csv(tmp_path):
     assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
     path = run / "private" / "predictions.test.csv"
     first, *_, last = csv.DictReader(path.open())
-    assert (first["uid"], first["label"]) == ("a,b", "entailment")
-    assert (last["predicted.0"], last["predicted.1"]) == ("neutral", "neutral")
+    assert first["uid"] == "a,b"
+    assert first["label"] == "entailment"
+    assert last["predicted.0"] == "neutral"
+    assert last["predicted.1"] == "neutral"
     assert float(first["probabilities.1.entailment"]) == 0.8
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -186,7 +189,8 @@ def test_categories_by_rules_hold_no_word_of_the_corpus(demo_run, tmp_path):
     out, _ = succeeds(report, "run", "--categories", "--json")
 
     figures = json.loads(out)["run"]
-    assert (figures["annotated"], figures["errors"]) == (len(demo_run), 0)
+    assert figures["annotated"] == len(demo_run)
+    assert figures["errors"] == 0
     for category in figures["categories"].values():
         assert category["pairs"]
         assert category["accuracy"] == 1.0
@@ -289,7 +293,9 @@ def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(tmp_path):
 
     (row,) = figures_of("a", "b", "--compare")["comparisons"]
 
-    assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
+    assert row["pairs"] == 4
+    assert row["accuracy"] == [1.0, 0.75]
+    assert row["difference"] == -0.25
     assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
 
 
@@ -393,7 +399,8 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
 
     first, second, train = axes.lines
     assert first.get_color() == second.get_color() != train.get_color()
-    assert (first.is_dashed(), train.is_dashed()) == (False, True)
+    assert not first.is_dashed()
+    assert train.is_dashed()
     to_data = axes.transData.inverted()
     dots = [to_data.transform(dot.get_transform().transform((0, 0))) for dot in axes.patches]
     np.testing.assert_allclose(dots, [(4, 1), (1, 3), (2, 2)])  # two isolated points, and the mark

@@ -53,17 +53,16 @@ def recorded(tmp_path):
 def test_a_day_with_an_accelerator_goes_on_where_it_ended(recorded, tmp_path):
     folder = tmp_path / "day"
     code, called = recorded("accelerator_day.sh", folder, FAILS="--models=esim")
-    assert (code, "pytest" in called[0]) == (
-        1,
-        True,
-    )  # tests tell whether the figures mean anything
+    assert code == 1
+    assert "pytest" in called[0]  # tests tell whether the figures mean anything
     assert any("--models=bow" in call for call in called[3:])  # calls after a failure still run
     assert {"tests.xml", "infersent-64.jsonl", "bow-512.jsonl"} <= {
         file.name for file in folder.iterdir()
     }
     assert (folder / "determinism.txt").read_text() == "same\n"
     code, called = recorded("accelerator_day.sh", folder)
-    assert (code, len(called)) == (0, 2)  # one call for each batch size
+    assert code == 0
+    assert len(called) == 2  # one call for each batch size
     assert all("--models=esim" in call for call in called)
     assert recorded("accelerator_day.sh", folder) == (0, [])
     assert not folder.stat().st_mode & 0o077
@@ -201,11 +200,9 @@ def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(
     assert [words[-3:] for words in starts] == [
         ["--resume" if n else "--force", *FLAGS] for n in range(trained)
     ]
-    assert (verbs.count("create"), verbs.count("delete"), verbs[-1]) == (
-        trained + 1,
-        trained + 1,
-        "delete",
-    )
+    assert verbs.count("create") == trained + 1
+    assert verbs.count("delete") == trained + 1
+    assert verbs[-1] == "delete"
     if not codes:
         assert sorted(os.listdir(tmp_path / "runs" / "pod7" / "checkpoints")) == ["0", "1", "2"]
 
@@ -227,7 +224,8 @@ def test_bad_input_of_an_earlier_training_does_not_end_the_next(
 ):
     assert cloud("train", CODES="2")[0] == 2
     ended, err, starts, _ = cloud("train", *FLAGS, CODES=codes)
-    assert (ended, len(starts)) == (code, trained), err
+    assert ended == code, err
+    assert len(starts) == trained, err
 
 
 @pytest.mark.parametrize("codes, code", [("0", 0), ("2", 2)])
@@ -240,7 +238,8 @@ def test_a_dropped_connection_neither_ends_nor_repeats_a_training(
         "train", *FLAGS, CODES=codes, SECONDS_EACH=seconds, TRIES="2", PAUSE="1"
     )
     assert not (tmp_path / "drops").exists()
-    assert (ended, len(starts)) == (code, 1), err
+    assert ended == code, err
+    assert len(starts) == 1, err
 
 
 def test_the_log_of_a_training_is_shown_and_kept(cloud, slice_, tmp_path):
@@ -251,7 +250,8 @@ def test_the_log_of_a_training_is_shown_and_kept(cloud, slice_, tmp_path):
     done = subprocess.run(
         command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60
     )
-    assert (done.returncode, done.stdout) == (0, "epoch 1\n")
+    assert done.returncode == 0
+    assert done.stdout == "epoch 1\n"
     assert (slice_ / "train.log").read_text() == "epoch 1\n"
     assert not (slice_ / "train.log").stat().st_mode & 0o077
 
@@ -266,11 +266,10 @@ def test_a_failed_listing_of_the_bucket_is_not_an_empty_bucket(
     if unavailable:
         (tmp_path / "unavailable").touch()
     ended, err, starts, verbs = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES="0")
-    assert (starts[0][-3], verbs.count("create")) == (start, 2), err
-    assert (ended, "503" in err) == (
-        0 if saved else 1,
-        unavailable,
-    )  # without a run there is nothing to fetch
+    assert starts[0][-3] == start, err
+    assert verbs.count("create") == 2, err
+    assert ended == (0 if saved else 1)
+    assert ("503" in err) == unavailable  # without a run there is nothing to fetch
 
 
 def test_a_pod_gives_train_no_flag_that_it_was_not_given(cloud, slice_):
@@ -289,7 +288,9 @@ def test_data_that_is_not_there_is_found_before_a_slice_is_made(cloud, tmp_path,
     (tmp_path / "snli" / "snli").mkdir(parents=True)
     code, err, starts, verbs = cloud("all", config, CODES="2", DATA=data and str(tmp_path / data))
     is_bad = data in ("nothing", "empty") or ":" in config
-    assert (code, bool(verbs), bool(starts)) == (2, not is_bad, not is_bad), err
+    assert code == 2, err
+    assert bool(verbs) == (not is_bad), err
+    assert bool(starts) == (not is_bad), err
     assert not is_bad or (err.startswith("error: DATA="), err.count("\n"), "Fix: " in err) == (
         True,
         1,

@@ -32,7 +32,9 @@ def test_a_second_call_is_a_hit_and_builds_nothing(tmp_path):
 
     second, second_hit = Cache(tmp_path).get("c", dict(reversed(KEY.items())), build)
 
-    assert (first_hit, second_hit, build.calls) == (False, True, 1)
+    assert not first_hit
+    assert second_hit
+    assert build.calls == 1
     assert_same(first, second)
 
 
@@ -42,7 +44,8 @@ def test_another_key_is_prepared_beside_the_first(tmp_path):
 
     prepared, hit = cache.get("c", {**KEY, "max_length": 2}, short)
 
-    assert (hit, prepared.arrays["premise"].shape[1]) == (False, 2)
+    assert not hit
+    assert prepared.arrays["premise"].shape[1] == 2
     assert cache.get("c", KEY, Builder())[1]
 
 
@@ -80,7 +83,8 @@ def test_a_damaged_file_is_named_and_the_corpus_is_prepared_again(tmp_path, caps
 
     again, hit = cache.get("c", KEY, build)
 
-    assert (hit, build.calls) == (False, 2)
+    assert not hit
+    assert build.calls == 2
     assert_same(first, again)
     assert str(first.folder) in capsys.readouterr().err
 

@@ -133,7 +133,8 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
 
     arrays = [links.premise, links.hypothesis, links.distance]
     np.testing.assert_array_equal(arrays, np.tile(expected, (1, times, 1)))
-    assert (links.dropped, links.longest) == (dropped * times, longest)
+    assert links.dropped == dropped * times
+    assert links.longest == longest
     assert dropped > 0
     assert longest > 1
 

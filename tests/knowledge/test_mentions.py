@@ -78,7 +78,8 @@ def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
 def test_characters_between_tokens_are_counted(tmp_path):
     mentions, facts = place_characters(tmp_path, " ")
 
-    assert (mentions, facts["unplaced"]) == ({}, 1)
+    assert mentions == {}
+    assert facts["unplaced"] == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,8 @@ def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path,
 
     assert spans(read_table(tmp_path, *table)[0]) == best
     mentions, facts = read_table(tmp_path, *table, candidates="all")
-    assert (len(mentions["p1", "premise"]), facts["outscored"]) == (len(lines), 0)
+    assert len(mentions["p1", "premise"]) == len(lines)
+    assert facts["outscored"] == 0
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,8 @@ def test_acronyms_and_pairs_that_the_corpus_leaves_out_are_skipped(tmp_path):
     )
 
     assert spans(mentions) == CHEST_PAIN
-    assert (facts["mentions"], facts["other_pairs"]) == (1, 1)
+    assert facts["mentions"] == 1
+    assert facts["other_pairs"] == 1
 
 
 QUOTES = """Pt's wife said "he's in pain", 'no' fever, can't say if pain is Crohn's disease"""

@@ -61,7 +61,8 @@ def test_a_table_in_the_layout_of_mesh_is_loaded_by_its_path(tmp_path, file):
 
     ontology = load_ontology(str(write(tmp_path / file, table)))
 
-    assert (ontology.name, ontology.ids) == ("own", ("D1",))
+    assert ontology.name == "own"
+    assert ontology.ids == ("D1",)
     assert ontology.labels == ("Heart Failure",)
     assert ("Pump Failure", 0) in ontology.names
 
@@ -98,7 +99,8 @@ def test_the_files_of_a_folder_choose_its_reader(tmp_path, name, place, files):
 
     for spec, data_dir in ((name, tmp_path), (str(folder), None)):
         source = find_source(spec, data_dir)
-        assert (source.name, source.read) == (name, READERS[name])
+        assert source.name == name
+        assert source.read == READERS[name]
         assert source.place == folder / place
         assert set(ontology_files(spec, data_dir)) == paths
 

@@ -273,7 +273,8 @@ def test_the_task_reads_logits_as_the_reader_means_them(setup, form, loose, mass
 
     task = experiment_of(config).scorer
 
-    assert (task.loose, task.masses) == (loose, masses)
+    assert task.loose == loose
+    assert task.masses == masses
 
 
 def test_logits_of_the_sa_reader_are_no_masses():

@@ -56,7 +56,9 @@ def test_mcnemar_by_hand():
 
     test = metrics.mcnemar([0] * 8, first, second)
 
-    assert (test.only_first, test.only_second, test.p_value) == (1, 5, 14 / 64)
+    assert test.only_first == 1
+    assert test.only_second == 5
+    assert test.p_value == 14 / 64
     assert metrics.mcnemar([0, 1], [0, 0], [0, 2]).p_value == 1.0
 
 
@@ -69,8 +71,12 @@ def test_reliability_and_calibration_error_by_hand():
     low, high = metrics.reliability(probabilities, labels, bins=2)
     error = metrics.expected_calibration_error(probabilities, labels, bins=2)
 
-    assert (low["count"], low["confidence"], low["accuracy"]) == (2, 0.5, 0.5)
-    assert (high["count"], high["confidence"], high["accuracy"]) == (2, pytest.approx(0.85), 1)
+    assert low["count"] == 2
+    assert low["confidence"] == 0.5
+    assert low["accuracy"] == 0.5
+    assert high["count"] == 2
+    assert high["confidence"] == pytest.approx(0.85)
+    assert high["accuracy"] == 1
     assert error == pytest.approx(0.5 * 0.0 + 0.5 * 0.15)
 
 

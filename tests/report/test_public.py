@@ -35,7 +35,8 @@ def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
 
     code, out, err = call_command(report, "run", "--public", "--json")
 
-    assert (code, err) == (0, "written: run/public.html\n")
+    assert code == 0
+    assert err == "written: run/public.html\n"
     figures, page = json.loads(out), (ninety / "public.html").read_text()
     check_offline(page)
     assert figures["scores"]["test"]["accuracy"]["mean"] == pytest.approx(1 / 3)
@@ -52,7 +53,8 @@ def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
 def test_a_public_report_is_of_one_run_alone(ninety, argument):
     code, _, err = call_command(report, "run", "--public", argument)
 
-    assert (code, "--public" in err) == (2, True)
+    assert code == 2
+    assert "--public" in err
 
 
 def test_a_public_report_leaves_out_a_confusion_with_a_count_of_nine(ninety, tmp_path):
@@ -70,7 +72,9 @@ def test_a_public_report_has_no_scores_of_nine_pairs(ninety, tmp_path):
 def test_a_model_card_says_what_the_public_page_says(ninety):
     code, out, err = call_command(report, "run", "--public", "--markdown")
 
-    assert (code, out, err.split()[1::2]) == (0, "", ["run/public.html", "run/public.md"])
+    assert code == 0
+    assert out == ""
+    assert err.split()[1::2] == ["run/public.html", "run/public.md"]
     card = (ninety / "public.md").read_text()
     assert words_in(card.encode()) == set()
     assert "run/" not in card
@@ -86,7 +90,9 @@ def test_a_public_table_has_the_cells_of_the_paper_alone_and_names_no_folder(tmp
     code, out, _ = call_command(report, *flags)
 
     table = json.loads(out)
-    assert (code, table["pairs"], table["lacking"]) == (0, {}, {})  # fewer than ten pairs
+    assert code == 0
+    assert table["pairs"] == {}
+    assert table["lacking"] == {}  # fewer than ten pairs
     for text in (out, (tmp_path / "table.html").read_text()):
         assert "ESIM" in text
         assert "secret" not in text

@@ -115,7 +115,8 @@ def refused(module: ModuleType, *flags: object, stdin: str = "", words: int = sy
     """The message of a command that is refused in this process: one error, with exit code 2,
     without output and without text of the corpus."""
     code, out, err = call_command(module, *flags, stdin=stdin, words=words)
-    assert (code, out) == (cli.USAGE, ""), err
+    assert code == cli.USAGE, err
+    assert out == "", err
     assert len(re.findall("^error: ", err, re.MULTILINE)) == 1
     assert SECRET not in err
     return err

@@ -281,7 +281,8 @@ def test_a_run_of_two_processes_is_that_of_one(home, start):
         np.testing.assert_allclose(a["dev_loss"], b["dev_loss"], atol=1e-5)
     rows = (json_lines(predictions(home, run)) for run in ("single", "double"))
     for a, b in zip(*rows, strict=True):
-        assert (a["uid"], a["predicted"]) == (b["uid"], b["predicted"])
+        assert a["uid"] == b["uid"]
+        assert a["predicted"] == b["predicted"]
         np.testing.assert_allclose(a["probabilities"], b["probabilities"], atol=1e-4)
     assert len(read_json(home, "double", "env.json")["devices"]) == 2 * DEVICES
     # The second process prints nothing of its own.
@@ -440,7 +441,8 @@ def test_a_slurm_job_goes_back_into_the_queue_only_if_it_can_go_on(
 ):
     ended, flags, is_requeued = slurm(codes, restarts)
 
-    assert (ended, is_requeued) == (code, requeued)
+    assert ended == code
+    assert is_requeued == requeued
     resumed = "--wait=120 --distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py"
     assert flags.endswith(resumed)
 
@@ -487,9 +489,11 @@ def test_only_bad_input_ends_the_hosts_of_gke(gke):
     job = gke["replicatedJobs"][0]["template"]["spec"]
 
     (rule,) = job["podFailurePolicy"]["rules"]
-    assert (rule["action"], rule["onExitCodes"]) == ("FailJob", {"operator": "In", "values": [2]})
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"] == {"operator": "In", "values": [2]}
     # Codes 3 and 134 restart all hosts.
-    assert (job["backoffLimit"], gke["failurePolicy"]["maxRestarts"]) == (0, 20)
+    assert job["backoffLimit"] == 0
+    assert gke["failurePolicy"]["maxRestarts"] == 20
 
 
 @pytest.mark.parametrize("again", ["--force", "--resume"])

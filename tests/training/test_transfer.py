@@ -43,7 +43,8 @@ def test_each_seed_takes_the_weights_of_its_number(source_seeds, seeds, values):
     merged, taken, drawn = transfer.merge(weights(*seeds), source, rows=rows)
 
     assert_equal(merged, weights(*values))
-    assert (taken, drawn) == (["batch_stats/norm/mean", "params/layer/bias"], [])
+    assert taken == ["batch_stats/norm/mean", "params/layer/bias"]
+    assert drawn == []
 
 
 def test_a_seed_that_the_source_lacks_is_refused():
@@ -203,7 +204,8 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     elsewhere = ("--run=run", config_flag(model, "file"), "--config.data.dir=test-alone")
     scores = home.evaluate(*elsewhere)
 
-    assert (scores["trained_on"], scores["examples"]) == ("file", SIZES["test"])
+    assert scores["trained_on"] == "file"
+    assert scores["examples"] == SIZES["test"]
     run = load_run(home.folder / "run")
     data = run.config.copy_and_resolve_references().data
     data.dir = "test-alone"
@@ -261,8 +263,10 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     result, source = home.result("direct"), home.result("source")
     assert result["status"] == "complete"
     assert result["transfer"] == {"source": "source", "corpus": "file", "mode": "direct"}
-    assert (result["seeds"], result["best_epoch"]) == (source["seeds"], source["best_epoch"])
-    assert (result["dev"]["examples"], result["test"]["examples"]) == (SIZES["dev"], SIZES["test"])
+    assert result["seeds"] == source["seeds"]
+    assert result["best_epoch"] == source["best_epoch"]
+    assert result["dev"]["examples"] == SIZES["dev"]
+    assert result["test"]["examples"] == SIZES["test"]
     assert read_json("direct", "config.json")["data"]["dir"] == "there"
     succeeds(report, "direct")
     assert (home.folder / "direct" / "report.html").read_text().startswith("<!DOCTYPE html>")

@@ -66,7 +66,8 @@ def test_a_concept_has_its_fully_specified_name_without_the_tag_which_is_its_typ
     assert "/".join(plain.labels) == labels
     types = "disorder/finding/disorder//disorder/attribute/attribute"
     assert "/".join(plain.types) == types
-    assert (plain.name, plain.version) == ("snomed", "INT_20240101")
+    assert plain.name == "snomed"
+    assert plain.version == "INT_20240101"
 
 
 def test_a_concept_has_each_active_english_synonym_once(plain):
@@ -104,7 +105,8 @@ def test_a_type_that_is_no_concept_is_refused_where_types_count(tmp_path):
 
     assert parents_of(read_snomed(folder, PLAIN)) == PARENTS
     error = refused(folder, ALL)
-    assert (error.line, error.field) == (10, "typeId")
+    assert error.line == 10
+    assert error.field == "typeId"
 
 
 def test_names_are_in_the_chosen_languages_of_all_description_files(tmp_path):
@@ -139,7 +141,9 @@ def test_line_ends_of_unix_and_a_byte_order_mark_change_nothing(tmp_path, folder
 
     unix = read_snomed(tmp_path, ALL)
 
-    assert (unix.ids, unix.names, unix.types) == (whole.ids, whole.names, whole.types)
+    assert unix.ids == whole.ids
+    assert unix.names == whole.names
+    assert unix.types == whole.types
     assert parents_of(unix) == PARENTS
     assert sites_of(unix) == SITES
 
@@ -190,7 +194,8 @@ def test_an_extension_alone_lacks_concepts_of_the_international_edition(tmp_path
 
     error = refused(folder)
 
-    assert (error.line, error.field) == (2, "destinationId")
+    assert error.line == 2
+    assert error.field == "destinationId"
     assert "an extension alone" in error.fix
 
 

@@ -28,7 +28,9 @@ def ontology(folder):
 
 
 def test_a_synset_has_an_id_and_a_lexicographer_file_as_type(ontology):
-    assert (ontology.name, ontology.version, len(ontology)) == ("wordnet", "3.0", 10)
+    assert ontology.name == "wordnet"
+    assert ontology.version == "3.0"
+    assert len(ontology) == 10
     assert ontology.ids[:2] == ("n00000100", "n00000200")
     types = dict(zip(ontology.ids, ontology.types, strict=True))
     assert types["n00000200"] == "noun.body"
