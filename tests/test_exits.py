@@ -5,11 +5,9 @@ import contextlib
 import errno
 import os
 import pwd
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import jax
@@ -343,49 +341,3 @@ def test_a_training_whose_flags_cannot_complete_it_does_not_name_resume(at_home)
     assert "--resume" not in err
     assert "--force" in err
     assert call_command(train, *flags, "--resume").code == cli.USAGE
-
-
-# ---- two processes in one folder ----
-
-
-@pytest.mark.slow
-def test_a_second_training_waits_and_a_killed_one_resumes_to_the_same_numbers(home):
-    """The first lives longer than the second waits; then it is killed, and the second command
-    completes the run."""
-
-    def started(folder, *flags):
-        command = [sys.executable, "-m", "mednli_jax.train", *BOW, *long, f"--workdir={folder}"]
-        env = {**os.environ, **environment_of(home)}
-        return subprocess.Popen(
-            [*command, *flags], cwd=home, env=env, stderr=subprocess.PIPE, text=True
-        )
-
-    def outcome(process):
-        _, err = process.communicate()
-        return process.returncode, err
-
-    long = ("--config.train.epochs=400", "--config.train.patience=999")
-    long += ("--config.train.checkpoint_minutes=0.01",)
-    assert outcome(started("whole"))[0] == 0
-    first = started("killed")
-    while not (home / "killed" / "checkpoints").is_dir():
-        assert first.poll() is None
-        time.sleep(0.1)
-    first.send_signal(signal.SIGSTOP)  # it lives, and does not come to its end meanwhile
-
-    for flags in ((), ("--resume",), ("--force",)):
-        code, err = outcome(started("killed", "--wait=2", *flags))
-        assert code == cli.INTERRUPTED, err
-        assert "waiting" in err
-        assert "Traceback" not in err
-
-    waiting = started("killed", "--wait=300", "--resume")
-    assert any("waiting" in line for line in waiting.stderr)
-    first.kill()
-    first.communicate()
-    assert outcome(waiting)[0] == 0
-
-    whole, killed = home / "whole", home / "killed"
-    assert read_json(whole, "result.json")["test"] == read_json(killed, "result.json")["test"]
-    predictions = "private/predictions.test.jsonl"
-    assert (whole / predictions).read_bytes() == (killed / predictions).read_bytes()

@@ -334,18 +334,6 @@ def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
     assert "train_loss/seed1" not in shown
 
 
-@pytest.mark.parametrize("resumable", [True, False])
-def test_a_failed_run_names_resume_where_it_works(tmp_path, resumable):
-    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)) as run:
-        run.write_result("failed", {"resumable": resumable})
-
-    with pytest.raises(RunError) as refused:
-        start(tmp_path / "a")
-    for error in (refused.value, run.unfinished("failed")):
-        assert ("--resume" in str(error)) == resumable
-        assert "log.txt" in str(error)
-
-
 # ---- the lock ----
 
 # Trains until its input ends. Arguments: the folder, and names of options that are True.

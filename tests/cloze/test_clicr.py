@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.cloze import clicr_query, mark, write_articles
+from support.cloze import clicr_query, mark
 from support.files import write
 from support.tables import table_rows
 
@@ -247,16 +247,6 @@ def test_a_query_in_two_splits_is_refused(tmp_path):
 
     with pytest.raises(DataError, match="1 queries are in train as well as in test"):
         load(folder)
-
-
-def test_the_name_clicr_is_the_folder_in_the_data_folder_of_the_variable(tmp_path, monkeypatch):
-    folder = write_articles(tmp_path / "clicr")
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-
-    test = load(folder)["test"]
-    for name in ("clicr", str(folder)):
-        uids = [example.uid for example in corpus_named(name)["test"].examples]
-        assert uids == [example.uid for example in test.examples]
 
 
 def test_the_name_clicr_is_refused_where_the_variable_is_not_set():

@@ -160,7 +160,9 @@ def test_evaluate_needs_no_metrics_of_training(at_home):
     assert evaluated()["examples"] == SIZES["test"]
 
 
-def test_a_run_in_training_is_not_scored_nor_called_damaged(at_home):
+def test_a_run_in_training_is_waited_for_by_resume_and_not_called_damaged(
+    at_home,
+):
     """Its checkpoints come and go."""
     for path in Path("copy/checkpoints").rglob("*"):
         if path.is_file():
@@ -170,10 +172,13 @@ def test_a_run_in_training_is_not_scored_nor_called_damaged(at_home):
     run.lock()
 
     message = refused(*EVALUATE)
+    code, _, err = call_command(*RESUME, "--wait=1")
 
     run.close()
     assert "in training" in message
     assert "--resume" not in message
+    assert code == cli.INTERRUPTED
+    assert "waiting" in err
 
 
 @pytest.mark.parametrize(

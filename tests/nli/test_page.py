@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 from support.cases import cases
-from support.runs import GOLD, change, indices, scores, write_run
+from support.runs import GOLD, indices, scores, write_run
 
-from mednli_jax.data.partitions import Partition
 from mednli_jax.nli import page
 from mednli_jax.report.metrics import wilson_interval
 from mednli_jax.report.sections import points
@@ -97,8 +96,7 @@ def test_the_interval_of_one_run_is_of_the_nearest_number_of_right_pairs(gold, r
 
 
 class ScoredRun:
-    """What `evaluate` needs of a run: scores of nine pairs, of three in the partition easy, and of
-    none in any other."""
+    """What `evaluate` needs of a run: scores of nine pairs."""
 
     experiment = SimpleNamespace(corpus=SimpleNamespace(title="snli"))
     result = result_of()
@@ -110,9 +108,6 @@ class ScoredRun:
     def scores(self, split):
         return scores(GOLD, (GOLD, GOLD, "eeenneeee")), None
 
-    def partition_scores(self, split, partition):
-        return scores("een", ("een", "eee")) if partition.name == "easy" else {"examples": 0}
-
     def attention(self, pairs):
         """Maps of two seeds over one token of the premise and two of the hypothesis."""
         maps_SPH = np.array([[[0.25, 0.75]], [[0.75, 0.25]]])
@@ -121,34 +116,15 @@ class ScoredRun:
 
 
 def test_evaluation_has_the_interval_of_one_run_and_the_majority(tmp_path):
-    """Wilson's interval of 8 of 9, the next number to 23 of 27, at z = 1.96."""
+    """Wilson's interval is of 8 of 9, the next number to 23 of 27."""
     figures = page.evaluate(ScoredRun(tmp_path), "test").figures
 
-    z = 1.959964
-    n = 9
-    share = 8 / 9
-    centre = share + z * z / (2 * n)
-    spread = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low = (centre - spread) / (1 + z * z / n)
-    high = (centre + spread) / (1 + z * z / n)
-    assert figures["interval"] == pytest.approx({"low": low, "high": high, "level": 0.95})
+    low, high = wilson_interval(8, 9)
+    assert figures["interval"] == {"low": low, "high": high, "level": 0.95}
     assert figures["majority"] == pytest.approx(1 / 3)
     assert figures["corpus"] == "snli"
     assert figures["trained_on"] == "demo"
     assert figures["split"] == "test"
-
-
-def test_evaluation_shows_the_partitions_that_hold_pairs(tmp_path):
-    names = ("easy", "empty")
-    partitions = [Partition(name, f"{name}.txt", ("a",), (1,)) for name in names]
-
-    report = page.evaluate(ScoredRun(tmp_path), "test", partitions)
-
-    figures = report.figures["partitions"]
-    assert figures["easy"]["majority"] == pytest.approx(2 / 3)
-    assert figures["empty"] == {"examples": 0}
-    assert list(cells(report.sections[0])) == ["test", "easy"]
-    assert not report.private
 
 
 @pytest.mark.parametrize(
@@ -161,23 +137,6 @@ def test_the_title_of_an_evaluation_names_the_corpora(tmp_path, merged_by, corpu
     assert report.notes == ["a note"]
 
 
-def test_a_probe_is_scored_in_total_and_by_category(tmp_path):
-    """The categories of its pairs are slices."""
-    of_probe = scores("eec", ("eee", "eee")) | {"slices": {"antonym": scores("c", ("c", "e"))}}
-
-    report = page.evaluate_probe(ScoredRun(tmp_path), of_probe, "probe.jsonl")
-
-    assert report.figures["probe"] == "probe.jsonl"
-    assert report.figures["trained_on"] == "demo"
-    assert report.figures["majority"] == pytest.approx(2 / 3)
-    low, high = wilson_interval(2, 3)
-    assert report.figures["interval"] == {"low": low, "high": high, "level": 0.95}
-    rows = cells(report.sections[0])
-    assert rows["probe"]["accuracy"] == "66.7"
-    assert rows["probe, antonym"]["accuracy"] == "50.0"
-    assert "esim, trained on demo on probe.jsonl, probe" in report.title
-
-
 # ---- comparisons ----
 
 
@@ -185,41 +144,6 @@ def statistics(*folders, split="test"):
     """The rows of a comparison's table of statistics."""
     sections = page.compare(folders, split).sections
     return cells(next(section for section in sections if section.title == "Statistics")).values()
-
-
-@pytest.fixture
-def compared(tmp_path):
-    """The report on a run without attention, on the same with it, and on one that has another size,
-    too.
-
-    The second and third gain the last two neutral pairs, entailments before, and a contradiction,
-    neutral before.
-    """
-    folders = []
-    settings = (("a", "none", 300), ("b", "replace", 300), ("c", "replace", 299))
-    for name, knowledge, size in settings:
-        predicted = "eeeneeccn" if name == "a" else "eeennnccc"
-        folder = write_run(tmp_path / name, predicted)
-        change(folder / "config.json", model__knowledge=knowledge, model__hidden_size=size)
-        folders.append(folder)
-    return page.compare(folders, "test")
-
-
-def test_a_comparison_is_of_the_first_run_with_each_of_the_others(compared):
-    assert compared.title == "a and b and c: test of demo"
-    assert [row["second"] for row in compared.figures["comparisons"]] == ["b", "c"]
-    assert len(compared.page_only[0].charts) == 3
-
-
-@pytest.mark.parametrize("name, names_paper", [("b", True), ("c", False)])
-def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alone(
-    compared, name, names_paper
-):
-    changes = next(s for s in compared.sections if s.title == f"{name} against a")
-    gains = "of 3 predictions gained, 67% are of neutral; 100% of these were entailment before"
-    assert changes.words[0].startswith(gains)
-    assert ("the paper" in changes.words[0]) == names_paper
-    assert cells(changes, 1)["contradiction"]["previously"] == "1 neutral"
 
 
 @pytest.mark.parametrize("gold", ["eeennnccc", "eeeeecccc", "nnnnnnnnn"])

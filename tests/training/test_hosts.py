@@ -184,21 +184,6 @@ def test_a_port_in_use_is_refused_wherever_it_comes_from(address, source, monkey
             hosts.join(*flags, automatic=source != "flag")
 
 
-def test_a_port_in_use_ends_the_command_with_bad_input(tmp_path):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        coordinator = f"--coordinator=127.0.0.1:{listener.getsockname()[1]}"
-        command = [*TRAIN, "--config=bow", coordinator, "--processes=2", "--process=0"]
-        process = subprocess.run(
-            command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True
-        )
-
-    assert process.returncode == 2, process.stderr
-    assert process.stderr.splitlines()[-1].startswith("error: port ")
-    assert "Traceback" not in process.stderr
-
-
 # -- the command ---------------------------------------------------------------------------------
 
 

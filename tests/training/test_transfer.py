@@ -10,7 +10,7 @@ import pytest
 from support import models
 from support.cases import cases
 from support.commands import at, config_flag, read_json, refused, succeeds
-from support.pair_files import LABELS, own_pair, write_own_pairs, write_rows
+from support.pair_files import LABELS, own_pair, write_own_pairs
 from support.trees import assert_equal
 
 from mednli_jax import evaluate, predict, train
@@ -273,29 +273,6 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     for command in (evaluate, predict):
         message = refused(command, "--run=direct")
         assert message.startswith("error: direct: a run of direct transfer keeps no weights")
-
-
-@cases(
-    "labels",
-    {
-        "labels of the pairs": (),
-        "labels of the config": (
-            "--config.data.labels=entailment:entailment,contradiction:contradiction",
-        ),
-    },
-)
-def test_direct_transfer_to_a_corpus_of_two_of_the_classes_scores_these(home, labels):
-    rows = [own_pair("test", number, HERE) for number in range(SIZES["test"])]
-    names = ("label", "premise", "hypothesis")
-    pairs = [dict(zip(names, row, strict=True)) for row in rows if row[0] != "neutral"]
-    write_rows(home.folder / "two-classes" / "test.jsonl", pairs)
-
-    corpus = (config_flag("infersent", "file"), "--config.data.dir=two-classes", *labels)
-    scores = home.evaluate("--run=source", *corpus)
-
-    assert 0 < scores["loss"]["mean"] < 100
-    supported = {label for label, row in scores["per_class"].items() if row["support"]}
-    assert supported == {"entailment", "contradiction"}
 
 
 @cases(
