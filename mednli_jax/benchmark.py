@@ -184,14 +184,19 @@ def write_figure(results: Sequence[Measurement], path: Path) -> None:
         if row.ratio is None or row.ratio_min is None or row.ratio_max is None:
             continue
         groups = "" if row.grouping == "off" else ", premise groups"
-        name = f"{row.model}, {row.mode}, {row.batch}{groups}  |  {row.opponent}"
-        ranges[name] = (row.ratio, row.ratio_min, row.ratio_max)
+        name = f"{row.model}, {row.mode}, batch {row.batch}{groups}; PyTorch: {row.opponent}"
+        words = f"{row.ratio:.2f} ({row.ratio_min:.2f} to {row.ratio_max:.2f})"
+        ranges[name] = charts.Range(row.ratio, row.ratio_min, row.ratio_max, words)
     if not ranges:
         warn("no row was compared with PyTorch: no figure is drawn")
         return
-    title = f"Speed as a multiple of PyTorch's, {results[0].device}"
-    chart = charts.ranges(ranges, title=title, x="above 1: mednli_jax is faster", line=1.0)
-    write_atomic(path, chart)
+    title = f"Examples per second, mednli_jax over PyTorch, on {results[0].device}"
+    x = (
+        "times PyTorch's speed: right of the line mednli_jax is faster\n"
+        "dot: median of the rounds; bar: slowest to fastest round"
+    )
+    chart = charts.ranges(ranges, title=title, x=x, line=1.0, width=620)
+    write_atomic(path, chart.file("png"))
     say(f"figure: {path}")
 
 

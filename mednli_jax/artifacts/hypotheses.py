@@ -346,7 +346,7 @@ def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
         _length_grids(pairs.name, {"separate": separate, "merged": merged}),
         [("Lengths, every token on its own", chart)],
     )
-    return Report(figures, [section], {"lengths.png": chart.png()})
+    return Report(figures, [section], {"lengths.png": chart.file("png")})
 
 
 def _percentages(of_class: ClassLengths) -> list[float]:

@@ -20,7 +20,15 @@ from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.encoding import SEEN, UNSEEN, corpus_named, split_of
 from mednli_jax.cloze.scores import comparison, finished, queries_of
 from mednli_jax.cloze.stats import read_skills
-from mednli_jax.cloze.tables import HEADER, METRICS, all_systems, cell, comparison_section, words_of
+from mednli_jax.cloze.tables import (
+    HEADER,
+    METRICS,
+    all_systems,
+    baselines_in,
+    cell,
+    comparison_section,
+    words_of,
+)
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report.metrics import wilson_interval
@@ -130,7 +138,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
         runs.append(finished(folder, split, queries)._replace(name=name))
     rows = [{**comparison(runs[0], run), "split": split} for run in runs[1:]]
     sections = [
-        verdict(map(_judged, rows)),
+        verdict(list(map(_judged, rows))),
         differences(names, folders),
         comparison_section(rows),
     ]
@@ -144,6 +152,8 @@ def _judged(row: Scores) -> Judged:
 
 # -- the page of a run -----------------------------------------------------------------------------
 
+EXACT = "exact match"
+CHANCE = "rand-entity, mean of all draws"  # the baseline that draws a candidate
 # What the queries of a row have in common.
 FAMILIES = {
     "answers of training": "whether training also has the right candidate",
@@ -153,12 +163,37 @@ FAMILIES = {
 }
 
 
-def run_sections(result: RunResult) -> RunSections:
+def run_sections(folder: Path, result: RunResult) -> RunSections:
     """Scores of the run's splits, shown before the learning curves; then scores of subsets of the
-    queries: answers seen in training or not, by the corpus's tags, by length, by type."""
-    scored = result.scored()
+    queries: answers seen in training or not, by the corpus's tags, by length, by type.
+
+    folder: that of the run; beside it `reproduce` keeps the baselines.
+    """
+    scored = dict(reversed(result.scored().items()))  # test is first
     slices = [_slices(split, scores) for split, scores in scored.items()]
-    return RunSections([_scores(scored)], slices)
+    overview = _scores(scored)
+    if scored:
+        split, scores = next(iter(scored.items()))
+        exact = scores["accuracy"]["mean"]
+        low, high = map(points, _interval_of_share(exact, scores["examples"]))
+        lead = f"{split.capitalize()} exact match {points(exact)} (95 % interval {low} to {high})"
+        rivals = _rivals(folder, split, result.corpus)
+        overview = replace(overview, lead=f"{lead}; {rivals}")
+    return RunSections([overview], slices, measure=EXACT)
+
+
+def _rivals(folder: Path, split: str, corpus: str) -> str:
+    """The scores of a random candidate and of the best baseline."""
+    rows, corpus_of_baselines = baselines_in(folder.parent, split)
+    shares = {}
+    for name, scores in rows.items():
+        if not name.startswith("upper bound"):
+            shares[name] = scores["exact_match"]
+    if CHANCE not in shares or corpus != corpus_of_baselines:
+        return "baselines: see analyze cloze-baselines"
+    best = max(shares, key=shares.__getitem__)
+    chance = points(shares[CHANCE])
+    return f"a random entity gives {chance}, the best baseline ({best}) {points(shares[best])}"
 
 
 def _scores(scored: Mapping[str, Scores]) -> Section:
@@ -176,12 +211,13 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
         rows.append((split, *counts, *shares, words_of(scores), loss, seeds))
     exact_title, *other_titles = HEADER.values()
     counted = ("split", "queries", "answerable", "unanswered")
-    scored_titles = (exact_title, "sd", "95 % of one run", *other_titles)
+    scored_titles = (exact_title, "sd", "95 % interval", *other_titles)
     header = (*counted, *scored_titles, "words", "loss", "EM per seed")
     words = [
         "exact match (EM) and F1 in points; of answerable queries a candidate is right; loss is of "
         "these alone",
-        "words: mean length of an answer",
+        "sd: between seeds; 95 % interval: of one run, for other queries of the same kind "
+        "(Wilson); words: mean length of an answer",
     ]
     return Section("Scores", words, [Grid("", header, rows)] if rows else [])
 

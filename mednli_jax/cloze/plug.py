@@ -149,7 +149,7 @@ class Cloze:
         write_kept(directory, ANSWERS, {"splits": splits})
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
-        return page.run_sections(result)
+        return page.run_sections(directory.folder, result)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         return ()

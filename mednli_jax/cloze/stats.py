@@ -234,7 +234,7 @@ def drawn(name: str, figures: Figures) -> dict[str, bytes]:
         y="share of queries",
     )
     pictures = {
-        "answer_lengths.png": answers_chart.png() if answers_chart else b"",
+        "answer_lengths.png": answers_chart.file("png") if answers_chart else b"",
         "passage_lengths.png": charts.density(
             lengths["edges"],
             lengths["of_queries"],

@@ -145,7 +145,7 @@ def report(folder: Path, options: TableOptions) -> Report:
 def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
     """The table with the results of a folder."""
     folder = check_folder(folder)
-    baselines, corpus_of_baselines = _baselines(folder, split)
+    baselines, corpus_of_baselines = baselines_in(folder, split)
     systems_of_corpus = {corpus_of_baselines: "the baselines"} if baselines else {}
     rows = []
     for row in ROWS:
@@ -172,7 +172,7 @@ def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
     return FilledTable(corpus, split, rows, lacking)
 
 
-def _baselines(folder: Path, split: str) -> tuple[Mapping[str, Scores], str]:
+def baselines_in(folder: Path, split: str) -> tuple[Mapping[str, Scores], str]:
     """The scores of the baselines by name, and their corpus; ({}, "") without their file."""
     path = folder / BASELINES
     if split != "test" or not path.is_file():  # as version 1 wrote it

@@ -190,4 +190,4 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         corpus_stats.relation_section(figures),
     ]
     chart = corpus_stats.path_chart(pairs.name, figures)
-    return Report(figures, sections, {"paths.png": chart.png()} if chart else {})
+    return Report(figures, sections, {"paths.png": chart.file("png")} if chart else {})

@@ -220,16 +220,16 @@ def ordered_keys(figures: Facts) -> list[str]:
 
 
 def path_chart(corpus: str, figures: Facts) -> charts.Chart | None:
-    """The number of pairs of concepts for each path length. figures: see path_section."""
+    """The occurrences of pairs of concepts for each path length. figures: see path_section."""
     keys = list(filter(str.isdigit, ordered_keys(figures)))
-    series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}
+    series = {"occurrences": [int(figures["occurrences"].get(key, 0)) for key in keys]}
     edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
     return charts.bars(
         series,
         keys,
         title=f"Shortest paths between concepts, {_of_ontology(corpus, figures)}",
         x=f"shortest path, {edges}",
-        y="concept pairs",
+        y="occurrences of concept pairs",
     )
 
 

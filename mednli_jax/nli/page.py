@@ -39,13 +39,18 @@ SCORE_COLUMNS = (
     "split",
     "accuracy",
     "sd",
-    "95 % of one run",
+    "95 % interval",
     "majority",
     "macro F1",
     "pairs",
     "loss",
     "ECE",
     "accuracy per seed",
+)
+CLASS_COLUMNS = ("class", "gold", "precision", "recall", "F1")
+CALIBRATED = (
+    "confidence: probability of the predicted class; a circle's area: share of the pairs; below "
+    "the dashed line the model is too confident"
 )
 ATTENTION_FIELDS = re.compile(r"model\.(knowledge|weighting)|knowledge\.|seeds")
 PAPER = (
@@ -59,17 +64,43 @@ PAPER = (
 
 def run_sections(result: RunResult) -> RunSections:
     """The sections of a run's result.json before and after the learning curves."""
-    scored, seeds = result.scored(), len(result.seeds)
-    overview = _scores(scored)
-    drawn, classes = [], []
+    scored, seeds = dict(reversed(result.scored().items())), len(result.seeds)  # test is first
+    confusions, reliabilities, classes = [], [], []
     for split, scores in scored.items():
-        majority = points(majority_share(scores["per_class"]))
-        words = f"the most frequent class alone gives {majority}"
-        accuracy = points(scores["accuracy"]["mean"])
-        overview.words.insert(0, f"{split} accuracy {accuracy}; {words}")  # test stands first
-        drawn.append(_confusion(split, f"Confusion on {split}", scores["confusion"], seeds))
-        classes.append(_classes(split, scores, seeds))
-    return RunSections([overview, Section("Confusion", charts=drawn)], classes)
+        title = f"Confusion on {split}"
+        confusions.append(_confusion(split, title, scores["confusion"], seeds))
+        classes.append(Grid(split, CLASS_COLUMNS, _class_rows(scores)))
+        if "calibration" in scores:
+            reliabilities.append(_reliability(split, scores))
+    overview = replace(_scores(scored), lead=_lead(scored, seeds))
+    return RunSections(
+        [overview, Section("Confusion", charts=confusions)],
+        [
+            Section("Classes", ["points; gold: number of pairs"], classes),
+            Section("Calibration", [CALIBRATED], charts=reliabilities),
+        ],
+    )
+
+
+def _lead(scored: Mapping[str, Scores], seeds: int) -> str:
+    """The accuracy of the first split in a sentence."""
+    if not scored:
+        return ""
+    split, scores = next(iter(scored.items()))
+    low, high = _interval(scores)
+    mean = f", mean of {seeds} seeds" if seeds > 1 else ""
+    return (
+        f"{split.capitalize()} accuracy {points(scores['accuracy']['mean'])}{mean} (95 % interval "
+        f"{points(low)} to {points(high)}); the most frequent class alone gives "
+        f"{points(majority_share(scores['per_class']))}"
+    )
+
+
+def _reliability(split: str, scores: Scores) -> tuple[str, charts.Chart | None]:
+    title = f"Reliability on {split}"
+    error = points(scores["calibration"]["ece"]["mean"])
+    chart = charts.reliability(scores["calibration"]["bins"], title=title)
+    return f"{split}: calibration error (ECE) {error}", chart
 
 
 def _scores(scored: Mapping[str, Scores]) -> Section:
@@ -81,7 +112,11 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
             rows.append(_score_row(f"{split}, {name}", of_slice))
             slices[name] = SLICES.get(name, "pairs of this genre")
     words = [f"{name}: {description}" for name, description in slices.items()]
-    words.append("in points, except pairs and loss; ECE is the calibration error")
+    words.append(
+        "in points, except pairs and loss; sd: between seeds; 95 % interval: of one run, for other "
+        "pairs of the same kind (Wilson); majority: the most frequent class alone; ECE: "
+        "calibration error"
+    )
     return Section("Scores", words, [Grid("", SCORE_COLUMNS, rows)] if rows else [])
 
 
@@ -115,18 +150,27 @@ def _confusion(
     return caption, charts.heat_map(counts, LABELS, title=title, rows="gold", columns="predicted")
 
 
-def _classes(split: str, scores: Scores, seeds: int) -> Section:
+def _class_rows(scores: Scores) -> list[tuple[str, ...]]:
+    """The cells of CLASS_COLUMNS for each class that has pairs."""
     rows = []
-    for label, predicted in zip(LABELS, scores["confusion"], strict=True):
+    for label in LABELS:
         of_class = scores["per_class"][label]
         if of_class["support"]:
             measures = (of_class["precision"], of_class["recall"], of_class["f1"])
-            counts = map(str, predicted)
-            rows.append((label, str(of_class["support"]), *map(points, measures), *counts))
-    header = ("class", "gold", "precision", "recall", "F1", *LABELS)
+            rows.append((label, str(of_class["support"]), *map(points, measures)))
+    return rows
+
+
+def _classes(split: str, scores: Scores, seeds: int) -> Section:
+    """The classes and the confusion, for a terminal."""
+    predicted = dict(zip(LABELS, scores["confusion"], strict=True))
+    rows = []
+    for label, *cells in _class_rows(scores):
+        rows.append((label, *cells, *map(str, predicted[label])))
     caption = "precision, recall and F1 in points; the others are numbers of pairs"
     if seeds > 1:
         caption += ", summed over seeds"
+    header = (*CLASS_COLUMNS, *LABELS)
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 
 

@@ -1,4 +1,4 @@
-"""Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
+"""Charts, drawn by matplotlib: inline SVG for a page, and files (PNG, SVG, PDF).
 
 The SVG loads nothing and holds no script. Its text remains text. Its colours are the page's custom
 properties (--ink, --c0 and so on in report.html.j2), which follow the light or dark theme. Equal
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from mednli_jax.report.metrics import Bin
+
 if TYPE_CHECKING:  # slow to import, and only some commands draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -28,16 +30,22 @@ DPI = 130  # of PNG
 FEW = 10  # bars, which have room for their values
 # share of its length that a turned label takes below the axis: the sine of its angle
 TURN = 0.65
-INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
+INK, SOFT, LINE = "#1b1f24", "#57606a", "#d8dee4"
 # Distinct for colour-blind readers.
 COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")
-VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", ON: "on"}
+VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line"}
 VARIABLES |= {colour: f"c{number}" for number, colour in enumerate(COLOURS)}
 # Parts of matplotlib's SVG that a page does without. The family of letters is the page's.
 UNUSED = (
     r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *",
     r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"",
 )
+# Facts that would make two files of one chart differ.
+UNDATED = {
+    "png": ("Software",),
+    "svg": ("Date", "Creator", "Format", "Type"),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
 Point = tuple[float, float]
 
 
@@ -51,15 +59,9 @@ class Chart:
 
     def svg(self) -> str:
         """Markup for a page; the chart takes the width that the page offers."""
-        import matplotlib
-
         self.figure.patch.set_visible(False)
-        buffer = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mednli_jax"}):
-            self.figure.savefig(buffer, format="svg", metadata=nothing)
+        file = file_of(self.figure, "svg", margins=True).decode()
         self.figure.patch.set_visible(True)
-        file = buffer.getvalue()
         body = file[file.index("<svg") :].partition(">")[2].rpartition("</svg>")[0]
         for pattern in UNUSED:
             body = re.sub(pattern, "", body)
@@ -75,19 +77,27 @@ class Chart:
             f'<desc id="{name}-d">{html.escape(self.description)}</desc>{body}</svg>'
         )
 
-    def png(self) -> bytes:
-        """The chart as a PNG file with its title."""
-        self.figure.axes[0].set_title(self.title, fontsize=11, color=INK)
-        return png(self.figure)
+    def file(self, kind: str) -> bytes:
+        """A file of the chart with its title. kind: see UNDATED."""
+        title = self.figure.axes[0].set_title(self.title, fontsize=11, color=INK)
+        content = file_of(self.figure, kind)
+        title.set_text("")  # the caption of a page says it
+        return content
 
 
-def png(figure: "Figure") -> bytes:
+def file_of(figure: "Figure", kind: str, *, margins: bool = False) -> bytes:
     """The bytes of a figure, without date and version. No display is needed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    import matplotlib
 
-    FigureCanvasAgg(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mednli_jax"}):
+        figure.savefig(
+            buffer,
+            format=kind,
+            dpi=DPI if kind == "png" else None,
+            metadata=dict.fromkeys(UNDATED[kind]),
+            bbox_inches=None if margins else "tight",
+        )
     return buffer.getvalue()
 
 
@@ -117,8 +127,7 @@ def curves(
     _scale(axes, y_values)
     first, last = min(x_values), max(x_values)
     axes.set_xlim(first, max(last, first + 1e-9))
-    step = math.ceil((last - first) / 6) or 1
-    axes.set_xticks(range(math.ceil(first), math.floor(last) + 1, step))
+    axes.set_xticks(_ticks(first, last, [mark[0] for mark in marks]))
     unlabelled = set(names)
     for line in lines:
         label = line.name if line.name in unlabelled else None
@@ -133,6 +142,16 @@ def curves(
         start, end = line.points[0][1], line.points[-1][1]
         ends.append(f"{line.name}:{line.seed} from {start:.3g} to {end:.3g}")
     return Chart(figure, title, f"{y} by {x}: {', '.join(ends)}")
+
+
+def _ticks(first: float, last: float, marked: Iterable[float]) -> list[float]:
+    """Marked values, and about six whole numbers that keep half a step of distance from them."""
+    step = math.ceil((last - first) / 6) or 1
+    ticks: list[float] = []
+    for value in (*sorted(marked), *range(math.ceil(first), math.floor(last) + 1, step)):
+        if all(abs(value - tick) >= step / 2 for tick in ticks):
+            ticks.append(value)
+    return sorted(ticks)
 
 
 def _is_finite(point: Point) -> bool:
@@ -210,7 +229,8 @@ def bars(
 def heat_map(
     counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str
 ) -> Chart:
-    """A confusion matrix: counts, and the share of their row as a shade and in per cent."""
+    """A confusion matrix: counts, and the share of their row as a shade and in per cent. The
+    darkest shade leaves the text a contrast of 4.5:1 in a light and a dark page."""
     from matplotlib.patches import Rectangle
 
     side, high, left, top = 84, 56, 92, 44  # px
@@ -237,16 +257,39 @@ def heat_map(
                 clip_on=False,
                 facecolor=COLOURS[0],
                 edgecolor=LINE,
-                alpha=0.06 + 0.94 * share,
+                alpha=0.06 + 0.49 * share,
             )
             axes.add_patch(cell)
-            ink, soft = (ON, ON) if share > 0.55 else (INK, SOFT)
             middle = x + side / 2
-            number = axes.text(middle, y + 26, f"{count:,}", color=ink, fontsize=14, ha="center")
+            number = axes.text(middle, y + 26, f"{count:,}", color=INK, fontsize=14, ha="center")
             number.set_fontweight("bold")
-            text(middle, y + 42, f"{share:.0%}", soft)
+            text(middle, y + 42, f"{share:.0%}", INK)
     shown = _in_words(dict(zip(names, counts, strict=True)), names, str)
     return Chart(figure, title, f"{rows} in rows, {columns} in columns. {shown}")
+
+
+def reliability(bins: Sequence[Bin], *, title: str) -> Chart | None:
+    """Accuracy against confidence, with a circle for each bin whose area is its share of the rows;
+    on the dashed line both are the same. None without rows."""
+    total = sum(row["count"] for row in bins)
+    if not total:
+        return None
+    x, y = "confidence (%)", "accuracy (%)"
+    figure, axes = _axes(x, y, ())
+    dashes = (0, (4, 3))
+    axes.plot((0, 100), (0, 100), color=SOFT, linestyle=dashes, linewidth=1, clip_on=False)
+    points, words = [], []
+    for row in bins:
+        if row["confidence"] is not None and row["accuracy"] is not None:
+            point = 100 * row["confidence"], 100 * row["accuracy"]
+            points.append(point)
+            words.append(f"{point[0]:.0f} {point[1]:.0f} ({row['count']})")
+            radius = max(2.0, 12 * math.sqrt(row["count"] / total))
+            _circle(axes, point, radius, COLOURS[0], filled=True)
+    axes.plot(*zip(*points, strict=True), color=COLOURS[0], linewidth=1.6, clip_on=False)
+    ticks = range(0, 101, 20)
+    axes.set(xlim=(0, 100), ylim=(0, 100), xticks=ticks, yticks=ticks)
+    return Chart(figure, title, f"{y} by {x}, and rows: {', '.join(words)}")
 
 
 def ranked(name: str, rows: Mapping[str, float], *, title: str, x: str) -> bytes:
@@ -259,26 +302,43 @@ def ranked(name: str, rows: Mapping[str, float], *, title: str, x: str) -> bytes
     axes.barh(places, list(rows.values()), color=COLOURS[0])
     axes.set_yticks(places, list(rows), fontsize=8)
     axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
-    _open_axes(axes, name)
-    return png(figure)
+    axes.set_title(name, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    return file_of(figure, "png")
+
+
+class Range(NamedTuple):
+    """A value, its interval, and both in words."""
+
+    value: float
+    low: float
+    high: float
+    words: str
 
 
 def ranges(
-    rows: Mapping[str, tuple[float, float, float]], *, title: str, x: str, line: float
-) -> bytes:
-    """PNG: a dot with its range (value, least, most) for each row, the first on top; `line` is
-    marked."""
-    figure = _figure(620, 22 * len(rows) + 84)
+    rows: Mapping[str, Range], *, title: str, x: str, line: float, width: int = WIDTH
+) -> Chart:
+    """A dot with its interval for each row, the first on top, below its name and its words; `line`
+    is marked. width: in px."""
+    figure = _figure(width, 42 * len(rows) + 56)
     axes = figure.subplots()
-    value, least, most = np.array(list(rows.values())).T
-    places = range(len(rows))
-    axes.axvline(line, color=LINE, linewidth=1.5, zorder=0)
-    axes.hlines(places, least, most, color=COLOURS[0], linewidth=2)
-    axes.plot(value, places, "o", color=COLOURS[0])
-    axes.set_yticks(places, rows, fontsize=8)
-    axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, None), xlabel=x)
-    _open_axes(axes, title)
-    return png(figure)
+    axes.patch.set_visible(False)
+    axes.spines[:].set_visible(False)
+    ends, words = [0.0, line], []
+    for place, (name, row) in enumerate(rows.items()):
+        axes.plot((row.low, row.high), (place, place), color=COLOURS[0], linewidth=2, clip_on=False)
+        axes.plot((line, line), (place - 0.2, place + 0.2), color=SOFT, linewidth=1, clip_on=False)
+        _circle(axes, (row.value, place), 4, COLOURS[0], filled=True)
+        across = axes.get_yaxis_transform()
+        axes.text(0, place - 0.25, name, transform=across, color=INK, fontsize=11)
+        axes.text(1, place - 0.25, row.words, transform=across, color=INK, fontsize=11, ha="right")
+        ends += [row.low, row.high]
+        words.append(f"{name} {row.words}")
+    axes.set(xlim=(min(ends), max(ends)), ylim=(len(rows) - 0.5, -0.8), yticks=())
+    axes.set_xlabel(x, color=SOFT, fontsize=11)
+    axes.tick_params(length=0, pad=5, labelsize=11, labelcolor=SOFT)
+    return Chart(figure, title, f"{x}: {'; '.join(words)}")
 
 
 def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
@@ -289,7 +349,7 @@ def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: s
     axes.stairs(values, edges, color=COLOURS[0])
     axes.set(title=title, xlabel=x, ylabel="density")
     axes.spines[["top", "right"]].set_visible(False)
-    return png(figure)
+    return file_of(figure, "png")
 
 
 def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> bytes:
@@ -304,7 +364,7 @@ def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequ
         axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
         axes.set_yticks(range(len(rows)), rows, fontsize=8)
         figure.colorbar(image, ax=axes, fraction=0.05)
-    return png(figure)
+    return file_of(figure, "png")
 
 
 def _figure(
@@ -316,11 +376,6 @@ def _figure(
 
     rcParams["text.parse_math"] = False  # else a dollar sign would begin a formula
     return Figure(figsize=(width / 72, height / 72), layout=layout)
-
-
-def _open_axes(axes: "Axes", title: str) -> None:
-    axes.set_title(title, fontsize=10)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _axes(x: str, y: str, names: Collection[str], more: float = 0) -> tuple["Figure", "Axes"]:

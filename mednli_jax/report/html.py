@@ -60,7 +60,7 @@ def run_page(
     Args:
       sections, units: run_sections and units of its TASK; the settings and the learning curves
         stand between the two parts of sections.
-      more: sections at the end, before versions, files and command, which are folded.
+      more: sections at the end, before versions, files and command.
     """
     with _of_this_version(directory):
         result, data, env = directory.result(), directory.data(), directory.environment()
@@ -68,13 +68,11 @@ def run_page(
         config = directory.config
         corpus = result.corpus or config["data"]["name"]
         settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
-        shown = [*of_task.before[:1], settings, *of_task.before[1:], _curves(directory, result)]
-        shown += of_task.after
+        curves = _curves(directory, result, of_task.measure)
+        shown = [*of_task.before[:1], settings, *of_task.before[1:], curves, *of_task.after]
         if "links_per_length" in data.values.get("knowledge", {}):
             shown.append(_links(data))
-        origin = Section(
-            "Versions, files and command", facts=_origin(env, result, data), folded=True
-        )
+        origin = Section("Versions, files and command", facts=_origin(env, result, data))
         shown = [section for section in (*shown, *more, origin) if _has_content(section)]
         warning = ""
         if result.status != "complete":
@@ -155,16 +153,20 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
 
 
-def _curves(directory: RunDirectory, result: RunResult) -> Section:
-    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked."""
+def _curves(directory: RunDirectory, result: RunResult, accuracy: str) -> Section:
+    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked.
+    accuracy: its name."""
     rows = read_metrics(directory)
     time = "step" if any("step" in row for row in rows) else "epoch"
     best = dict(zip(result.seeds, result.best_epoch, strict=False))
     drawn = []
-    for measure, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
+    for measure, name, scale, unit in (
+        ("loss", "loss", 1, "nats"),
+        ("accuracy", accuracy, 100, "points"),
+    ):
         lines, marks = _lines(rows, time, measure, scale, best)
-        title = f"{measure.capitalize()} by {time}"
-        chart = charts.curves(lines, title=title, x=time, y=f"{measure} ({unit})", marks=marks)
+        title = f"{name.capitalize()} by {time}"
+        chart = charts.curves(lines, title=title, x=time, y=f"{name} ({unit})", marks=marks)
         drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
     return Section("Learning curves", charts=drawn)
 
@@ -195,7 +197,8 @@ def _links(data: RunData) -> Section:
     links = [data.links_per_length[length] for length in lengths]
     title = f"Links between tokens by path length, {data.ontology}"
     chart = charts.bars({"links": links}, lengths, title=title, x="shortest path", y="links")
-    pairs = f"{number_of(data.pairs_with_links, 'pair')} with links"
+    total = sum(split.rows for split in data.splits.values())
+    pairs = f"{data.pairs_with_links:,} of {number_of(total, 'pair')} with links"
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
@@ -300,13 +303,15 @@ def corpus_page(
 
 def runs_section(folders: Sequence[Path]) -> Section:
     """Where the figures of several runs come from."""
-    rows, origins = [], {}
+    rows, origins, commands = [], {}, []
     for name, folder in zip(names_of(folders), folders, strict=True):
         directory = RunDirectory.existing(folder)
         result, facts = directory.result(), _provenance(directory.environment())
-        commit = facts.pop("commit")
+        commit, command = facts.pop("commit"), facts.pop("command")
         rows.append((name, result.model, result.corpus, _listed(result.seeds), commit))
         sizes = _sizes(directory.data().splits)
         origins[name] = "; ".join(filter(None, (sizes, *facts.values())))
+        commands.append((name, command))
     header = ("run", "model", "corpus", "seeds", "commit")
-    return Section("Runs", grids=[Grid("", header, rows, left=len(header))], facts=origins)
+    grid = Grid("", header, rows, left=len(header))
+    return Section("Runs", grids=[grid], facts=origins, commands=commands)

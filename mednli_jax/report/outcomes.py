@@ -13,7 +13,7 @@ import numpy as np
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import text_lines
-from mednli_jax.report import metrics
+from mednli_jax.report import charts, metrics
 from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
 from mednli_jax.rundir import SPLITS, Json, RunData, RunDirectory, RunResult, differing, flat
 
@@ -438,19 +438,21 @@ class Judged(NamedTuple):
     high: float
 
 
-def verdict(compared: Iterable[Judged | Comparison]) -> Section:
-    """Which of two systems is better, in words."""
-    words = []
+def verdict(compared: Sequence[Judged | Comparison]) -> Section:
+    """Which of two systems is better, in words and as a chart of the differences."""
+    words, ranges = [], {}
     for row in compared:
-        decided = not row.low <= 0 <= row.high
         better = "better" if row.difference > 0 else "worse"
-        sentence = f"no difference detected between {row.second} and {row.first}"
-        if decided:
-            sentence = f"{row.second} is {better} than {row.first}"
-        holds = "excludes" if decided else "includes"
-        change = f"{points(row.difference, '+')} points, interval {interval(row.low, row.high)}"
-        words.append(f"{sentence}: {change} {holds} 0")
-    return Section("Verdict", words)
+        sentence = f"{row.second} is {better} than {row.first}"
+        if row.low <= 0 <= row.high:
+            sentence = f"no difference detected between {row.second} and {row.first}"
+        change, bounds = points(row.difference, "+"), interval(row.low, row.high)
+        words.append(f"{sentence}: {change} points, 95 % interval {bounds}")
+        values = (100 * row.difference, 100 * row.low, 100 * row.high)
+        ranges[row.second] = charts.Range(*values, f"{change} {bounds}")
+    title = f"Differences from {compared[0].first}, with 95 % intervals"
+    chart = charts.ranges(ranges, title=title, x="difference (points)", line=0.0)
+    return Section("Verdict", words[1:], charts=[(title, chart)], lead=words[0])
 
 
 def differences(names: Sequence[str], folders: Sequence[Path]) -> Section:

@@ -32,10 +32,10 @@ class Section:
     """A part of a report, without text of a corpus.
 
     Args:
+      lead: the answer in one sentence, above the words.
       charts: (caption, chart); None where there is nothing to draw.
       commands: (purpose, a line for a shell).
       facts: name -> value, below the words, on a page alone.
-      folded: a page shows the title alone until it is opened.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Section:
     charts: Sequence[tuple[str, Chart | None]] = ()
     commands: Sequence[tuple[str, str]] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-    folded: bool = False
+    lead: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,12 @@ class Report:
 
 
 class RunSections(NamedTuple):
-    """The sections of a run's page before and after the learning curves."""
+    """The sections of a run's page before and after the learning curves. measure: the name of the
+    curves' accuracy."""
 
     before: Sequence[Section] = ()
     after: Sequence[Section] = ()
+    measure: str = "accuracy"
 
 
 ITEMS = "items.jsonl"  # a private file with the scores of each item
@@ -104,13 +106,17 @@ def in_full(name: str, report: Report) -> Mapping[str, Json]:
 def lines(section: Section) -> list[str]:
     """The section for a terminal: all but its charts."""
     shown = [section.title]
-    for words in section.words:
+    for words in all_words(section):
         shown += textwrap.wrap(words, WIDTH)
     for grid in section.grids:
         shown += grid_lines(grid)
     for purpose, command in section.commands:
         shown += [f"  {purpose}", f"    {command}"]
     return shown
+
+
+def all_words(section: Section) -> list[str]:
+    return [section.lead, *section.words] if section.lead else section.words
 
 
 def text(sections: Sequence[Section]) -> str:
@@ -130,7 +136,7 @@ def markdown_text(sections: Sequence[Section]) -> str:
     """Several sections in Markdown, without charts and commands."""
     paragraphs = []
     for section in sections:
-        paragraphs += [f"## {section.title}", *section.words]
+        paragraphs += [f"## {section.title}", *all_words(section)]
         paragraphs += ["\n".join(markdown(grid)) for grid in section.grids]
     return "\n\n".join(paragraphs)
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from support.commands import read_json, refused, succeeds
-from support.pages import check_offline
+from support.pages import check_offline, least_contrast, schemes
 from support.pair_files import write_rows
 from support.runs import GOLD, change, edit, write_run
 
@@ -51,7 +51,8 @@ def test_the_page_of_a_run_shows_scores_before_settings_before_versions(tmp_path
     words = " ".join(page.words)
     order = (
         "esim without knowledge on demo",
-        "test accuracy 88.9; the most frequent class alone gives 33.3",  # 8 of 9 in both seeds
+        "Test accuracy 88.9, mean of 2 seeds (95 % interval 56.5 to 98.0); the most frequent class "
+        "alone gives 33.3",  # 8 of 9 in both seeds
         "train 100, dev 9, test 9 pairs",
         "hidden size",
         "learning rate",
@@ -61,9 +62,9 @@ def test_the_page_of_a_run_shows_scores_before_settings_before_versions(tmp_path
     )
     places = [words.index(fact) for fact in order]
     assert places == sorted(places)
-    for fact in ("jax 0.10.2", "--config=configs/esim.py", "summed over seeds"):
+    for fact in ("jax 0.10.2", "--config=configs/esim.py", "summed over 2 seeds"):
         assert fact in words
-    assert charts_in(page) == 4  # confusion of dev and test, loss, accuracy
+    assert charts_in(page) == 4  # confusion of test and dev, loss, accuracy
 
 
 def test_the_page_of_a_run_with_knowledge_shows_its_links(tmp_path):
@@ -80,7 +81,7 @@ def test_the_page_of_a_run_with_knowledge_shows_its_links(tmp_path):
     words = page_of("run", page="run/report.html").words
 
     assert {"1,234", "5"} <= set(words)  # above the bars
-    for fact in ("esim with mesh 2024 (replace) on demo", "1 pair with links"):
+    for fact in ("esim with mesh 2024 (replace) on demo", "1 of 118 pairs with links"):
         assert fact in " ".join(words)
 
 
@@ -171,7 +172,7 @@ def test_paths_of_analyze_are_drawn_on_the_page_of_a_run(tmp_path):
     page_of("run", "--paths=paths.json", page="run/report.html")
 
     text = (tmp_path / "run" / "report.html").read_text()
-    assert "concept pairs: 0 5, 2 7" in text
+    assert "occurrences: 0 5, 2 7" in text
     assert "3 further pairs of concepts have no path" in text
 
 
@@ -360,7 +361,7 @@ def test_a_chart_is_the_same_bytes_each_time():
     first, second = heat_map(), heat_map()
 
     assert first.svg() == second.svg()
-    assert first.png() == second.png()
+    assert first.file("png") == second.file("png")
 
 
 def test_a_heat_map_has_counts_and_shares_as_text():
@@ -368,6 +369,53 @@ def test_a_heat_map_has_counts_and_shares_as_text():
 
     texts = {element.text for element in elements if element.tag in ("title", "desc", "text")}
     assert {"<t>", "9", "90%", "1", "10%", "0"} <= texts
+
+
+BINS = [
+    {"low": 0.0, "high": 0.5, "count": 0, "confidence": None, "accuracy": None},
+    {"low": 0.5, "high": 1.0, "count": 3, "confidence": 0.75, "accuracy": 1 / 3},
+]
+
+
+def reliability():
+    return charts.reliability(BINS, title="t")
+
+
+def forest():
+    row = charts.Range(0.5, -1, 2, "+0.5 [-1.0, +2.0]")
+    return charts.ranges({"a": row}, title="t", x="x", line=0)
+
+
+def test_the_text_of_a_heat_map_has_contrast_in_both_schemes():
+    """Each text against the shade of the cell below it: WCAG 2.2, 1.4.3."""
+    shares = np.linspace(0, 100, 9, dtype=int).tolist()
+    names = [str(share) for share in shares]
+    cells = [[share, 100 - share, *[0] * 7] for share in shares]
+    svg = charts.heat_map(cells, names, title="t", rows="gold", columns="predicted").svg()
+
+    for scheme in schemes():
+        assert least_contrast(svg, scheme) >= 4.5
+
+
+@pytest.mark.parametrize("name", ["curve", "two_bars", "reliability", "forest"])
+def test_the_text_of_a_chart_has_contrast_in_both_schemes(name):
+    for scheme in schemes():
+        assert least_contrast(globals()[name]().svg(), scheme) >= 4.5
+
+
+def test_the_best_epoch_stands_below_the_axis():
+    line = charts.Line("dev", 0, [(epoch, 1 / epoch) for epoch in range(1, 41)])
+
+    (axes,) = charts.curves([line], title="t", x="x", y="y", marks=[(16, 0.5)]).figure.axes
+
+    ticks = axes.get_xticks()
+    assert 16 in ticks
+    assert np.diff(ticks).min() > 3  # no two labels overlap
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf"])
+def test_files_of_a_chart_are_the_same_bytes_each_time(kind):
+    assert forest().file(kind) == forest().file(kind)
 
 
 def curve():
@@ -379,11 +427,11 @@ def two_bars():
     return charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y")
 
 
-@pytest.mark.parametrize("draw", [heat_map, curve, two_bars])
+@pytest.mark.parametrize("draw", [heat_map, curve, two_bars, reliability, forest])
 def test_a_chart_loads_nothing_and_has_no_colour_of_its_own(draw):
     chart = draw()
 
-    assert chart.png().startswith(b"\x89PNG")
+    assert chart.file("png").startswith(b"\x89PNG")
     assert not re.search(r"url\(|href|https?:|<script|<style|#[0-9a-f]{6}", chart.svg())
 
 
