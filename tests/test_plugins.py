@@ -16,6 +16,7 @@ from mednli_jax.report import __main__ as report
 
 MODULES = ("similar", "similar_config", "similar_more")
 WORDS = ("fever", "cough", "pain", "rash", "gout", "stroke")
+LABELS = ("negated", "affirmed", "possible", "family")
 PAIR = "pt has fever .\tfever is noted\n"
 CORPUS = ("--config=similar_config.py", "--config.data.dir=own")
 MORE_CORPUS = ("--config=more_config.py", "--config.data.dir=own")
@@ -150,6 +151,31 @@ def test_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
     refused(evaluate, "--run=runs/a", "--vectors=own/x")
     table = json.loads(succeeds(report, "--table=similar", "--runs=runs", "--json")[0])
     assert table == {"a": result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"]}
+
+
+SENTENCES = """
+from plugin_sentences import TASK
+
+def get_config():
+    return TASK.base("plugin_sentences:MeanWords")
+"""
+
+
+def test_the_task_of_rows_of_one_text_trains_and_predicts(tmp_path, monkeypatch):
+    """docs/plugin_sentences.py, on sentences whose label is their last word."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    monkeypatch.setenv(PLUGINS, "plugin_sentences")
+    (tmp_path / "sentences.py").write_text(SENTENCES)
+    rows = "".join(f"{n},fever is {LABELS[n % 4]},{LABELS[n % 4]}\n" for n in range(24))
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.csv").write_text(f"id,text,label\n{rows}")
+
+    succeeds(train, "--config=sentences.py", "--config.data.dir=.", *SMALL, "--workdir=run")
+
+    out, _ = succeeds(predict, "--run=run", stdin="fever is family\n")
+    header, probabilities = (line.split("\t") for line in out.splitlines())
+    assert tuple(header) == LABELS
+    assert sum(map(float, probabilities)) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.slow

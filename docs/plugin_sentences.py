@@ -18,7 +18,7 @@ import optax
 from scipy.special import log_softmax, softmax
 
 from mednli_jax import defaults
-from mednli_jax.data.arrays import NEW, Prepared, pad, rows_of_splits
+from mednli_jax.data.arrays import NEW, Prepared, Rows, pad, rows_of_splits
 from mednli_jax.data.batching import Batches, BatchPlan, Layout, TrainingBatches
 from mednli_jax.data.cache import Cache, Content, Key
 from mednli_jax.data.corpus import Corpus, cache_folder
@@ -186,20 +186,20 @@ class SentenceScorer:
     def correct(self, logits: jax.Array, batch: Batch) -> jax.Array:
         return (jnp.argmax(logits, axis=-1) == batch.label).astype(jnp.float32)
 
-    def score(self, rows: Any, logits: np.ndarray) -> Json:
+    def score(self, rows: Rows, logits: np.ndarray) -> Json:
         logp_SNC = log_softmax(np.asarray(logits, np.float64), axis=-1)
         losses_S = [-logp_NC[np.arange(len(rows)), rows.label].mean() for logp_NC in logp_SNC]
         right_S = [accuracy(rows.label, logits_NC.argmax(axis=-1)) for logits_NC in logits]
         return {"examples": len(rows), "accuracy": mean_sd(right_S), "loss": mean_sd(losses_S)}
 
-    def predictions(self, rows: Any, logits: np.ndarray) -> list[Json]:
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[Json]:
         lines = []
         for uid, label, logits_SC in zip(rows.uids, rows.label, logits.swapaxes(0, 1), strict=True):
             predicted = [LABELS[place] for place in logits_SC.argmax(axis=-1)]
             lines.append({"uid": uid, "label": LABELS[label], "predicted": predicted})
         return lines
 
-    def described(self, rows: Any, logits: np.ndarray) -> list[Json]:
+    def described(self, rows: Rows, logits: np.ndarray) -> list[Json]:
         mean_NC = softmax(np.asarray(logits, np.float64), axis=-1).mean(axis=0)
         return [dict(zip(LABELS, map(float, mean_C), strict=True)) for mean_C in mean_NC]
 
@@ -230,7 +230,7 @@ class Sentences:
             "plugin_sentences:TASK", model, vectors={"dim": 16}, model={}, train=train
         )
 
-    def accepts(self, name: str, module: Any) -> bool:
+    def accepts(self, name: str, module: object) -> bool:
         return name in self.models
 
     def rules(self, config: Config) -> Iterator[tuple[str, str, str]]:
