@@ -107,6 +107,11 @@ def warn(line: str) -> None:
     say(f"warning: {line}")
 
 
+def rate_text(rate: float) -> str:
+    """A rate per second for a reader: `12/s`, or `2.5 s each` below 1."""
+    return f"{rate:.0f}/s" if rate > 0.95 else f"{1 / max(rate, 1e-9):.1f} s each"
+
+
 class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
@@ -147,7 +152,7 @@ class Bar:
         if self._bar.disable and time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
             rate = (self.done - self.first) / (self.printed - self.started)
-            done, speed = f"{self.done}", f"{rate:.0f}/s"
+            done, speed = f"{self.done}", rate_text(rate)
             if self.total is not None:
                 seconds = (self.total - self.done) / max(rate, 1e-9)
                 done += f"/{self.total}"

@@ -7,7 +7,8 @@
   --workdir=DIR                the run directory (default: runs/CONFIG-VARIANT, numbered if taken)
   --resume                     continue the interrupted run in --workdir, with the same --config
   --force                      delete the run in --workdir and start over
-  --dry-run                    print shapes, memory and the time of an epoch; do not train
+  --dry-run                    print shapes and memory; do not train
+  --dry-run=timed              print the times of a batch and of an epoch, too
   --wait=SECONDS               how long to wait for another process in --workdir (default: 0)
   --profile                    write a profiler trace of some steps to <workdir>/profile
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; 0 coordinates
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, resume=False, force=False, dry_run=False, profile=False)
+    cli.define(values, config=None, resume=False, force=False, profile=False)
+    cli.define_choice(values, "dry_run", "timed")
     cli.define_paths(values, "workdir")
     cli.define(values, coordinator=None, distributed=False)
     cli.define_numbers(values, least=None, processes=None, process=None)
@@ -53,8 +55,9 @@ def main(values: cli.Flags) -> int:
     from mednli_jax.training.loop import Interrupted
 
     experiment = run.experiment_of(config)
-    if values.dry_run:
-        return _describe(experiment)
+    if values.dry_run != "false":
+        _describe(experiment, is_timed=values.dry_run == "timed")
+        return cli.OK
     process = hosts.join(
         values.coordinator, values.processes, values.process, automatic=values.distributed
     )
@@ -107,14 +110,14 @@ def _kept_flags(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _describe(experiment: Experiment) -> int:
+def _describe(experiment: Experiment, *, is_timed: bool) -> None:
     if experiment.trained_by:
         raise UsageError(
             "--dry-run is for a network on one corpus, not for features or folds",
             fix="leave it out",
         )
     from mednli_jax import run
-    from mednli_jax.training.gradient import describe
+    from mednli_jax.training import gradient
     from mednli_jax.training.loop import Trainer
 
     run.start_jax()
@@ -122,11 +125,13 @@ def _describe(experiment: Experiment) -> int:
     for line in tasks.warnings(experiment.task, prepared):
         warn(line)
     program, batches = experiment.program(prepared)
-    for line in describe(
-        Trainer(program, experiment.settings, prepared.splits, batches, experiment.seeds)
-    ):
-        print(line, flush=True)  # shown at once, because each line takes seconds to measure
-    return cli.OK
+    settings, seeds = experiment.settings, experiment.seeds
+    # Each line is shown at once, because the next one may take seconds.
+    for line in gradient.describe(program, settings, batches, seeds):
+        print(line, flush=True)
+    if is_timed:
+        for line in gradient.timed(Trainer(program, settings, prepared.splits, batches, seeds)):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -77,3 +77,8 @@ def test_a_log_gets_a_line_of_progress_now_and_then(monkeypatch, capsys):
         bar.started -= 2.0
         bar.advance(1, "loss 1")
     assert capsys.readouterr().err == "epoch 1/6: 6/10 examples, 1/s, ETA 4 s  loss 1\n"
+
+
+def test_a_slow_rate_is_shown_as_seconds():
+    assert terminal.rate_text(12.3) == "12/s"
+    assert terminal.rate_text(0.4) == "2.5 s each"

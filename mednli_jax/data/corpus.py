@@ -102,6 +102,9 @@ def required_folder(name: str, folder: Path | None) -> Path:
     """The folder with the files of a corpus."""
     if folder is None:
         raise _no_folder(name)
+    if folder.is_file():
+        fix = "give the folder that holds a file for each split: train, dev and, for a score, test"
+        raise ConfigError(f"{folder}: is a file, not a folder", field="data.dir", fix=fix)
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
         source = "$MEDNLI_JAX_DATA" if by_variable else config_field("data.dir")

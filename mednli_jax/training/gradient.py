@@ -3,18 +3,20 @@ by `--dry-run`."""
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.data.batching import Layout
+from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
-from mednli_jax.training.loop import Plan, Row, Trainer
+from mednli_jax.training.loop import Row, Settings, Trainer
+from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.training.state import Best, Learner, tree_bytes
 
@@ -84,8 +86,8 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
 
 
 def parameters(state: Learner | Best) -> int:
-    """The number of parameters of one seed."""
-    return sum(leaf[0].size for leaf in jax.tree.leaves(state.params))
+    """The number of parameters of one seed. state: arrays or only shapes."""
+    return sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(state.params))
 
 
 def _model_line(experiment: Experiment, trainer: Trainer) -> str:
@@ -94,10 +96,12 @@ def _model_line(experiment: Experiment, trainer: Trainer) -> str:
     # "cpu" or "gpu NVIDIA H200"
     kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))
     plural = "s" if len(devices) > 1 else ""
+    size, rows = experiment.batches.size, _joined(trainer.batches["train"].sizes, " or ")
+    grouped = "" if rows == str(size) else f" ({rows} rows in even, whole groups)"
     return (
         f"{experiment.model.name}: {parameters(trainer.learner):,} parameters; "
         f"seeds {_joined(experiment.seeds)}; {len(devices)} device{plural}, {kind}; "
-        f"batches of {_joined(trainer.batches['train'].sizes, ' or ')}"
+        f"batches of {size}{grouped}"
     )
 
 
@@ -182,17 +186,43 @@ def _start_from_source(trainer: Trainer, experiment: Experiment, source: Finishe
 # -- dry run -------------------------------------------------------------------------------------
 
 
-def describe(trainer: Trainer) -> Iterator[str]:
-    """Yields lines: shapes, parameters, memory, and seconds per epoch from timed steps."""
-    program, batches, seeds = trainer.program, trainer.batches, np.asarray(trainer.learner.seed)
+def describe(
+    program: Program,
+    settings: Settings,
+    batches: Mapping[str, Batches],
+    seeds: Sequence[int],
+) -> Iterator[str]:
+    """Yields lines: parameters, shapes of batches, and the memory of each device.
+
+    Only the largest steps of training and of dev are compiled.
+    """
+    layout = batches["train"].layouts[0]
+    learner = jax.eval_shape(lambda: program.draw(layout, seeds))
     yield f"{'parameter':50} {'shape (of one seed)':>22}"
-    for path, leaf in jax.tree.leaves_with_path(trainer.learner.params):
+    for path, leaf in jax.tree.leaves_with_path(learner.params):
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         yield f"{name:50} {leaf.shape[1:]!s:>22}"
     yield (
-        f"{parameters(trainer.learner):,} parameters a seed, {len(trainer.seeds)} seeds, "
+        f"{parameters(learner):,} parameters a seed, {len(seeds)} seeds, "
         f"batches of {_joined(batches['train'].sizes, ' or ')}, {program.devices.count} devices"
     )
+    plans = _plans(batches, seeds)
+    for split, plan in plans.items():
+        for layout, indices in plan.items():
+            yield f"{split}: {len(indices)} batches an epoch of {_shape(layout, program)}"
+    train, dev = (max(plan, key=_slots) for plan in plans.values())
+    train_body = partial(program.train_body, train, learner, plans["train"][train][0])
+    dev_body = partial(program.predict_body, dev, learner.variables, plans["dev"][dev][0])
+    program.compile([train_body, dev_body])
+    weights = [learner, learner.variables]  # of training, and the best
+    if settings.average_from:
+        weights.append(learner.variables)
+    yield _memory_line(program, tree_bytes((weights, program.frozen, program.data)))
+
+
+def timed(trainer: Trainer) -> Iterator[str]:
+    """Yields lines: the time of a batch of each shape, then that of an epoch."""
+    program = trainer.program
 
     def train_step(layout: Layout, index: np.ndarray) -> PyTree:
         trainer.learner, _ = program.train(layout, trainer.learner, index)
@@ -201,37 +231,44 @@ def describe(trainer: Trainer) -> Iterator[str]:
     def dev_step(layout: Layout, index: np.ndarray) -> PyTree:
         return program.predict(layout, trainer.learner.variables, index)
 
-    train_plan, dev_plan = batches["train"].epoch(1, seeds), batches["dev"].once()
-    train_seconds = yield from _timed("train", trainer, train_step, train_plan)
-    dev_seconds = yield from _timed("dev", trainer, dev_step, dev_plan)
-    yield _memory_line(trainer)
-    epochs, seconds = trainer.settings.epochs, train_seconds + dev_seconds
+    seconds_of = {}
+    steps = {"train": train_step, "dev": dev_step}
+    for split, plan in _plans(trainer.batches, trainer.seeds).items():
+        seconds_of[split] = 0.0
+        for layout, indices in plan.items():
+            seconds = _seconds_per_step(steps[split], layout, indices[0])
+            seconds_of[split] += seconds * len(indices)
+            yield f"{split}: {1e3 * seconds:.0f} ms for {_shape(layout, program)}"
+    epochs, seconds = trainer.settings.epochs, sum(seconds_of.values())
     yield (
-        f"an epoch takes about {seconds:.0f} s ({train_seconds:.0f} s training, "
-        f"{dev_seconds:.0f} s dev), {epochs} epochs at most {epochs * seconds / 60:.1f} min; "
+        f"an epoch takes about {seconds:.0f} s ({seconds_of['train']:.0f} s training, "
+        f"{seconds_of['dev']:.0f} s dev), {epochs} epochs at most {epochs * seconds / 60:.1f} min; "
         f"not counted: compiling ({program.compile_seconds:.0f} s now), checkpoints, "
         "the test at the end"
     )
 
 
-def _timed(
-    title: str, trainer: Trainer, step: Callable[[Layout, np.ndarray], PyTree], plan: Plan
-) -> Generator[str, None, float]:
-    """Yields a line about each layout of a plan; returns the seconds of all its batches."""
-    devices, total = trainer.program.devices.count, 0.0
-    indices: dict[Layout, list[np.ndarray]] = {}
-    for layout, index in plan:
-        indices.setdefault(layout, []).append(index)
-    for layout, of_layout in indices.items():
-        seconds = _seconds_per_step(step, layout, of_layout[0])
-        total += seconds * len(of_layout)
-        slots = sum(steps * rows for steps, rows in layout.sentences)
-        yield (
-            f"{title}: {len(of_layout)} batches an epoch of {layout.rows * devices} rows, "
-            f"up to {layout.width[0]}+{layout.width[1]} tokens, {slots * devices} slots, "
-            f"{1e3 * seconds:.0f} ms each"
-        )
-    return total
+def _plans(
+    batches: Mapping[str, Batches], seeds: Sequence[int]
+) -> dict[str, dict[Layout, list[np.ndarray]]]:
+    """For train and dev, the indices of the batches of an epoch by their layout."""
+    plans: dict[str, dict[Layout, list[np.ndarray]]] = {"train": {}, "dev": {}}
+    for layout, index in batches["train"].epoch(1, seeds):
+        plans["train"].setdefault(layout, []).append(index)
+    for layout, index in batches["dev"].once():
+        plans["dev"].setdefault(layout, []).append(index)
+    return plans
+
+
+def _slots(layout: Layout) -> int:
+    """The positions of tokens that a batch computes on each device."""
+    return sum(steps * rows for steps, rows in layout.sentences)
+
+
+def _shape(layout: Layout, program: Program) -> str:
+    """The size of a batch on all devices."""
+    rows, slots = (number * program.devices.count for number in (layout.rows, _slots(layout)))
+    return f"{rows} rows, up to {layout.width[0]}+{layout.width[1]} tokens, {slots} slots"
 
 
 def _seconds_per_step(
@@ -246,18 +283,16 @@ def _seconds_per_step(
     return float(np.median(times[1:]))
 
 
-def _memory_line(trainer: Trainer) -> str:
-    """Resident arrays, and the work space of the largest step: activations, gradients and results,
-    without the arguments."""
-    program = trainer.program
+def _memory_line(program: Program, resident: int) -> str:
+    """Bytes of resident arrays, and the work space of the largest step: activations, gradients and
+    results, without the arguments."""
     largest = 0
     for body in program.compiled:
         sizes = body.memory_analysis()
         if sizes is not None:
             results = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
             largest = max(largest, sizes.temp_size_in_bytes + results)
-    resident = (trainer.learner, trainer.best, trainer.average, program.frozen, program.data)
-    total = largest + tree_bytes(resident)
+    total = largest + resident
     fits = ", ".join(
         f"{device}: {'yes' if total < size else 'no'}" for device, size in MEMORY_OF.items()
     )

@@ -14,7 +14,7 @@ import numpy as np
 from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.files import write_json
 from mednli_jax.rundir import RunDirectory, environment
-from mednli_jax.terminal import say
+from mednli_jax.terminal import rate_text, say
 from mednli_jax.training.settings import numeric_settings
 
 Json = Any
@@ -156,25 +156,22 @@ class Session:
 
 
 def epoch_line(row: dict[str, Json], epochs: int, *measures: str) -> str:
-    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of a row of metrics; its
-    step if it has one.
+    """`epoch 2/6: loss .7; dev loss .8, accuracy .6; 90/s, 9.1 s`: means over the seeds of a row of
+    metrics, in 80 columns. A step stands in place of the rate.
 
     measures: further names in the row, e.g. dev_accuracy.
     """
-    epoch = f"epoch {row.get('pass', row['epoch'])}/{epochs}"
+    place = f"epoch {row.get('pass', row['epoch'])}/{epochs}"
+    rate = row["examples_per_second"] / len(row["train_loss"])  # all models train on an example
+    pace = f"{rate_text(rate)}, "
     if "step" in row:
-        epoch += f", step {row['step']}"
-    unscored = "unscored" in row
-    names = ("train_loss", *measures) if unscored else ("train_loss", "dev_loss", *measures)
-    shown = [f"{name.replace('_', ' ')} {_mean(row[name]):.4f}" for name in names]
-    if unscored:
-        shown.append("no dev loss (no dev answer can be scored)")
-    # The progress bar counts each example once, this rate once for each model that trains on it.
-    models = len(row["train_loss"])
-    over_models = f" over {models} models" if models > 1 else ""
-    shown.append(f"{row['examples_per_second']:.0f}/s{over_models}")
-    shown.append(f"{row['seconds']:.1f} s")
-    return f"{epoch}: {', '.join(shown)}"
+        place, pace = f"{place}, step {row['step']}", ""
+    names = measures if "unscored" in row else ("dev_loss", *measures)
+    scores = [f"{name.removeprefix('dev_')} {_mean(row[name]):.4f}" for name in names]
+    if "unscored" in row:
+        scores.append("no answer to score")
+    losses = f"loss {_mean(row['train_loss']):.4f}; dev {', '.join(scores)}"
+    return f"{place}: {losses}; {pace}{row['seconds']:.1f} s"
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -113,7 +113,7 @@ def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(
 ):
     _, err = succeeds(train, *without_dev_answers, f"--workdir={tmp_path / 'run'}")
 
-    assert "no dev loss (no dev answer can be scored)" in err
+    assert "no answer to score" in err
     assert read_json(tmp_path, "run", "result.json")["dev"]["loss"] is None
     succeeds(report, tmp_path / "run")
 

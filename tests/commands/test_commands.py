@@ -197,7 +197,7 @@ def test_an_unfinished_run_is_not_scored(at_home, status, fix):
 
 @pytest.mark.slow
 def test_dry_run_counts_memory_and_batches_and_leaves_nothing(home):
-    flags = (*TRAINED, "--workdir=dry", "--dry-run", "--config.model.hidden_size=64")
+    flags = (*TRAINED, "--workdir=dry", "--dry-run=timed", "--config.model.hidden_size=64")
 
     done = run_command("train", *flags, cwd=home, **environment_of(home))
 
@@ -206,6 +206,7 @@ def test_dry_run_counts_memory_and_batches_and_leaves_nothing(home):
     total, work = re.findall(r"memory of each device: (.*) MB; (.*) MB of it", done.stdout)[0]
     assert float(total) > float(work) > 0
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
+    assert "an epoch takes about" in done.stdout
 
 
 # -- export ----------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, Settings, Trainer
 from mednli_jax.training.program import Program
+from mednli_jax.training.session import epoch_line
 
 BATCH, STEPS = 8, 9
 FIRST_DEV, ROWS = BATCH * STEPS, BATCH * STEPS + BATCH + 1
@@ -413,3 +414,19 @@ def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
     if trainer.average is not None:
         assert trainer_alone.average.count.tolist() == trainer.average.count.tolist()
         assert_near(trainer_alone.average.params, trainer.average.params, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "fields, pace",
+    [({}, "4321/s, 123.4 s"), ({"pass": 12, "step": 12000}, "123.4 s")],
+    ids=["epochs", "steps"],
+)
+def test_the_line_of_an_epoch_has_80_columns(fields, pace):
+    row = {"epoch": 12, "examples_per_second": 6 * 4321.0, "seconds": 123.4, **fields}
+    for name in ("train_loss", "dev_loss", "dev_accuracy"):
+        row[name] = [0.61234] * 6
+
+    line = epoch_line(row, 40, "dev_accuracy")
+
+    assert line.endswith(f": loss 0.6123; dev loss 0.6123, accuracy 0.6123; {pace}")
+    assert len(line) <= 80
