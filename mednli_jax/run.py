@@ -434,7 +434,7 @@ def _scored(
 def write_page(directory: RunDirectory, task: tasks.Task) -> Path:
     """Writes the report.html of a run and returns its path."""
     path = directory.folder / "report.html"
-    write_atomic(path, html.run_page(directory, tasks.run_sections(task), task.units))
+    write_atomic(path, html.run_page(directory, tasks.run_sections(task), task.units).html())
     return path
 
 

@@ -1,12 +1,12 @@
 """Report on finished runs.
 
   python -m mednli_jax.report runs/esim-demo                    # writes runs/esim-demo/report.html
-  python -m mednli_jax.report runs/esim runs/esim_kd --compare  # the first with each other run
+  python -m mednli_jax.report runs/esim runs/esim_kd            # the first with each other run
   python -m mednli_jax.report --table=3 --runs=runs/table3      # the paper's table beside ours
 
-  RUN [RUN ...]       run directories; several runs share one page (default: report.html)
-  --compare           compare the first run with each other run: verdict, fields that differ,
-                      bootstrap, McNemar, Holm, changes by class
+  RUN [RUN ...]       run directories; of several, the first is compared with each other run:
+                      verdict, fields that differ, bootstrap, McNemar, Holm, changes by class
+                      (--compare, which earlier versions needed, changes nothing)
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, what lacks
   --table=8           its kinds of error, by rules; examples: FOLDER/private/table8.jsonl
   --table=mednli      the check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of `reproduce
@@ -19,8 +19,10 @@
   --categories        add error categories (Table 8), by rules over the corpus;
                       --categories_file=FILE: from annotations, lines of uid TAB category
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
-  --out=FILE          the page to write; --compare and --table write a page only with it
-  --json --csv --markdown   print a table, --compare or --categories so; --csv, one run:
+  --out=FILE          the page to write (default: RUN/report.html; report.html of several runs;
+                      none of a table)
+  --files=FOLDER      for a paper: each table as CSV and LaTeX, each chart as SVG and PDF
+  --json --csv --markdown --latex   print a table, a comparison or --categories so; --csv, one run:
                       RUN/scores.csv and RUN/private/predictions.SPLIT.csv; --markdown --public: a
                       model card. The scores of one run as JSON: evaluate --run=RUN --json
   --public            one run or a table: RUN/public.html, a page that can be shared, without pairs,
@@ -39,8 +41,9 @@ from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path, private_folder, write_atomic, write_json, write_over
 from mednli_jax.report import html, outcomes, public
+from mednli_jax.report.exports import csv_text, files_of, latex_text
 from mednli_jax.report.options import ReportOptions, TableOptions
-from mednli_jax.report.sections import Section, csv_text, markdown_text, text
+from mednli_jax.report.sections import Section, markdown_text, text
 from mednli_jax.rundir import RunDirectory
 
 WORDS = sys.maxsize  # number of arguments without --
@@ -48,8 +51,8 @@ WORDS = sys.maxsize  # number of arguments without --
 
 def define(values: cli.Flags) -> None:
     cli.define(values, compare=False, table=None, split="test", categories=False)
-    cli.define_paths(values, "skills", "runs", "categories_file", "paths", "out")
-    cli.define(values, json=False, markdown=False, csv=False, public=False)
+    cli.define_paths(values, "skills", "runs", "categories_file", "paths", "out", "files")
+    cli.define(values, json=False, markdown=False, csv=False, latex=False, public=False)
 
 
 def main(values: cli.Flags, *words: str) -> None:
@@ -102,6 +105,7 @@ def _table(values: cli.Flags) -> None:
     for name, content in report.private.items():
         write_atomic(private_folder(runs / "private") / name, content)
     _print(values, report.sections, report.figures)
+    _write_files(values, report.sections)
     if values.out:
         shown = list(report.sections)
         folders = [folder for folder in report.runs if (folder / "config.json").is_file()]
@@ -117,11 +121,14 @@ def _table(values: cli.Flags) -> None:
 def _page(values: cli.Flags, folder: Path) -> None:
     task = tasks.task_of_run(folder)
     more = tasks.more_sections(task, [folder], _options(values))
-    if more.sections:
-        _print(values, more.sections, more.figures)
     shown = [*more.sections, *more.page_only]
     page = html.run_page(RunDirectory.existing(folder), tasks.run_sections(task), task.units, shown)
-    _write(values.out or folder / "report.html", page)
+    if more.sections:
+        _print(values, more.sections, more.figures)
+    elif values.latex or values.markdown:
+        _print(values, page.sections, {})
+    _write(values.out or folder / "report.html", page.html())
+    _write_files(values, page.sections)
     if values.csv:
         for path, content in outcomes.as_csv(folder).items():
             _write(path, content, content.partition(",")[0])
@@ -134,18 +141,17 @@ def _comparison(values: cli.Flags, folders: Sequence[Path]) -> None:
     compared = task.compare(folders, values.split)
     more = task.more_sections(folders, _options(values))
     sections = [*compared.sections, *more.sections]
-    if values.compare:
-        figures = dict(compared.figures)
-        if more.sections:
-            figures["categories"] = more.figures
-        _print(values, sections, figures)
-    if values.out or not values.compare:
-        shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
-        notes: list[str] = []
-        for folder in folders:
-            notes += RunDirectory.existing(folder).result().notes
-        page = html.render(compared.title, shown, "; ".join(dict.fromkeys(notes)))
-        _write(values.out or Path("report.html"), page)
+    figures = dict(compared.figures)
+    if more.sections:
+        figures["categories"] = more.figures
+    _print(values, sections, figures)
+    shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
+    notes: list[str] = []
+    for folder in folders:
+        notes += RunDirectory.existing(folder).result().notes
+    page = html.render(compared.title, shown, "; ".join(dict.fromkeys(notes)))
+    _write(values.out or Path("report.html"), page)
+    _write_files(values, shown)
 
 
 def _options(values: cli.Flags) -> ReportOptions:
@@ -171,8 +177,17 @@ def _print(values: cli.Flags, shown: Sequence[Section], figures: Mapping[str, An
         print(csv_text(shown))
     elif values.markdown:
         print(markdown_text(shown))
+    elif values.latex:
+        print(latex_text(shown))
     else:
         print(text(shown))
+
+
+def _write_files(values: cli.Flags, shown: Sequence[Section]) -> None:
+    if values.files:
+        for name, content in files_of(shown):
+            write_atomic(private_folder(values.files) / name, content)
+        print(f"written: {values.files}", file=sys.stderr)
 
 
 def _write(path: Path, page: str, beginning: str = "<!DOCTYPE html>") -> None:

@@ -33,6 +33,17 @@ SETTINGS = {"hidden size": "hidden_size", "learning rate": "learning_rate", "bat
 Facts = dict[str, str]  # of a Section
 
 
+class Page(NamedTuple):
+    """warning: a highlighted note below the title."""
+
+    title: str
+    sections: Sequence[Section]
+    warning: str
+
+    def html(self) -> str:
+        return render(*self)
+
+
 def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
     """The page. warning: a highlighted note below the title."""
     templates = jinja2.Environment(
@@ -54,7 +65,7 @@ def run_page(
     sections: Callable[[RunDirectory, RunResult], RunSections],
     units: str,
     more: Sequence[Section] = (),
-) -> str:
+) -> Page:
     """The page of a run, finished or not, from the files of its run directory.
 
     Args:
@@ -79,7 +90,7 @@ def run_page(
             warning = f"The run is not finished: its status is {result.status}."
         model = result.model or config["model"]["name"]
         title = f"{model}{_knowledge(config, data)} on {corpus}"
-        return render(title, shown, f"{warning} {' '.join(result.notes)}".strip())
+        return Page(title, shown, f"{warning} {' '.join(result.notes)}".strip())
 
 
 def _has_content(section: Section) -> bool:

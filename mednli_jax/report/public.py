@@ -26,6 +26,7 @@ CHOICES = (
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
 # Flags whose output shows few pairs.
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")
+OF_RUNS = ("csv", "latex", "files")  # flags whose output is not the public part
 Json = Any
 Figures = dict[str, Json]  # JSON values
 
@@ -37,8 +38,8 @@ def check(values: Mapping[str, Any], runs: Sequence[object], shareable: bool) ->
     values: of the flags of `report`, by name.
     """
     refused = [f"--{name}" for name in FLAGS if values[name]]
-    if values["csv"] and runs:
-        refused.append("--csv of a run")
+    if runs:
+        refused += [f"--{name} of a run" for name in OF_RUNS if values[name]]
     if len(runs) > 1:
         refused.append("several runs")
     if not shareable:

@@ -141,12 +141,6 @@ def markdown_text(sections: Sequence[Section]) -> str:
     return "\n\n".join(paragraphs)
 
 
-def csv_text(sections: Sequence[Section]) -> str:
-    """The grids of several sections as CSV (RFC 4180), an empty line between two."""
-    grids = [grid for section in sections for grid in section.grids]
-    return "\n\n".join(csv_lines([grid.header, *grid.rows]) for grid in grids)
-
-
 def csv_lines(rows: Iterable[Sequence[Json]]) -> str:
     content = io.StringIO()
     csv.writer(content, lineterminator="\n").writerows(rows)

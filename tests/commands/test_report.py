@@ -14,7 +14,8 @@ from support.runs import GOLD, change, edit, write_run
 
 from mednli_jax.nli.readers import load_demo
 from mednli_jax.report import __main__ as report
-from mednli_jax.report import charts
+from mednli_jax.report import charts, exports
+from mednli_jax.report.sections import Grid
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,7 @@ def _working_folder(tmp_path, monkeypatch):
 
 def page_of(*arguments, page="report.html"):
     """The page that the command writes; it loads and runs nothing."""
-    out, err = succeeds(report, *arguments)
-    assert out == ""
+    _, err = succeeds(report, *arguments)
     assert err == f"written: {page}\n"
     with open(page) as file:
         return check_offline(file.read())
@@ -220,20 +220,21 @@ def pair_of_runs(tmp_path):
     write_run(tmp_path / "b", "eennnnccn")
 
 
-def test_a_comparison_is_printed(pair_of_runs, tmp_path):
-    out, _ = succeeds(report, "a", "b", "--compare")
+def test_a_comparison_is_printed(pair_of_runs):
+    out, _ = succeeds(report, "a", "b")
 
     (cells,) = (line.split() for line in out.splitlines() if line.startswith("b   "))
     assert cells[:7] == ["b", "esim-demo", "1", "77.8", "78.3", "77.8", "+11.1"]
     assert cells[-4:] == ["1", "2", "1.0000", "1.0000"]
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
-    assert not (tmp_path / "report.html").exists()
+    assert succeeds(report, "a", "b", "--compare")[0] == out  # as version 1 is asked
 
 
 def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):
-    words = page_of("a", "b").words
+    page = page_of("a", "b")
 
+    words = page.words
     sections = (
         "Verdict",
         "What differs between the configs",
@@ -243,6 +244,7 @@ def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):
         "Runs",
     )
     assert tuple(word for word in words if word in sections) == sections
+    assert charts_in(page) == 3  # differences, and the confusion of each run
     facts = {"only a right", "only this run right", "previously", "the configs are the same"}
     assert facts <= set(words)
 
@@ -347,6 +349,61 @@ def test_a_table_as_csv_is_a_rectangle(table):
     out, _ = succeeds(report, "--table=6", "--runs=runs", "--csv")
 
     assert len({len(row) for row in csv.reader(out.splitlines())}) == 1
+
+
+def test_a_table_as_latex(table):
+    out, _ = succeeds(report, *table, "--latex")
+
+    assert out.count(r"\toprule") == out.count(r"\bottomrule") == 1
+    rows = [line for line in out.splitlines() if line.endswith(r" \\")]
+    assert len({row.count(" & ") for row in rows}) == 1
+    assert any(row.startswith("test & ESIM & 73.1 & 77.8 & {}[") for row in rows)
+    assert r"95 \%" in rows[0]
+
+
+def test_the_files_of_a_run_hold_a_table_or_a_chart_each(tmp_path):
+    write_run(tmp_path / "run", "eeennnccn")
+
+    succeeds(report, "run", "--files=paper")
+
+    (scores,) = (tmp_path / "paper").glob("table01-*.csv")
+    test, dev = csv.DictReader(scores.open())
+    assert test["split"] == "test"
+    assert dev["split"] == "dev"
+    low, high = (float(test[f"95 % interval, {end}"]) for end in ("low", "high"))
+    assert low < float(test["accuracy"]) < high
+    assert r"\midrule" in scores.with_suffix(".tex").read_text()
+    kinds = {path.suffix for path in (tmp_path / "paper").glob("chart01-*")}
+    assert kinds == {".svg", ".pdf"}
+
+
+CELLS = {
+    "thousands": (["1,234", "-"], {"x": ["1234", ""]}),
+    "signed": (["+1.5", "-0.2"], {"x": ["1.5", "-0.2"]}),
+    "intervals": (["[1.0, +2.0]", ""], {"x, low": ["1.0", ""], "x, high": ["2.0", ""]}),
+    "deviations": (["66 ±1.5", "50"], {"x": ["66", "50"], "x, sd": ["1.5", ""]}),
+    "brackets": (["66.1 (64.8)"], {"x": ["66.1"], "x, in brackets": ["64.8"]}),
+    "lists": (["87.0, 88.1"], {"x": ["87.0, 88.1"]}),
+    "words": (["missing", "3"], {"x": ["missing", "3"]}),
+}
+
+
+@pytest.mark.parametrize(("cells", "expected"), CELLS.values(), ids=CELLS)
+def test_numbers_of_a_table_are_numbers_in_csv(cells, expected):
+    grid = Grid("", ("row", "x"), [(str(place), cell) for place, cell in enumerate(cells)])
+
+    _, *columns = zip(*csv.reader(exports.csv_grid(grid).splitlines()), strict=True)
+
+    assert {name: list(rest) for name, *rest in columns} == expected
+
+
+def test_two_columns_of_one_name_differ_in_csv():
+    grid = Grid("", ("row", "ours", "95 %", "gain", "95 %"), [("a", "1", "[0, 2]", "1", "[0, 2]")])
+
+    header, _ = csv.reader(exports.csv_grid(grid).splitlines())
+
+    assert header[2:4] == ["95 %, low", "95 %, high"]
+    assert header[5:] == ["gain, 95 %, low", "gain, 95 %, high"]
 
 
 # -- charts ----------------------------------------------------------------------------------------
