@@ -18,6 +18,7 @@ from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExamp
 from mednli_jax.diskne.folds import Fold
 from mednli_jax.errors import Problems, RunError
 from mednli_jax.files import json_lines
+from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
 from mednli_jax.report.sections import Grid, RunSections, Section, points
@@ -265,13 +266,15 @@ def run_sections(folder: Path) -> RunSections:
     result = RunDirectory.existing(folder).result().values
     if result["status"] != "complete":
         return RunSections()
+    categories = {
+        name: result["categories"][name] for name in TITLES if name in result["categories"]
+    }
     rows: list[tuple[str, ...]] = []
-    of_diseases: list[tuple[str, ...]] = []
-    for category, of_category in result["categories"].items():
+    series: dict[str, list[float]] = {"macro F1": [], ALWAYS: []}
+    for category, of_category in categories.items():
         rows.append(_category_row(category, of_category))
-        for disease, of_disease in of_category["diseases"].items():
-            name, positives = result["names"][disease], str(of_disease["positives"])
-            of_diseases.append((name, TITLES[category], positives, points(of_disease["f1"])))
+        series["macro F1"].append(100 * of_category["macro"]["mean"])
+        series[ALWAYS].append(100 * of_category["always_positive"]["macro"])
     averages = ("macro F1", "weighted F1", ALWAYS)
     header = ("category", "diseases", "positives", "negatives", *averages, *RANKED.values())
     words = [
@@ -282,8 +285,31 @@ def run_sections(folder: Path) -> RunSections:
         "examples; means over diseases",
     ]
     grid = Grid("", (*header, "hits@1 by chance"), rows)
-    diseases = Grid("", ("disease", "category", "positives", "F1"), of_diseases, left=2)
-    return RunSections([Section("Scores", words, [grid])], [Section("Diseases", grids=[diseases])])
+    title = "Macro F1 by category, and that of calling all examples positive"
+    chart = charts.bars(series, list(categories), title=title, x="category", y="F1 (points)")
+    return RunSections(
+        [Section("Scores", words, [grid], [(title, chart)])],
+        [_diseases(categories, result["names"])],
+    )
+
+
+def _diseases(categories: Mapping[str, Scores], names: Mapping[str, str]) -> Section:
+    """A row for each disease, a column for each category; the diseases of most positive examples
+    come first."""
+    positives: dict[str, int] = defaultdict(int)
+    for of_category in categories.values():
+        for disease, of_disease in of_category["diseases"].items():
+            positives[disease] += of_disease["positives"]
+    rows = []
+    for disease in sorted(positives, key=lambda name: (-positives[name], names[name])):
+        cells = [names[disease]]
+        for of_category in categories.values():
+            of_disease = of_category["diseases"].get(disease)
+            cell = f"{points(of_disease['f1'])} ({of_disease['positives']})" if of_disease else "-"
+            cells.append(cell)
+        rows.append(tuple(cells))
+    words = ["F1 of the positive class in points; in brackets: positive examples"]
+    return Section("Diseases", words, [Grid("", ("disease", *categories), rows)])
 
 
 def _category_row(category: str, of_category: Scores) -> tuple[str, ...]:

@@ -5,8 +5,7 @@
   python -m mednli_jax.report --table=3 --runs=runs/table3      # the paper's table beside ours
 
   RUN [RUN ...]       run directories; of several, the first is compared with each other run:
-                      verdict, fields that differ, bootstrap, McNemar, Holm, changes by class
-                      (--compare, which earlier versions needed, changes nothing)
+                      verdict, fields, bootstrap, McNemar, Holm, changes by class (as --compare)
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, what lacks
   --table=8           its kinds of error, by rules; examples: FOLDER/private/table8.jsonl
   --table=mednli      the check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of `reproduce
@@ -19,8 +18,7 @@
   --categories        add error categories (Table 8), by rules over the corpus;
                       --categories_file=FILE: from annotations, lines of uid TAB category
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
-  --out=FILE          the page to write (default: RUN/report.html; report.html of several runs;
-                      none of a table)
+  --out=FILE          the page (default: RUN/report.html; several runs: report.html; table: none)
   --files=FOLDER      for a paper: each table as CSV and LaTeX, each chart as SVG and PDF
   --json --csv --markdown --latex   print a table, a comparison or --categories so; --csv, one run:
                       RUN/scores.csv and RUN/private/predictions.SPLIT.csv; --markdown --public: a
