@@ -9,11 +9,11 @@ from typing import Any
 
 __version__ = "2.0.0"
 Exported = Any  # a function or a class of api
-_API = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
+__all__ = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
 
 def __getattr__(name: str) -> Exported:
-    if name not in _API:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mednli_jax import api
 
@@ -21,4 +21,4 @@ def __getattr__(name: str) -> Exported:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_API]
+    return [*globals(), *__all__]

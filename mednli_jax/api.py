@@ -11,7 +11,7 @@ import html
 import itertools
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from mednli_jax.training.loop import Interrupted
 Config = Any  # a ConfigDict
 Inputs = Any  # see Run.predict
 Prediction = dict[str, Any]  # of one input
+Row = dict[str, Any]  # of metrics.jsonl
 
 
 @contextlib.contextmanager
@@ -87,6 +88,16 @@ class Run:
         return runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
 
     @_python_errors()
+    def warm_up(self, lengths: Iterable[Sequence[int]]) -> None:
+        """Compiles ahead, so that later calls of `predict` only compute.
+
+        lengths: of the inputs to come, the tokens of each text: [(20, 10), (50, 20)]. A program
+        serves all lengths up to the next power of two, from 32 on; one is for an input alone, one
+        for lists of up to 64.
+        """
+        self.finished.warm_up(lengths)
+
+    @_python_errors()
     def evaluate(self, split: str = "test", config: str | Config | None = None) -> Scores:
         """Scores of a split, in the form of result.json. config: names another corpus (see
         `get_config`)."""
@@ -134,7 +145,12 @@ def get_config(name: str) -> Config:
 
 @_python_errors()
 def train_model(
-    config: str | Config, workdir: str | Path, *, resume: bool = False, force: bool = False
+    config: str | Config,
+    workdir: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    on_epoch: Callable[[Row], None] = lambda row: None,
 ) -> Run:
     """Trains a model into a run directory, as `python -m mednli_jax.train` does.
 
@@ -142,6 +158,8 @@ def train_model(
       config: a ConfigDict, or the name of one (see get_config).
       resume: continue the run that `workdir` holds, after a KeyboardInterrupt for example.
       force: delete the run that `workdir` holds and start over.
+      on_epoch: called after each epoch with its row of metrics.jsonl, in which the measures are
+        lists of a number for each seed that is still trained (None: not finite).
     """
     name = config if isinstance(config, str) else ""
     config = _config(config)
@@ -156,6 +174,7 @@ def train_model(
             force=force,
             resume_command=f"train_model(..., {str(workdir)!r}, resume=True)",
             command_line=cli.command_line(),
+            on_epoch=on_epoch,
         )
         if directory:
             runs.write_page(directory, experiment.task)

@@ -303,6 +303,7 @@ def train(
     profile: bool = False,
     resume_command: str,
     command_line: Sequence[str] = (),
+    on_epoch: Callable[[loop.Row], None] = lambda row: None,
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result. Returns None where the run was
     complete already.
@@ -316,6 +317,7 @@ def train(
       wait: seconds to wait for another process that trains in the folder.
       resume_command: resumes the run, for the message of an interruption.
       command_line: of this process, for env.json.
+      on_epoch: called with each row of metrics, after it was written.
     """
     process = hosts.here()
     start_jax()
@@ -331,6 +333,7 @@ def train(
             profile=profile,
             source=data.source,
             command_line=command_line,
+            on_epoch=on_epoch,
         )
         if resume and directory.status() == "complete":
             session.say(f"{folder}: the run is complete already; nothing to do.")
@@ -796,6 +799,17 @@ class FinishedRun(System):
                 truncated[PLURAL.get(name, name)] = count
         rows = self.scorer.described(prepared.splits[NEW], logits)
         return Predictions(rows, prepared.manifest["unknown_tokens"], truncated)
+
+    def warm_up(self, lengths: Iterable[Sequence[int]]) -> None:
+        """Compiles the programs for new inputs, alone and in lists of up to FEW.
+
+        lengths: the number of tokens of each text of an input; a program serves all lengths up to
+        the next power of two.
+        """
+        for tokens in lengths:
+            texts = tuple(" ".join(["a"] * number) for number in tokens)
+            for count in (1, 2):
+                self.predict([texts] * count)
 
     def of_new(self, split: Split) -> tuple[Rows, np.ndarray]:
         """(rows, logits [S, N, C]) of new examples."""

@@ -1,17 +1,19 @@
 """The package as a Python library, and the user's own corpora, tasks and models."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock, call
 
 import pytest
 from support.commands import ROOT, call_command, config_flag, refused, succeeds, use_one_device
 from support.pair_files import write_own_pairs
 
 import mednli_jax
-from mednli_jax import analyze, evaluate, predict, prepare, train
+from mednli_jax import analyze, api, evaluate, predict, prepare, train
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.models import table
 from mednli_jax.plugins import PLUGINS
@@ -61,6 +63,44 @@ def runs(tmp_path_factory):
         assert signal.getsignal(signal.SIGINT) is handler
         succeeds(train, *BOW, f"--config.data.dir={folder}/own", f"--workdir={folder}/shell")
         yield ours, mednli_jax.load_run(folder / "shell")
+
+
+def test_star_imports_the_interface():
+    names = {}
+    exec("from mednli_jax import *", names)
+
+    assert names.keys() >= {"Run", "evaluate_run", "get_config", "load_run", "train_model"}
+
+
+@pytest.mark.parametrize(
+    ("tracker", "logging"), [("wandb", "log"), ("mlflow", "log_metrics")], ids=["wandb", "mlflow"]
+)
+def test_trackers_get_every_epoch_as_the_page_shows(tracker, logging, monkeypatch, tmp_path):
+    """The code of docs/training.md runs with a stub of the tracker and a small corpus."""
+    page = (ROOT / "docs" / "training.md").read_text()
+    code = next(
+        block for block in re.findall(r"```python\n(.*?)```", page, re.S) if tracker in block
+    )
+    write_own_pairs(tmp_path / "own")
+    stub, train_model = MagicMock(), api.train_model
+    monkeypatch.setitem(sys.modules, tracker, stub)
+    config = small(train={"epochs": 2}, seeds=(3, 5))
+    monkeypatch.setattr(
+        api,
+        "train_model",
+        lambda _, folder, on_epoch: train_model(config, folder, on_epoch=on_epoch),
+    )
+
+    exec(code, {})
+
+    rows = map(json.loads, Path("runs/kd/metrics.jsonl").read_text().splitlines())
+    expected = []
+    for row in rows:
+        accuracies = zip((3, 5), row["dev_accuracy"], strict=True)
+        values = {f"dev_accuracy/{seed}": accuracy for seed, accuracy in accuracies}
+        expected.append(call(values, row["epoch"]))
+    assert len(expected) == 2
+    assert getattr(stub, logging).mock_calls == expected
 
 
 PAIR = ("No CHF.", "CHF.")

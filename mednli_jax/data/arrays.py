@@ -23,7 +23,8 @@ PLURAL = {
 NEW = "new"  # name of the split of inputs that belong to no corpus
 # In a manifest: the sha256 of vectors that are not the prepared folder's.
 VECTORS_OF_RUN = "vectors_of_run"
-LEAST = 16  # size from which on the arrays of new inputs grow
+# Sizes from which on the arrays of new inputs grow: their number, and that of their tokens.
+FEW, LEAST = 64, 32
 
 
 @dataclass(frozen=True)
@@ -124,21 +125,21 @@ def power_of_two(number: int, least: int = 1) -> int:
 def roomy(
     arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of new inputs in round sizes, so that inputs of similar size share compiled
-    programs.
+    """The arrays of new inputs in round sizes, so that inputs of similar size, and lists of up to
+    FEW, share compiled programs.
 
     Rows and passages that are added are empty. width: tokens of the two sides, for models that see
     the padding; a longer text keeps its length.
     """
     padded = {}
     for name, array in arrays.items():
-        shape = [power_of_two(size, LEAST) for size in array.shape]
-        if name.endswith("_start"):
-            shape = [1 + power_of_two(len(array) - 1, LEAST)]
-        elif width and name in SIDES:
+        is_start = name.endswith("_start")
+        sizes = [power_of_two(size, LEAST) for size in array.shape[1:]]
+        shape = [is_start + power_of_two(len(array) - is_start, FEW), *sizes]
+        if width and name in SIDES:
             shape[1] = max(array.shape[1], width[SIDES.index(name)])
         extra = [(0, most - size) for most, size in zip(shape, array.shape, strict=True)]
-        if name.endswith("_start"):
+        if is_start:
             padded[name] = np.pad(array, extra, mode="edge")
         else:
             empty = -1 if name == "link_distance" else 0

@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.data.arrays import LEAST, power_of_two
+from mednli_jax.data.arrays import FEW, LEAST, power_of_two
 
 MAX_BUCKETS = 4
+UNITS_OF_FEW = 8  # of a batch of few new rows
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
 # The time that one more segment takes, whatever it computes, as a share of the time of the whole
 # staircase.
@@ -285,6 +286,12 @@ class Batches:
 
     # -- buckets and layouts
 
+    @property
+    def _are_few(self) -> bool:
+        """Whether these are new rows in so small a number that two programs for each width do: of
+        one unit, and of UNITS_OF_FEW."""
+        return self.plan.is_rounded and self.rows <= FEW
+
     def cut_into_buckets(self) -> list[Bucket]:
         """The length buckets: equal shares of the premises' steps."""
         plan = self.plan
@@ -298,8 +305,10 @@ class Batches:
             cuts = self.cut_by_work(np.arange(len(self.units)), count)
         buckets = []
         for units in cuts:
-            if plan.is_rounded:
-                per_batch = power_of_two(min(per_batch, len(units)), 8)
+            if self._are_few:
+                per_batch = 1 if len(units) == 1 else UNITS_OF_FEW
+            elif plan.is_rounded:
+                per_batch = power_of_two(min(per_batch, len(units)), UNITS_OF_FEW)
             batches = -(-len(units) // per_batch)
             # All batches have the same number of units, for any number of devices.
             even = per_batch if plan.coarse else -(-len(units) // max(batches, 1))
@@ -329,7 +338,9 @@ class Batches:
         """The layout that holds any `per_batch` units of a bucket."""
         plan = self.plan
         width = plan.width
-        if not (plan.fixed or (plan.coarse and not plan.is_rounded)):
+        if self._are_few and not plan.fixed:
+            width = power_of_two(width[0], LEAST), power_of_two(width[1], LEAST)
+        elif not (plan.fixed or (plan.coarse and not plan.is_rounded)):
             premise = self._width_for(self.premise_of_unit[bucket.units])
             width = premise, self._width_for(self.hypothesis_of_unit[bucket.units])
         return Layout.full(-(-bucket.per_batch // plan.shares), width, self.group, plan.joint)

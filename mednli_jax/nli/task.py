@@ -16,7 +16,7 @@ import optax
 from scipy.special import log_softmax, softmax
 
 from mednli_jax.data import batching
-from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
+from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
 from mednli_jax.data.text import TOKENISERS
 from mednli_jax.errors import ConfigError
@@ -150,6 +150,8 @@ class NLITask:
         """The batches of a split outside of training."""
         many_widths = self.pieces or split == NEW
         size, group = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
+        if split == NEW and len(prepared.splits[NEW]) <= FEW:
+            group = 1  # so that equal premises need no program of their own
         plan = replace(
             self.plan(prepared, size, shares, model),
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,

@@ -47,6 +47,7 @@ class Session:
       profile: trace some steps.
       source: the finished run from whose weights training starts, or None.
       command_line: of this process, for env.json.
+      on_epoch: called with each row of metrics, after it was written.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class Session:
         profile: bool = False,
         source: FinishedRun = None,
         command_line: Sequence[str] = (),
+        on_epoch: Callable[[dict[str, Json]], None] = lambda row: None,
     ) -> None:
         self.directory = directory
         self.resume = resume
         self.source = source
         self.command_line = command_line
+        self.on_epoch = on_epoch
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals = 0
         self.compile_seconds = 0.0  # of all sessions
@@ -153,6 +156,7 @@ class Session:
         if self.directory:
             self.directory.append_metrics(row)
             self.say(line)
+            self.on_epoch(row)
 
 
 def epoch_line(row: dict[str, Json], epochs: int, *measures: str) -> str:

@@ -265,15 +265,26 @@ def test_chunks_of_an_input_are_predicted_as_one_and_counted_together(run):
     assert counts.unknown == {"lines": 3, **whole.unknown_words}
 
 
-def test_predictions_of_any_length_share_few_programs(run, alone, caplog):
-    pairs, _ = alone
-
+def compiled(caplog, call):
+    """The number of programs that are compiled in a call."""
+    caplog.clear()
     with jax.log_compiles():
-        for pair in pairs[::9]:
-            run.predict([pair])
-
+        call()
     messages = [record.getMessage() for record in caplog.records]
-    assert 0 < len([text for text in messages if text.startswith("Compiling ")]) < 8
+    return len([text for text in messages if text.startswith("Compiling ")])
+
+
+def test_lists_of_any_length_share_few_programs(home, alone, caplog):
+    run, pairs = load_run(home / "run"), alone[0][:64]
+    assert compiled(caplog, lambda: run.warm_up([(24, 1)])) > 0
+
+    def predict_all():
+        for pair in pairs:
+            run.predict([pair])
+        for count in range(2, 65, 3):
+            run.predict(pairs[:count])
+
+    assert compiled(caplog, predict_all) == 0
 
 
 # -- pairs from Python -----------------------------------------------------------------------------
