@@ -81,13 +81,16 @@ ENCODER = Family(
     batch=(16, 32),
     packages=("torch", "transformers"),
 )
+# The library has no fused kernel for disentangled attention.
+DISENTANGLED = ENCODER._replace(settings=(Setting("eager"), Setting("eager", compiled=True)))
+ENCODERS = dict.fromkeys(FAMILIES, ENCODER) | {families.DEBERTA: DISENTANGLED}
 MODELS = {
     "bow": Family((Setting("distinct"),), predict_buckets=1),
     "infersent": RECURRENT,
     "esim": RECURRENT,
     "ga_reader": READER,
     "sa_reader": READER,
-    **dict.fromkeys(FAMILIES, ENCODER),
+    **ENCODERS,
 }
 
 
@@ -140,7 +143,7 @@ def cases_of(choices: Choices) -> list[Case]:
     cases = []
     for model in choices.models:
         family = MODELS[model]
-        if family is ENCODER and list(choices.groupings) != ["off"]:
+        if model in ENCODERS and list(choices.groupings) != ["off"]:
             problem = f"--grouping=premise: {model} reads both sentences together"
             raise UsageError(problem, fix="leave it out")
         combinations = itertools.product(
@@ -172,7 +175,7 @@ def cases_of(choices: Choices) -> list[Case]:
 
 def workload_of(case: Case) -> Workload:
     """The corpus of a case."""
-    if MODELS[case.model] is ENCODER:
+    if case.model in ENCODERS:
         return workload.made_up_pieces(case.pairs, length=case.length)
     if MODELS[case.model] is READER:
         return workload.made_up_passages(case.pairs, tokens=case.tokens, dim=case.vectors)
@@ -198,6 +201,16 @@ def library_config(model: str, hidden: int) -> families.Config:
         pieces = dict.fromkeys(("bos_token_id", "cls_token_id"), workload.CLS)
         pieces |= dict.fromkeys(("eos_token_id", "sep_token_id"), workload.SEP)
         config |= {"pad_token_id": 0, **pieces}
+    if model == families.DEBERTA:  # as the published models of version 3
+        config |= {
+            "type_vocab_size": 0,
+            "relative_attention": True,
+            "position_buckets": 256,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": "p2c|c2p",
+            "position_biased_input": False,
+        }
     return config
 
 
@@ -206,7 +219,7 @@ def config_of(case: Case) -> ConfigDict:
     family = MODELS[case.model]
     if family is READER:
         config = defaults.cloze(case.model, "clicr")
-    elif family is ENCODER:
+    elif case.model in ENCODERS:
         config = defaults.nli("encoder", "mednli")
         config.model.update(families.fields_of(library_config(case.model, case.hidden)))
         # The first steps of a warm-up would hardly change the weights.

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mednli_jax.benchmarking import torch_models, workload
-from mednli_jax.benchmarking.cases import ENCODER, MODELS, PLAIN, Case, Setting
+from mednli_jax.benchmarking.cases import ENCODERS, PLAIN, Case, Setting
 from mednli_jax.benchmarking.torch_models import (
     DROPOUT,
     Batch,
@@ -25,13 +25,12 @@ from mednli_jax.benchmarking.torch_models import (
 )
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.models.families import FAMILIES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
 PLAIN_STYLES = {
     "bow": "bucketed",
-    **dict.fromkeys(FAMILIES, "sdpa"),
+    **{family: settings.settings[-1].style for family, settings in ENCODERS.items()},
 }  # of the plain script; others are packed
 # Batches of the warm-up. torch.compile may compile again for new shapes.
 WARM, WARM_COMPILED = 3, 12
@@ -43,7 +42,7 @@ def side_of(case: Case, setting: Setting, work: Workload) -> "TorchSide":
     """The PyTorch side of a case in a setting."""
     side: type[TorchSide] = PairSide
     script: type[TorchSide] = PlainPairs
-    if MODELS[case.model] is ENCODER:
+    if case.model in ENCODERS:
         side, script = EncoderSide, PlainEncoder
     elif case.model in torch_models.READERS:
         side, script = ReaderSide, PlainReader

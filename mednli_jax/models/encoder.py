@@ -1,11 +1,12 @@
 """Pretrained transformer encoders over a pair of texts, fine-tuned as classifiers, and ontology
 links in their attention: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), ELECTRA (Clark et
-al. 2020), Megatron-BERT (Shoeybi et al. 2019; GatorTron) and ModernBERT (Warner et al. 2024).
+al. 2020), Megatron-BERT (Shoeybi et al. 2019; GatorTron), ModernBERT (Warner et al. 2024) and
+DeBERTa-v2 and v3 (He et al. 2021 and 2023; models.disentangled).
 
 Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T pieces of a row
 with the special ones, U query positions (all T, or only the first), N heads, A size of a head,
-D hidden, K links, R types of relations, L layers. States are [B T, D], because a matrix product
-with a third axis costs a copy in the backward pass.
+D hidden, K links, L layers, R types of relations or places of a row relative to each other. States
+are [B T, D], because a matrix product with a third axis costs a copy in the backward pass.
 """
 
 import math
@@ -22,8 +23,9 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.errors import ConfigError, config_field
-from mednli_jax.models import layers
+from mednli_jax.models import disentangled, layers
 from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.disentangled import CONTENT_TO_POSITION, POSITION_TO_CONTENT, Relative
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
@@ -61,9 +63,18 @@ class Encoder(nn.Module):
       rotary_base: of rotary positions (Su et al. 2021), in place of a table; 0: the table.
       local_rotary_base: likewise in local layers.
       local_layers: numbers of the layers whose pieces see others up to local_attention // 2 away.
+      absolute_positions: whether the embeddings have a table of positions.
+      relative_positions: distances from here on share a row of the table of relative positions (see
+        models.disentangled); 0: no such table.
+      relative_buckets: that share the distances; 0: each distance has its row.
+      relative_terms: of the attention scores: "c2p", content to position; "p2c", position to
+        content.
+      relative_shared: relative positions are projected by the weights of the pieces.
+      relative_norm: whether there is a layer norm of the table.
+      convolution: pieces that one after the first layer reads; 0: none.
       head_input: "first": the head reads the first piece's state x; "mean": their mean.
       head: of x, with W linear and then a linear layer. "pooler": tanh(W x); "tanh" and "gelu":
-        that activation of W x, with dropout also of x; "gelu_norm": the norm of gelu(W x).
+        that activation of W x, with dropout also of x; "context": gelu(W x); "gelu_norm": its norm.
       epsilon: of the layer norms.
       dropout: of embeddings, attention weights, both sublayers and the pooled state.
       rematerialise: layers are computed again in the backward pass, which saves memory.
@@ -101,6 +112,13 @@ class Encoder(nn.Module):
     local_rotary_base: float = 0.0
     local_attention: int = 0
     local_layers: tuple[int, ...] = ()
+    absolute_positions: bool = True
+    relative_positions: int = 0
+    relative_buckets: int = 0
+    relative_terms: tuple[str, ...] = ()
+    relative_shared: bool = False
+    relative_norm: bool = False
+    convolution: int = 0
     head_input: str = "first"
     head: str = "pooler"
     epsilon: float = 1e-12
@@ -126,7 +144,8 @@ class Encoder(nn.Module):
         noise_B2 = None if row_key_B is None else noise_of(row_key_B)
         keeps_states = self.is_mutable_collection(STATES)
         # Where the head reads only the first piece, the last layer computes queries only for it.
-        first_only = self.head_input == "first" and not keeps_states
+        is_convolved_last = self.convolution > 0 and self.layers == 1
+        first_only = self.head_input == "first" and not keeps_states and not is_convolved_last
         x = self._encoded(batch, row, noise_B2, first_only=first_only)
         if not first_only:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
@@ -146,7 +165,7 @@ class Encoder(nn.Module):
         if self.head in ("pooler", "tanh"):
             return jnp.tanh(dense(x_BD))
         activated_BD = gelu(dense(x_BD))
-        return activated_BD if self.head == "gelu" else self._norm("head_norm")(activated_BD)
+        return self._norm("head_norm")(activated_BD) if self.head == "gelu_norm" else activated_BD
 
     def _norm(self, name: str) -> "LayerNorm":
         return LayerNorm(self.epsilon, self.norm_bias, name=name)
@@ -172,17 +191,9 @@ class Encoder(nn.Module):
             links_BTT = between_sides(layers.knowledge_energies(self, batch), row)
             bias = bias + links_BTT[:, None]
         relations = self._relations(batch) if self.knowledge == "typed" else None
-        layer_class = nn.remat(Layer, static_argnums=(5,)) if self.rematerialise else Layer
-        form = LayerForm(
-            self.attention_heads,
-            self.intermediate_size,
-            self.norm_first,
-            self.attention_bias,
-            self.mlp_bias,
-            self.norm_bias,
-            self.gated,
-            self.epsilon,
-        )
+        relative_RD = self._relative(size) if self.relative_positions else None
+        layer_class = nn.remat(Layer, static_argnums=(6,)) if self.rematerialise else Layer
+        form, embedded = self._layer_form(), x
         for i in range(self.layers):
             layer = layer_class(
                 form,
@@ -196,16 +207,47 @@ class Encoder(nn.Module):
             layer_bias = bias + window_TT if is_local else bias
             if relations is not None and not first_alone:  # no link joins the first piece
                 layer_bias = layer_bias + relations.energies(i, row)
-            x = layer(
-                x, layer_bias, local_rotation if is_local else rotation, noise_B2, first_alone
-            )
+            layer_rotation = local_rotation if is_local else rotation
+            x = layer(x, layer_bias, layer_rotation, relative_RD, noise_B2, first_alone)
+            if i == 0 and self.convolution:
+                x = self._convolved(x, embedded, row.real_BT, noise_B2)
         return wide(self._norm("norm")(x) if self.norm_first else x)
+
+    def _layer_form(self) -> "LayerForm":
+        return LayerForm(
+            self.attention_heads,
+            self.intermediate_size,
+            self.norm_first,
+            self.attention_bias,
+            self.mlp_bias,
+            self.norm_bias,
+            self.gated,
+            self.epsilon,
+            self.relative_terms,
+            self.relative_shared,
+        )
+
+    def _relative(self, size: int) -> jax.Array:
+        """[R, D], embeddings of the places of a row relative to each other."""
+        buckets, longest = self.relative_buckets, self.relative_positions
+        table = self.param("relative", _draw, (2 * (buckets or longest), self.hidden_size))
+        relative_RD = table[disentangled.relative_rows(size, buckets, longest)]
+        relative_RD = relative_RD.astype(self.product_dtype or relative_RD.dtype)
+        return self._norm("relative_norm")(relative_RD) if self.relative_norm else relative_RD
+
+    def _convolved(
+        self, x: jax.Array, embedded: jax.Array, real_BT: jax.Array, noise_B2: jax.Array | None
+    ) -> jax.Array:
+        """The first layer's states x [B T, D] with a convolution of the embeddings [B T, D]."""
+        convolve = Convolution(self.convolution, self.product_dtype, name="convolution")
+        convolved = drop(convolve(embedded, real_BT), self.dropout, noise_B2, "convolution")
+        return self._norm("convolution_norm")(x + gelu(convolved))
 
     def _embedded(self, row: "Row") -> jax.Array:
         return Embeddings(
             self.vocab_size,
             self.embedding_size or self.hidden_size,
-            0 if self.rotary_base else self.positions,
+            self.positions if self.absolute_positions and not self.rotary_base else 0,
             self.first_position,
             self.token_types,
             self.second_type,
@@ -421,6 +463,27 @@ class Embeddings(nn.Module):
         return x if self.norm is None else self.norm(x)
 
 
+class Convolution(nn.Module):
+    """Convolution over `width` pieces around each piece; pieces after the end of a row are 0."""
+
+    width: int
+    product_dtype: DTypeLike | None
+
+    @nn.compact
+    def __call__(self, x: jax.Array, real_BT: jax.Array) -> jax.Array:
+        """[B T, D] from x [B T, D]."""
+        features, size = x.shape[-1], real_BT.shape[1]
+        kernel = self.param("kernel", _draw, (self.width, features, features))
+        bias = self.param("bias", nn.initializers.zeros, (features,))
+        x_BTD = jnp.where(real_BT[..., None], x.reshape(*real_BT.shape, features), 0)
+        reach = self.width // 2
+        padded = jnp.pad(x_BTD, ((0, 0), (reach, reach), (0, 0)))
+        shifted_BTD = [padded[:, start : start + size] for start in range(self.width)]
+        windows = jnp.concatenate(shifted_BTD, axis=-1).reshape(-1, self.width * features)
+        product = matmul(windows, kernel.reshape(-1, features), self.product_dtype)
+        return (product + bias).astype(x.dtype)
+
+
 @dataclass(frozen=True)
 class LayerForm:
     """The fields of Encoder that all layers share."""
@@ -433,6 +496,12 @@ class LayerForm:
     norm_bias: bool
     gated: bool
     epsilon: float
+    relative_terms: tuple[str, ...]
+    relative_shared: bool
+
+    def scale(self, head_size: int) -> float:
+        """Of attention scores, which are sums of terms (He et al. 2021, eq. 4)."""
+        return float((head_size * (1 + len(self.relative_terms))) ** -0.5)
 
 
 class Layer(nn.Module):
@@ -452,12 +521,14 @@ class Layer(nn.Module):
         x: jax.Array,
         bias: jax.Array,
         rotation: "Rotation | None",
+        relative_RD: jax.Array | None,
         noise_B2: jax.Array | None,
         first_only: bool,
     ) -> jax.Array:
         """States [B T, D] from x [B T, D]; with first_only those of the first pieces [B, D].
 
-        bias: [B, 1 or N, 1 or T, T], added to the attention scores.
+        bias: [B, 1 or N, 1 or T, T], added to the attention scores. relative_RD: embeddings of
+        relative places.
         """
         form, size, site = self.form, x.shape[-1], "/".join(self.path)
         norm = partial(LayerNorm, form.epsilon, form.norm_bias)
@@ -477,7 +548,8 @@ class Layer(nn.Module):
             queries = qkv(read, slice(size))
         else:
             queries, keys, values = jnp.split(qkv(read), 3, axis=-1)
-        attended = self._attend(queries, keys, values, bias, rotation, noise_B2)
+        relative = None if relative_RD is None else self._relative(relative_RD, qkv)
+        attended = self._attend(queries, keys, values, bias, rotation, relative, noise_B2)
         projected = affine(size, biased=form.attention_bias, name="attended")(attended)
         x = x + dropped(projected, "attended")
         x = x if form.norm_first else norm_attended(x)
@@ -493,6 +565,25 @@ class Layer(nn.Module):
         x = x + dropped(outer, "outer")
         return x if form.norm_first else norm_outer(x)
 
+    def _relative(self, relative_RD: jax.Array, qkv: Affine) -> Relative:
+        """Queries and keys of relative places from their embeddings."""
+        form, size = self.form, relative_RD.shape[-1]
+        heads = (-1, form.heads, size // form.heads)
+
+        def projected(name: str, columns: slice) -> jax.Array:
+            if form.relative_shared:
+                projection = qkv(relative_RD, columns)
+            else:
+                projection = Affine(size, self.product_dtype, name=name)(relative_RD)
+            return jnp.swapaxes(projection.reshape(heads), 0, 1)
+
+        query_NRA, key_NRA = None, None
+        if POSITION_TO_CONTENT in form.relative_terms:
+            query_NRA = projected("relative_query", slice(size)) * form.scale(heads[-1])
+        if CONTENT_TO_POSITION in form.relative_terms:
+            key_NRA = projected("relative_key", slice(size, 2 * size))
+        return Relative(query_NRA, key_NRA)
+
     def _attend(
         self,
         queries: jax.Array,
@@ -500,6 +591,7 @@ class Layer(nn.Module):
         values: jax.Array,
         bias: jax.Array,
         rotation: "Rotation | None",
+        relative: Relative | None,
         noise_B2: jax.Array | None,
     ) -> jax.Array:
         """Attention of all heads (Vaswani et al. 2017, eq. 1): [B U, D]."""
@@ -509,7 +601,11 @@ class Layer(nn.Module):
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in projected)
         if rotation is not None:
             q_BNUA, k_BNTA = rotation.of(q_BNUA), rotation.of(k_BNTA)
-        energies_BNUT = wide((q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3)) + bias
+        q_BNUA = q_BNUA * self.form.scale(heads[-1])
+        scores_BNUT = q_BNUA @ jnp.swapaxes(k_BNTA, 2, 3)
+        if relative is not None:
+            scores_BNUT = scores_BNUT + relative.scores(q_BNUA, k_BNTA)
+        energies_BNUT = wide(scores_BNUT) + bias
         weights_BNUT = nn.softmax(energies_BNUT).astype(v_BNTA.dtype)
         weights_BNUT = drop(weights_BNUT, self.dropout, noise_B2, site + "/weights")
         return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)

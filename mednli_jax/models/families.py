@@ -2,7 +2,7 @@
 what the Transformers library calls their weights."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,9 +63,125 @@ _MODERN = {
     "layer_#/outer": "layers.#.mlp.Wo",
     "norm": "final_norm",
 }
+_DISENTANGLED = {
+    "layer_#/qkv": "encoder.layer.#.attention.self.{query_proj,key_proj,value_proj}",
+    "layer_#/relative_query": "encoder.layer.#.attention.self.pos_query_proj",
+    "layer_#/relative_key": "encoder.layer.#.attention.self.pos_key_proj",
+    "relative": "encoder.rel_embeddings",
+    "relative_norm": "encoder.LayerNorm",
+    "convolution": "encoder.conv.conv",
+    "convolution_norm": "encoder.conv.LayerNorm",
+}
 _POOLER = {"pooler": "pooler.dense"}
 _LINEAR_HEAD = {"logits": "classifier"}
 _DENSE_HEAD = {"pooler": "classifier.dense", "logits": "classifier.out_proj"}
+
+
+MODERN, DEBERTA, GLOBAL, LOCAL = "modernbert", "deberta-v2", "full_attention", "sliding_attention"
+POOLINGS = {"cls": "first", "mean": "mean"}
+BIASES = {
+    "attention_bias": "attention_bias",
+    "mlp_bias": "mlp_bias",
+    "norm_bias": "norm_bias",
+    "classifier_bias": "head_bias",
+}
+TERMS = ("c2p", "p2c")  # of disentangled attention
+
+
+def _modern_fields(config: Config, faults: list[str]) -> Fields:
+    """ModernBERT's own fields, in the spelling of Transformers 5 or an older one."""
+    layers = range(config.get("num_hidden_layers", 0))
+    every = config.get("global_attn_every_n_layers", 3)
+    kinds = config.get("layer_types") or [LOCAL if i % every else GLOBAL for i in layers]
+    rope = config.get("rope_parameters") or {}
+    scaling = config.get("rope_scaling") or {}
+    by_kind = {kind: (rope.get(kind) or {}) | scaling for kind in (GLOBAL, LOCAL)}
+    for kind, parameters in by_kind.items():
+        rope_type = parameters.get("rope_type") or parameters.get("type", "default")
+        if rope_type != "default":
+            faults.append(f"'rope_type' of {kind} is {json.dumps(rope_type)}, not \"default\"")
+    pooling = config.get("classifier_pooling", "cls")
+    if pooling not in POOLINGS:
+        faults.append(f"'classifier_pooling' is {json.dumps(pooling)}")
+    base = config.get("global_rope_theta", 160_000.0)
+    local_base = config.get("local_rope_theta", 10_000.0) or base
+    return {
+        "rotary_base": by_kind[GLOBAL].get("rope_theta", base),
+        "local_rotary_base": by_kind[LOCAL].get("rope_theta", local_base),
+        "local_attention": config.get("local_attention", 128),
+        "local_layers": tuple(i for i, kind in enumerate(kinds) if kind == LOCAL),
+        "head_input": POOLINGS.get(pooling, "first"),
+        **{ours: config.get(theirs, False) for theirs, ours in BIASES.items()},
+    }
+
+
+def _modern_config(fields: Fields) -> Config:
+    """The entries of _modern_fields, in the spelling of Transformers 5."""
+    local_layers = fields["local_layers"]
+    kinds = [LOCAL if i in local_layers else GLOBAL for i in range(fields["layers"])]
+    bases = {GLOBAL: fields["rotary_base"], LOCAL: fields["local_rotary_base"]}
+    poolings = {ours: theirs for theirs, ours in POOLINGS.items()}
+    return {
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()
+        },
+        "local_attention": fields["local_attention"],
+        "layer_types": kinds,
+        "classifier_pooling": poolings[fields["head_input"]],
+        **{theirs: fields[ours] for theirs, ours in BIASES.items()},
+    }
+
+
+def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
+    """DeBERTa's own fields."""
+    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+    sizes = {
+        "embedding_size": hidden,
+        "pooler_hidden_size": hidden,
+        "attention_head_size": hidden // heads,
+    }
+    for name, size in sizes.items():
+        if config.get(name, size) != size:
+            faults.append(f"'{name}' is {json.dumps(config[name])}, not {size}")
+    asked = config.get("pos_att_type") or []
+    terms = asked.split("|") if isinstance(asked, str) else asked
+    terms = [term.strip().lower() for term in terms]
+    if unknown := set(terms) - set(TERMS):
+        faults.append(f"'pos_att_type' has {', '.join(sorted(unknown))}")
+    types = config.get("type_vocab_size", 0)
+    if types not in (0, 2):
+        faults.append(f"'type_vocab_size' is {json.dumps(types)}, not 0 or 2")
+    width, activation = config.get("conv_kernel_size", 0), config.get("conv_act", "tanh")
+    if width and activation != "gelu":
+        faults.append(f"'conv_act' is {json.dumps(activation)}, not \"gelu\"")
+    longest = config.get("max_relative_positions", -1)
+    norms = config.get("norm_rel_ebd", "none").lower().split("|")
+    return {
+        "token_types": types,
+        "second_type": min(types, 1),
+        "absolute_positions": config.get("position_biased_input", True),
+        "relative_positions": longest if longest > 0 else config["max_position_embeddings"],
+        "relative_buckets": max(config.get("position_buckets", -1), 0),
+        "relative_terms": tuple(term for term in TERMS if term in terms),
+        "relative_shared": config.get("share_att_key", False),
+        "relative_norm": "layer_norm" in [norm.strip() for norm in norms],
+        "convolution": width,
+    }
+
+
+def _disentangled_config(fields: Fields) -> Config:
+    """The entries of _disentangled_fields."""
+    return {
+        "type_vocab_size": fields["token_types"],
+        "position_biased_input": fields["absolute_positions"],
+        "max_relative_positions": fields["relative_positions"],
+        "position_buckets": fields["relative_buckets"] or -1,
+        "pos_att_type": "|".join(fields["relative_terms"]),
+        "share_att_key": fields["relative_shared"],
+        "norm_rel_ebd": "layer_norm" if fields["relative_norm"] else "none",
+        "conv_kernel_size": fields["convolution"],
+        "conv_act": "gelu",
+    }
 
 
 @dataclass(frozen=True)
@@ -82,6 +198,9 @@ class Family:
       outside: like `encoder`, for parts of pretrained weights that are outside of the prefix.
       epsilon: the name of that of layer norms.
       after_padding: whether positions count from the number of the padding piece + 1 on.
+      read: fields of Encoder from the family's own entries of a config.json. It is given a list of
+        faults, to which it adds.
+      write: the entries that `read` reads, from fields of Encoder.
     """
 
     model_type: str
@@ -95,6 +214,8 @@ class Family:
     after_padding: bool = False
     outside: Mapping[str, str] = field(default_factory=dict)
     epsilon: str = "layer_norm_eps"
+    read: Callable[[Config, list[str]], Fields] | None = None
+    write: Callable[[Fields], Config] | None = None
 
 
 FAMILIES = {
@@ -136,7 +257,7 @@ FAMILIES = {
             constants={"norm_first": True, "embedding_norm": False},
         ),
         Family(
-            model_type="modernbert",
+            model_type=MODERN,
             prefix="model.",
             class_name="ModernBertForSequenceClassification",
             encoder=_MODERN,
@@ -155,16 +276,27 @@ FAMILIES = {
                 "classifier_activation": ("gelu", "gelu"),
             },
             epsilon="norm_eps",
+            read=_modern_fields,
+            write=_modern_config,
+        ),
+        Family(
+            model_type=DEBERTA,
+            prefix="deberta.",
+            class_name="DebertaV2ForSequenceClassification",
+            encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER | _DISENTANGLED,
+            outside=_POOLER,
+            head=_LINEAR_HEAD,
+            constants={"head": "context"},
+            required={
+                "hidden_act": ("gelu", "gelu"),
+                "pooler_hidden_act": ("gelu", "gelu"),
+                "relative_attention": (True, False),
+                "conv_groups": (1, 1),
+            },
+            read=_disentangled_fields,
+            write=_disentangled_config,
         ),
     )
-}
-MODERN, GLOBAL, LOCAL = "modernbert", "full_attention", "sliding_attention"
-POOLINGS = {"cls": "first", "mean": "mean"}
-BIASES = {
-    "attention_bias": "attention_bias",
-    "mlp_bias": "mlp_bias",
-    "norm_bias": "norm_bias",
-    "classifier_bias": "head_bias",
 }
 PADDING = 1  # number of RoBERTa's padding piece in a config without it
 
@@ -203,59 +335,14 @@ def fields_of(config: Config) -> Fields:
     epsilon = config.get(family.epsilon, 1e-12)
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
         faults.append(f"'{family.epsilon}' is not a small number")
-    modern = {}
-    if family.model_type == MODERN:
-        modern = _modern_fields(config, faults)
+    own = family.read(config, faults) if family.read and not faults else {}
     if faults:
         fix = f"give other weights of {', '.join(FAMILIES)}"
         raise DataError(f"another architecture: {'; '.join(faults)}", file=CONFIG, fix=fix)
     fields = {ours: config[name] for name, ours in family.sizes.items()}
     if family.after_padding:
         fields["first_position"] = config.get("pad_token_id", PADDING) + 1
-    return fields | family.constants | modern | {"epsilon": epsilon}
-
-
-def _modern_fields(config: Config, faults: list[str]) -> Fields:
-    """ModernBERT's own fields, in the spelling of Transformers 5 or an older one."""
-    layers = range(config.get("num_hidden_layers", 0))
-    every = config.get("global_attn_every_n_layers", 3)
-    kinds = config.get("layer_types") or [LOCAL if i % every else GLOBAL for i in layers]
-    rope = config.get("rope_parameters") or {}
-    by_kind = {kind: rope.get(kind) or {} for kind in (GLOBAL, LOCAL)}
-    for kind, parameters in by_kind.items():
-        rope_type = parameters.get("rope_type", "default")
-        if rope_type != "default":
-            faults.append(f"'rope_type' of {kind} is {json.dumps(rope_type)}, not \"default\"")
-    pooling = config.get("classifier_pooling", "cls")
-    if pooling not in POOLINGS:
-        faults.append(f"'classifier_pooling' is {json.dumps(pooling)}")
-    base = config.get("global_rope_theta", 160_000.0)
-    local_base = config.get("local_rope_theta", 10_000.0)
-    return {
-        "rotary_base": by_kind[GLOBAL].get("rope_theta", base),
-        "local_rotary_base": by_kind[LOCAL].get("rope_theta", local_base),
-        "local_attention": config.get("local_attention", 128),
-        "local_layers": tuple(i for i, kind in enumerate(kinds) if kind == LOCAL),
-        "head_input": POOLINGS.get(pooling, "first"),
-        **{ours: config.get(theirs, False) for theirs, ours in BIASES.items()},
-    }
-
-
-def _modern_config(fields: Fields) -> Config:
-    """The entries of _modern_fields, in the spelling of Transformers 5."""
-    local_layers = fields["local_layers"]
-    kinds = [LOCAL if i in local_layers else GLOBAL for i in range(fields["layers"])]
-    bases = {GLOBAL: fields["rotary_base"], LOCAL: fields["local_rotary_base"]}
-    poolings = {ours: theirs for theirs, ours in POOLINGS.items()}
-    return {
-        "rope_parameters": {
-            kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()
-        },
-        "local_attention": fields["local_attention"],
-        "layer_types": kinds,
-        "classifier_pooling": poolings[fields["head_input"]],
-        **{theirs: fields[ours] for theirs, ours in BIASES.items()},
-    }
+    return fields | family.constants | own | {"epsilon": epsilon}
 
 
 def config_of(fields: Fields, labels: Sequence[str]) -> Config:
@@ -273,6 +360,6 @@ def config_of(fields: Fields, labels: Sequence[str]) -> Config:
         "pad_token_id": fields["first_position"] - 1 if family.after_padding else 0,
     }
     config |= {name: value for name, (value, _) in family.required.items()}
-    if family.model_type == MODERN:
-        config |= _modern_config(fields)
+    if family.write:
+        config |= family.write(fields)
     return config | {name: fields[ours] for name, ours in family.sizes.items()}

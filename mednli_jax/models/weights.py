@@ -29,7 +29,8 @@ INDEX = "model.safetensors.index.json"  # names the files of weights that are in
 POOLER = ("pooler", "head_norm")  # the modules between the encoder and the classifier
 NAMED = 8  # most weights that an error lists
 FLOATS = ("F64", "F32", "F16", "BF16")  # the types of numbers that are read
-_POSITIONS = re.compile(r"embeddings\.(position|token_type)_ids")
+# numbers in old files; and positions that files of DeBERTa may have and its models do not read
+_IGNORED = re.compile(r"embeddings\.((position|token_type)_ids|position_embeddings\.)")
 _OLD_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _PREFIXES = ("module.", "model.", *(family.prefix for family in families.FAMILIES.values()))
 _PREFIX = re.compile(f"(?:{'|'.join(map(re.escape, _PREFIXES))})*")
@@ -316,7 +317,7 @@ def _fitted(
     unknown = [
         name
         for name in sorted(tensors.arrays.keys() - _names(sources))
-        if name.startswith(tuple(modules)) and not _POSITIONS.match(name)
+        if name.startswith(tuple(modules)) and not _IGNORED.match(name)
     ]
     faults = (("missing", missing), ("of another shape", misshaped), ("unknown", unknown))
     problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]

@@ -5,7 +5,7 @@
 golden_FAMILY_small.npz has 64 pairs of pieces, the weights of a model with large random ones, and
 in float64 its logits, the gradient of the mean loss by each weight, and the losses of 20 steps of
 AdamW without dropout. golden_FAMILY_small.json has its config.json, the pieces of a row, and
-settings.
+settings. golden_buckets.json has the buckets of DeBERTa's relative positions.
 """
 
 import json
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers
+from transformers.models.deberta_v2 import modeling_deberta_v2
 
 HERE = Path(__file__).parent
 PAIRS, LONGEST, LABELS = 64, 64, 3
@@ -83,8 +84,33 @@ FAMILIES = {
         },
         ([2], [3], [3]),
     ),
+    "deberta-v2": (  # as published: the models of version 3 have no convolution
+        {
+            "max_position_embeddings": LONGEST,
+            "relative_attention": True,
+            "position_buckets": 4,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": "p2c|c2p",
+            "position_biased_input": False,
+            "type_vocab_size": 0,
+            "conv_kernel_size": 3,
+            "conv_act": "gelu",
+        },
+        ([2], [3], [3]),
+    ),
+    "deberta-v2-own": (  # what the published models share or lack
+        {
+            "max_position_embeddings": LONGEST,
+            "max_relative_positions": 24,
+            "relative_attention": True,
+            "pos_att_type": ["c2p", "p2c"],
+            "type_vocab_size": 2,
+        },
+        ([2], [3], [3]),
+    ),
 }
-WITHOUT_TYPES = ("roberta", "modernbert")
+WITHOUT_TYPES = ("roberta", "modernbert", "deberta-v2")
 
 
 def drawn_pairs(rng, specials):
@@ -183,18 +209,29 @@ def trained(model, inputs, label):
     return losses
 
 
+def write_buckets():
+    """{"BUCKETS,LONGEST": the bucket of each distance from 0 on}"""
+    buckets_of = {}
+    for buckets, longest in ((4, 64), (10, 64), (256, 512), (256, 1024)):
+        row = torch.zeros(1, longest, 1)
+        bucket_TT = modeling_deberta_v2.build_relative_position(row, row, buckets, longest)[0]
+        buckets_of[f"{buckets},{longest}"] = bucket_TT[:, 0].tolist()
+    (HERE / "golden_buckets.json").write_text(json.dumps(buckets_of) + "\n")
+
+
 def main():
     torch.set_num_threads(1)
+    write_buckets()
     for number, (model_name, (sizes, specials)) in enumerate(FAMILIES.items()):
         if model_name not in (sys.argv[1:] or FAMILIES):
             continue
-        family = model_name.removesuffix("-mean")
+        family = model_name.removesuffix("-mean").removesuffix("-own")
         rng = np.random.default_rng([20, number])
         pairs = drawn_pairs(rng, sum(map(len, specials)))
         model = drawn_model(family, sizes, rng).eval()
         config = model.config.to_dict()
         inputs = rows_of(pairs, specials, config.get("pad_token_id") or 0)
-        if family in WITHOUT_TYPES:
+        if model_name.removesuffix("-mean") in WITHOUT_TYPES:
             del inputs["token_type_ids"]
         label = torch.tensor(pairs["label"]).long()
         spread_logits(model, inputs)

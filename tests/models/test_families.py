@@ -18,7 +18,16 @@ from mednli_jax.models.encoder import Encoder
 from mednli_jax.training import optim
 
 LABELS = ("entailment", "neutral", "contradiction")
-NAMES = ("bert", "roberta", "electra", "megatron-bert", "modernbert", "modernbert-mean")
+NAMES = (
+    "bert",
+    "roberta",
+    "electra",
+    "megatron-bert",
+    "modernbert",
+    "modernbert-mean",
+    "deberta-v2",
+    "deberta-v2-own",
+)
 SIDES = ("premise", "hypothesis")
 ROOM = 64  # pieces of the longest rows
 
@@ -175,6 +184,17 @@ def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folders):
         ("modernbert-mean", {"norm_bias": False}),
         ("modernbert-mean", {"head_bias": False}),
         ("modernbert-mean", {"embedding_norm": False}),
+        ("deberta-v2", {"relative_positions": 0}),
+        ("deberta-v2", {"relative_terms": ("c2p",)}),
+        ("deberta-v2", {"relative_terms": ("p2c",)}),
+        ("deberta-v2", {"relative_norm": False}),
+        ("deberta-v2", {"convolution": 0}),
+        ("deberta-v2", {"head": "pooler"}),
+        ("deberta-v2-own", {"relative_buckets": 24}),
+        ("deberta-v2-own", {"relative_shared": True}),
+        ("deberta-v2-own", {"absolute_positions": False}),
+        ("deberta-v2-own", {"second_type": 0}),
+        ("deberta-v2-own", {"token_types": 0}),
     ],
 )
 def test_each_field_of_the_architecture_matters(family, changes, folders):
@@ -225,7 +245,8 @@ def test_both_spellings_of_modernbert_s_config_are_read(tmp_path):
 @pytest.mark.parametrize("family", NAMES)
 def test_the_fields_tell_the_family(family, folders):
     fields = weights.read_architecture(folders[family, "weight"])
-    assert families.family_of(fields).model_type == family.removesuffix("-mean")
+    facts, _ = reference(family)
+    assert families.family_of(fields).model_type == facts["config"]["model_type"]
 
 
 def export(folder, model, params, labels):

@@ -1,0 +1,51 @@
+"""Buckets of relative positions, and scores of relative places against sums over single places."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mednli_jax.models import disentangled
+
+BUCKETS = json.loads((Path(__file__).parents[1] / "golden" / "golden_buckets.json").read_text())
+
+
+@pytest.mark.parametrize("setting", BUCKETS)
+def test_buckets_are_the_library_s(setting):
+    """In both directions."""
+    buckets, longest = map(int, setting.split(","))
+    expected = np.array(BUCKETS[setting])
+    distance = np.arange(longest)
+
+    for sign in (1, -1):
+        rows = disentangled.bucket_of(sign * distance, buckets, longest)
+        np.testing.assert_array_equal(rows, buckets + sign * expected)
+
+
+def test_without_buckets_far_distances_share_the_last_rows():
+    rows = disentangled.bucket_of(np.array([-9, -3, -2, 0, 2, 3, 9]), 0, 3)
+
+    assert rows.tolist() == [0, 0, 1, 3, 5, 5, 5]
+
+
+@pytest.mark.parametrize("queries", [1, 5])
+def test_scores_are_those_of_each_pair_of_places(queries):
+    """For all pieces and for the first alone. At place r the query is T - r after the key."""
+    size, heads, features = 5, 2, 3
+    rng = np.random.default_rng(0)
+    q_BNUA = rng.normal(size=(2, heads, queries, features)).astype(np.float32)
+    k_BNTA = rng.normal(size=(2, heads, size, features)).astype(np.float32)
+    query_NRA, key_NRA = rng.normal(size=(2, heads, 2 * size + 1, features)).astype(np.float32)
+
+    onward = disentangled.content_to_position(q_BNUA, key_NRA)
+    backward = disentangled.position_to_content(k_BNTA, query_NRA, queries)
+
+    assert onward.shape == backward.shape == (2, heads, queries, size)
+    for query, key in itertools.product(range(queries), range(size)):
+        place = size - (query - key)
+        of_query = np.einsum("bna,na->bn", q_BNUA[:, :, query], key_NRA[:, place])
+        np.testing.assert_allclose(onward[:, :, query, key], of_query, rtol=1e-4, atol=1e-5)
+        of_key = np.einsum("bna,na->bn", k_BNTA[:, :, key], query_NRA[:, place])
+        np.testing.assert_allclose(backward[:, :, query, key], of_key, rtol=1e-4, atol=1e-5)
