@@ -53,10 +53,11 @@ NUMBERS = {
     (0, COUNT): """data.max_passage data.max_words diskne.at_once
         train.average_every train.average_from train.evaluate_every
         train.least_epochs vectors.retrofit_rounds""",
-    (0, 2**32 - 1): "vectors.seed knowledge.permute_seed",
+    (0, 2**32 - 1): "vectors.seed knowledge.permute_seed data.augment_seed",
     (1, 4): "train.max_buckets",
     (0, 1e30): """train.learning_rate train.weight_decay train.clip
-        train.checkpoint_minutes vectors.random_sd""",
+        train.checkpoint_minutes vectors.random_sd
+        data.augment data.augment_weight""",
     (-1e30, 1e30): "model.knowledge_scale",
     (0, 0.999): "train.warmup model.dropout",
 }

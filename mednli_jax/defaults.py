@@ -57,6 +57,15 @@ HELP = {
         '"words"; or "pieces", BERT\'s word pieces; or "blanks": the raw sentence split at '
         "blanks, punctuation kept"
     ),
+    "data.augment": (
+        "training pairs that the ontology writes, as a share of the corpus's training pairs; "
+        "0 = none"
+    ),
+    "data.augment_seed": "of the choice of these pairs",
+    "data.augment_weight": "of these pairs in the training loss",
+    "data.augment_without": (
+        "the folder of `analyze substitutions`: none of its pairs of words is written"
+    ),
     "data.answer_vectors": "file of word vectors for the embedding score of dev and test",
     "data.max_passage": "tokens kept of a passage; 0 = all",
     "data.max_words": "size of the vocabulary, the most frequent words of training; 0 = all",
@@ -252,6 +261,10 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         max_length=50,
         keep="first",
         hypothesis_only=False,
+        augment=0.0,
+        augment_seed=0,
+        augment_weight=1.0,
+        augment_without="",
     )
     config.vectors = _section(
         path=placeholder(str),

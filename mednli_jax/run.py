@@ -1102,12 +1102,17 @@ def restored_config(values: Mapping[str, Json]) -> Config:
     return config_dict.ConfigDict(with_tuples(values))
 
 
+# Fields of `data` that runs of earlier versions lack.
+ADDED = {"labels", "augment", "augment_seed", "augment_weight", "augment_without"}
+
+
 def saved_config(directory: RunDirectory) -> Config:
     """The config of a run. Raises RunError where its files lack a field that this version reads."""
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
-        values["data"].setdefault("labels", "")  # version 1.0.0 lacks it
         default = defaults.of_task(tasks.named(values["task"]), values["model"]["name"])
+        for name in ADDED & default.data.keys():
+            values["data"].setdefault(name, default.data[name])
         needed = {
             "config.json": default.to_dict(),
             "data.json": dict.fromkeys(("files", "key", "splits")),

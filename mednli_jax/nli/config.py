@@ -21,6 +21,7 @@ from mednli_jax.nli.corpus import (
 )
 from mednli_jax.nli.encoding import Encoding, PieceEncoding
 from mednli_jax.nli.readers import UNLABELLED, class_of_label, repeated_labels
+from mednli_jax.nli.written_pairs import Augment
 
 Config = Any  # a ConfigDict
 Experiment = Any  # a run.Experiment, which imports jax
@@ -71,6 +72,9 @@ EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
         has_mentions,
         "is for the linker, not for mentions",
     ),
+    ("data.augment", of_blanks, "pairs are not written in tokens 'blanks'"),
+    ("data.augment", of_features, "features are of the corpus's own pairs"),
+    ("data.augment", has_mentions, "a file of mentions has none of written pairs"),
     ("transfer.init_from", of_features, "features have no weights to transfer"),
     ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
     ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
@@ -173,6 +177,7 @@ def corpus_of(
     concepts_as_words = vectors.retrofit == "concepts"
     retrofits_by_ontology = vectors.retrofit in ("ontology", "concepts")
     has_links = model.knowledge != "none"
+    has_terminology = has_links or retrofits_by_ontology or data.augment
     return corpus_class(
         name=data.name,
         encoding=_encoding(config, folder),
@@ -181,13 +186,20 @@ def corpus_of(
         limit=data.limit,
         builder=data.builder,
         labels=data.labels,
+        augment=_augment(data, folder),
         blanks=of_blanks(config),
         pieces=pieces,
-        terminology=_terminology(config, folder) if has_links or retrofits_by_ontology else None,
+        terminology=_terminology(config, folder) if has_terminology else None,
         linking=_linking(config, folder) if has_links or concepts_as_words else None,
         concepts_as_words=concepts_as_words,
         retrofit_relations=tuple(vectors.retrofit_relations) if retrofits_by_ontology else None,
     )
+
+
+def _augment(data: Config, folder: Path | None) -> Augment | None:
+    if not data.augment:
+        return None
+    return Augment(data.augment, data.augment_seed, file_path(data.augment_without, folder))
 
 
 def _encoding(config: Config, folder: Path | None) -> Encoding:
@@ -220,7 +232,9 @@ def _encoding(config: Config, folder: Path | None) -> Encoding:
 
 def _terminology(config: Config, folder: Path | None) -> Terminology:
     knowledge = config.knowledge
-    relations = "all" if named_relations(knowledge.relations) else knowledge.relations
+    only_writes = config.data.augment and config.model.knowledge == "none"
+    reads_all = only_writes or named_relations(knowledge.relations)
+    relations = "all" if reads_all else knowledge.relations
     options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations)
     name = os.path.expanduser(knowledge.ontology)
     return Terminology(name, folder, options, knowledge.permute_seed)

@@ -51,6 +51,7 @@ from mednli_jax.nli.encoding import (
     WordTexts,
     examples_of,
 )
+from mednli_jax.nli.written_pairs import WRITTEN, Augment, Withheld, written_pairs
 from mednli_jax.terminal import Bar, say, warn
 
 NAMES = (*demo.SIZES, *CORPORA)
@@ -257,6 +258,7 @@ class NLICorpus:
         missing, see `needed`.
       many_names: a linker of a terminology with more names knows only those with words of the
         corpus.
+      augment: how the terminology writes training pairs, None for none.
     """
 
     name: str
@@ -275,6 +277,7 @@ class NLICorpus:
     concepts_of_run: ConceptVectors | None = None
     only: str = ""
     many_names: int = MANY_NAMES
+    augment: Augment | None = None
 
     @property
     def title(self) -> str:
@@ -506,6 +509,8 @@ class NLICorpus:
             key |= self.terminology.key()
             if self.linking is not None:
                 key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
+            if self.augment is not None:
+                key["augment"] = [self.terminology.name, *self.augment.key()]
             if self.retrofit_relations is not None:
                 relations = self.retrofit_relations
                 key["retrofit"] = [self.terminology.name, self.concepts_as_words, *relations]
@@ -555,6 +560,8 @@ class NLICorpus:
         for path in self.linking.files() if self.linking else ():
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
+        if self.augment is not None:
+            files += self.augment.files()
         return list(dict.fromkeys(files))
 
     def build(self) -> BuiltCorpus:
@@ -564,15 +571,28 @@ class NLICorpus:
             sources = f"{size / 1e6:,.0f} MB of text and vectors"
             say(f"preparing {self.name}, once: {sources} to read ...")
         splits = self.splits()
+        if self.augment is not None:
+            splits["train"] = self._augmented(splits["train"], self.augment)
         source = self.recogniser(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
         arrays, facts = encoding.encode_splits(splits, texts, source, corpus_paths)
+        if self.augment is not None:
+            uids = [example.uid for example in examples_of(splits)]
+            arrays["written"] = np.char.startswith(np.array(uids, str), WRITTEN)
         facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)
         # Where the corpus has parses, new texts get the closest tokeniser.
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
         return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
+
+    def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
+        """The training pairs, and after them those that the ontology writes."""
+        linker = self._linker(Linking(lemmas=True))
+        withheld = Withheld.of_files(augment.files())
+        written = written_pairs(train.examples, linker, augment, withheld)
+        examples = train.examples + written.examples
+        return replace(train, examples=examples, facts={**train.facts, "written": written.facts})
 
 
 def _digest(split: Split[NLIExample]) -> str:

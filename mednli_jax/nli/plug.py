@@ -99,7 +99,12 @@ class NLI:
     def scorer(self, config: Config) -> NLITask:
         from mednli_jax.nli.task import NLITask
 
-        return NLITask(of_pieces(config), padded_length(config), classes=class_numbers(config))
+        return NLITask(
+            of_pieces(config),
+            padded_length(config),
+            written_weight=config.data.augment_weight,
+            classes=class_numbers(config),
+        )
 
     def fit(self, config: Config) -> Callable | None:
         if not of_features(config):

@@ -52,6 +52,7 @@ class NLITask:
       pieces: whether rows hold word pieces.
       padded_length: tokens to which each side is padded for models that do not mask padding
         (`masking="paper"`), so that all batches have one width; 0 for other models.
+      written_weight: of the pairs that an ontology wrote (nli.written_pairs) in the training loss.
       classes: indices into LABELS of the classes of the training pairs. A model has one logit for
         each. The corpus that is scored may have other classes.
     """
@@ -61,6 +62,7 @@ class NLITask:
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
+    written_weight: float = 1.0
     classes: tuple[int, ...] = tuple(range(len(LABELS)))
 
     @property
@@ -206,6 +208,8 @@ class NLITask:
             "mask": (index_B >= 0).astype(jnp.float32),
             "label": jnp.maximum(data["label"][row_B], 0),
         }
+        if "written" in data and self.written_weight != 1.0:
+            fields["weight"] = jnp.where(data["written"][row_B], self.written_weight, 1.0)
         for side, rows, width in zip(SIDES, (unit_Q, index_B), layout.width, strict=True):
             row = jnp.maximum(rows, 0)
             # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows
@@ -266,7 +270,7 @@ class NLITask:
         """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
         label_B = self._label(logits, batch)
         loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
-        return loss_B
+        return loss_B if batch.weight is None else loss_B * batch.weight
 
     def correct(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
         return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)

@@ -1,0 +1,215 @@
+"""Pairs that an ontology writes, from a made-up WordNet; the labels are worked out by hand."""
+
+import json
+from collections import Counter
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.files import lay_out
+from support.ontology_files import WORDNET
+from support.pairs import pair
+
+from mednli_jax.checks import check
+from mednli_jax.data.examples import LABELS
+from mednli_jax.defaults import nli
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.models.batch import PairBatch
+from mednli_jax.nli.config import corpus_of
+from mednli_jax.nli.task import NLITask
+from mednli_jax.nli.written_pairs import Augment, Withheld, written_pairs
+
+# In the made-up WordNet "body" and "illness" are kinds of "entity", and "heat" is the antonym of
+# "cold". "body" is of a category whose kinds exclude each other.
+WORDS = "body illness entity cold heat"
+PLAIN = "He sees a body ."
+NOTHING = Withheld()
+
+
+@pytest.fixture(scope="module")
+def wordnet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wordnet")
+    lay_out(folder, WORDNET)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def linker(wordnet):
+    return Lemmas(load_ontology(str(wordnet), None, OntologyOptions(relations="all")))
+
+
+def training_pairs(*premises, labels=LABELS):
+    """Pairs with these premises, and others in which all words of WORDS occur."""
+    pairs = [pair(f"{WORDS} {n}", "x", labels[n % len(labels)], uid=f"w{n}") for n in range(9)]
+    for number, premise in enumerate(premises):
+        pairs.append(pair(premise, "x", labels[number % len(labels)], uid=premise))
+    return pairs
+
+
+def written_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
+    return written_pairs(training_pairs(*premises), linker, Augment(share, seed), withheld)
+
+
+def all_labels(linker, premise, withheld=NOTHING):
+    """(premise, hypothesis) -> label, of all pairs that some seeds write. Other premises give pairs
+    of each label, because the labels are balanced."""
+    premises = [f"{n} See the {word} ." for n in range(6) for word in ("body", "heat", "entity")]
+    label_of = {}
+    for seed in range(40):
+        written = written_for(linker, premise, *premises, withheld=withheld, seed=seed)
+        label_of |= {(e.premise, e.hypothesis): e.label for e in written.examples}
+    return label_of
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "label"),
+    [
+        # as it stands
+        ("He sees a body .", "He sees an entity .", "entailment"),
+        ("He sees a body .", "He sees an illness .", "contradiction"),
+        ("He sees an entity .", "He sees a body .", "neutral"),
+        # with a negation of the corpus: a general word entails a special one
+        ("He has no body .", "He has no entity .", "neutral"),
+        ("He has no entity .", "He has no body .", "entailment"),
+        ("He has no body .", "He has no illness .", "neutral"),
+        # with "no" in place of the article
+        ("He sees no entity .", "He sees no body .", "entailment"),
+    ],
+)
+def test_label(linker, premise, hypothesis, label):
+    assert all_labels(linker, premise)[premise, hypothesis] == label
+
+
+def test_antonyms_write_no_pair_under_a_negation(linker):
+    sides = all_labels(linker, "He feels no heat .")
+    assert not [
+        pair for pair in sides if "heat" in pair[0] and "no" in pair[0] and "cold" in pair[1]
+    ]
+
+
+def test_a_negation_follows_the_auxiliary_in_text_and_tokens(linker):
+    premises = [f"{n} is near a {word} ." for n in range(30) for word in ("body", "heat", "entity")]
+    examples = written_for(linker, *premises).examples
+    tokens_of = {}
+    for example in examples:
+        tokens_of[example.premise.partition(" ")[2]] = example.premise_tokens[1:]
+    assert tokens_of["is near a body ."] == ("is", "near", "a", "body", ".")
+    assert tokens_of["is not near a body ."] == ("is", "not", "near", "a", "body", ".")
+    assert tokens_of["isn't near a body ."] == ("is", "n't", "near", "a", "body", ".")
+    assert tokens_of["is near no body ."] == ("is", "near", "no", "body", ".")
+
+
+def test_the_balance_of_the_labels_is_that_of_training(linker):
+    written = written_for(linker, PLAIN, "See the heat .", "See the entity .", share=0.3)
+    counts = Counter(example.label for example in written.examples)
+    assert len(set(counts.values())) == 1
+    assert written.facts["labels"] == dict(counts)
+    assert sum(written.facts["categories"].values()) == written.facts["pairs"]
+
+
+def test_the_same_seed_draws_the_same_pairs(linker):
+    assert written_for(linker, PLAIN) == written_for(linker, PLAIN)
+
+
+def test_withheld_words_are_written_in_neither_order(linker):
+    words = frozenset((frozenset(("body", "entity")),))
+    sides = all_labels(linker, PLAIN, withheld=Withheld(words))
+    pairs = [set(premise.split()) ^ set(hypothesis.split()) for premise, hypothesis in sides]
+    assert sides
+    assert not any({"body", "entity"} <= changed for changed in pairs)
+
+
+def test_a_withheld_operator_is_in_no_pair(linker):
+    premise = "He walks without a body ."
+    assert premise in {premise for premise, _ in all_labels(linker, premise)}
+    withheld = Withheld(operators=frozenset(("without",)))
+    assert premise not in {premise for premise, _ in all_labels(linker, premise, withheld=withheld)}
+
+
+def test_a_probe_withholds_its_words_and_the_operators_that_training_does_not_write(tmp_path):
+    rows = [
+        {"word": "body", "partner": "entity"},
+        {"word": "cold", "partner": "heat", "operator": "never"},
+        {"word": "cold", "partner": "heat", "operator": "not"},
+    ]
+    path = tmp_path / "probe.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    withheld = Withheld.of_files([path])
+    assert withheld.words == {frozenset(("body", "entity")), frozenset(("cold", "heat"))}
+    assert withheld.operators == {"never"}
+
+
+def test_a_file_that_is_no_probe_is_refused(tmp_path):
+    path = tmp_path / "probe.jsonl"
+    path.write_text('{"sentence1": "a"}')
+    with pytest.raises(UserError, match=r"probe\.jsonl:1: has no word"):
+        Withheld.of_files([path])
+
+
+def test_two_classes_are_refused(linker):
+    train = training_pairs(PLAIN, labels=LABELS[:2])
+    with pytest.raises(
+        UserError, match=r"data\.augment: no training pair has the label contradiction"
+    ):
+        written_pairs(train, linker, Augment(1.0), NOTHING)
+
+
+# ---- in a corpus and in the loss ----
+
+
+def augmented(**data):
+    config = nli("esim", "demo", knowledge="typed")
+    config.data.augment = 0.1
+    config.data.limit = 300
+    config.data.update(data)
+    return config
+
+
+def test_written_pairs_follow_those_of_the_corpus_in_train_alone():
+    built = corpus_of(augmented()).build()
+    plain = corpus_of(augmented(augment=0.0)).build()
+    is_written = built.arrays["written"]
+    sizes = {name: len(split) for name, split in built.splits.items()}
+    assert "written" not in plain.arrays
+    assert sizes["dev"] == len(plain.splits["dev"])
+    assert (
+        is_written.sum()
+        == sizes["train"] - 300
+        == built.facts["splits"]["train"]["written"]["pairs"]
+    )
+    assert is_written[300 : sizes["train"]].all()
+
+
+def test_hypothesis_only_reads_no_written_premise():
+    arrays = corpus_of(augmented(hypothesis_only=True)).build().arrays
+    assert not arrays["premise_length"].any()
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_the_weight_of_written_rows_in_the_loss(weight):
+    task = NLITask(written_weight=weight)
+    side = np.ones((2, 3), np.int32)
+    data = {
+        "premise": side,
+        "hypothesis": side,
+        "premise_length": np.full(2, 3),
+        "hypothesis_length": np.full(2, 3),
+        "label": np.array([0, 0]),
+        "written": np.array([False, True]),
+    }
+    data = {name: jnp.asarray(array) for name, array in data.items()}
+    batch: PairBatch = task.to_batch(data, jnp.array([[0], [1]]), _Layout())
+    own, written = task.loss(jnp.zeros((2, 3)), batch)
+    np.testing.assert_allclose(written, weight * own)
+
+
+class _Layout:
+    width = (3, 3)
+
+
+def test_a_negative_share_is_refused():
+    with pytest.raises(UserError, match=r"data\.augment"):
+        check(augmented(augment=-0.1))
