@@ -1111,7 +1111,7 @@ def saved_config(directory: RunDirectory) -> Config:
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         default = defaults.of_task(tasks.named(values["task"]), values["model"]["name"])
-        for name in ADDED & default.data.keys():
+        for name in sorted(ADDED.intersection(default.data)):
             values["data"].setdefault(name, default.data[name])
         needed = {
             "config.json": default.to_dict(),

@@ -56,7 +56,8 @@ def written_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
 def all_labels(linker, premise, withheld=NOTHING):
     """(premise, hypothesis) -> label, of all pairs that some seeds write. Other premises give pairs
     of each label, because the labels are balanced."""
-    premises = [f"{n} See the {word} ." for n in range(6) for word in ("body", "heat", "entity")]
+    phrases = ("the body", "the heat", "the entity", "no body", "no entity")
+    premises = [f"{n} See {phrase} ." for n in range(6) for phrase in phrases]
     label_of = {}
     for seed in range(40):
         written = written_for(linker, premise, *premises, withheld=withheld, seed=seed)
@@ -91,7 +92,7 @@ def test_antonyms_write_no_pair_under_a_negation(linker):
 
 
 def test_a_negation_follows_the_auxiliary_in_text_and_tokens(linker):
-    premises = [f"{n} is near a {word} ." for n in range(30) for word in ("body", "heat", "entity")]
+    premises = [f"{n} is near a {word} ." for n in range(30) for word in WORDS.split()]
     examples = written_for(linker, *premises).examples
     tokens_of = {}
     for example in examples:
