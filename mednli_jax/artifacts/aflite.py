@@ -454,8 +454,7 @@ def mean_vectors(
 def _section(name: str, figures: Figures) -> Section:
     settings = [f"{field} = {value:,}" for field, value in figures["settings"].items()]
     words = [
-        f"{figures['pairs']:,} pairs of {', '.join(figures['splits'])}: {figures['easy']:,} easy, "
-        f"{figures['difficult']:,} difficult; input: {figures['input']}; "
+        f"pairs of {', '.join(figures['splits'])}; input: {figures['input']}; "
         f"{features_text(figures['features'], figures['merged_by'])}",
         f"settings: {', '.join(settings)}",
         f"{len(figures['rounds'])} rounds; ended as {figures['ended']}",
@@ -469,7 +468,12 @@ def _section(name: str, figures: Figures) -> Section:
         Grid("", header, _split_rows(figures["splits"]), left=2),
         Grid("", columns, list(map(_round_cells, figures["rounds"]))),
     ]
-    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids)
+    lead = (
+        f"Of {figures['pairs']:,} pairs, {figures['easy']:,} are easy, {figures['difficult']:,} "
+        "difficult"
+    )
+    title = f"Easy and difficult pairs, {name} (adversarial filtering)"
+    return Section(title, words, grids, lead=lead)
 
 
 def _split_rows(splits: Figures) -> list[tuple[str, ...]]:

@@ -89,7 +89,11 @@ def heuristics(pairs: Pairs, options: AnalysisOptions) -> Report:
         *(f"{name}: expected to serve {SERVES[name]}" for name in spreads),
     ]
     title = f"Heuristics of annotators, {pairs.name} ({PAPER}, Table 5)"
-    sections = [Section(title, words, [_grid(pairs.name, spreads, classes_of(labels))])]
+    grid = _grid(pairs.name, spreads, classes_of(labels))
+    tops = []
+    for name, satisfying in spreads.items():
+        tops.append(f"{name} {points(satisfying.share)} % {satisfying.top or ''}".rstrip())
+    sections = [Section(title, words, [grid], lead=f"Most frequent class: {', '.join(tops)}")]
     uids = {}
     for name, of_name in rows.items():
         uids[name] = [pairs.examples[row].uid for row in of_name]

@@ -134,7 +134,7 @@ def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
         *section.words,
         "words of a corpus that is not open are written to private/ of --out alone; see --public",
     ]
-    return Report(about, [replace(section, words=words, grids=[])], private=private)
+    return Report(about, [replace(section, words=words, grids=[], lead="")], private=private)
 
 
 def content(tokens: Sequence[str]) -> tuple[str, ...]:
@@ -243,9 +243,10 @@ def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that "
         f"occur {about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
-        f"{stop_words}; PMI in bits, {about['smoothing']:g} added to each count; %: pairs of the "
-        "class that have the token; p: share of the class's tokens, in %; smoothed: the same of "
-        "the smoothed counts"
+        f"{stop_words}; PMI in bits, {about['smoothing']:g} added to each count; pairs and %: of "
+        "the class, with the token; p: share of the class's tokens, in %; smoothed: the same of "
+        "the smoothed counts; premises: distinct ones of the pairs of all classes with the token, "
+        "so that they may be more than the pairs"
     ]
     if left_out:
         words.append(left_out)
@@ -261,7 +262,9 @@ def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
             beside = zip_longest(cells, published_cells)
             cells = [(*(ours or ("",) * 7), *(theirs or ("", ""))) for ours, theirs in beside]
         grids.append(Grid("", (label, *columns), cells))
-    section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids)
+    first = [f"{of_class[0].token} ({label})" for label, of_class in rows.items() if of_class]
+    lead = f"Tokens that tell most of a class: {', '.join(first)}" if first else ""
+    section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, lead=lead)
     notes = [] if any(rows.values()) else ["no token is left to show"]
     top = {label: list(map(asdict, of_class)) for label, of_class in rows.items()}
     return Report({**about, "top": top}, [section], notes=notes)
@@ -340,11 +343,13 @@ def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
         "merged": asdict(merged),
     }
     sentences = "hypotheses of all splits" if split == "all" else "training hypotheses"
+    means = [f"{label} {of_class.mean:.1f}" for label, of_class in separate.classes.items()]
     section = Section(
         f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)",
         [f"tokens of the {sentences}; merged: {_merging(pairs.merged_by)}"],
         _length_grids(pairs.name, {"separate": separate, "merged": merged}),
         [("Lengths, every token on its own", chart)],
+        lead=f"Tokens of a hypothesis, on average: {', '.join(means)}",
     )
     return Report(figures, [section], {"lengths.png": chart.file("png")})
 

@@ -60,7 +60,20 @@ def filled(folder: Path, options: TableOptions) -> Report:
     figures = {grid.caption: [grid.header, *grid.rows] for grid in grids}
     title = f"Artefacts of annotation ({PAPER['source']}); the paper's figures in brackets"
     runs = [folder / name for name in RUNS]
-    return Report(figures, [Section(title, words, grids)], runs=runs)
+    section = Section(title, words, grids, lead=_summary(folder))
+    return Report(figures, [section], runs=runs)
+
+
+def _summary(folder: Path) -> str:
+    """Test accuracy of the hypothesis alone, beside the paper's; empty without its run."""
+    if not (folder / HYPOTHESIS.name / "result.json").is_file():
+        return ""
+    shares = _shares(_result(folder)["test"])
+    majority, fasttext = (row["test"] for row in FIGURES["1"].values())
+    return (
+        f"On test the hypothesis alone gives {shares['fastText']:.1f} %, the most frequent class "
+        f"{shares['majority']:.1f} % (in the paper {fasttext} and {majority})"
+    )
 
 
 def _remarks(folder: Path, read: Read) -> Iterator[str]:

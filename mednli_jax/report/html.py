@@ -309,7 +309,9 @@ def corpus_page(
         "ontology": knowledge,
     }
     about = Section("About", facts=facts | _provenance(process))
-    return render(f"Corpus {corpus}", [*sections, about], notes)
+    summary = Section("Summary", [section.lead for section in sections if section.lead])
+    shown = [summary, *sections] if summary.words else sections
+    return render(f"Corpus {corpus}", [*shown, about], notes)
 
 
 def runs_section(folders: Sequence[Path]) -> Section:
