@@ -1113,15 +1113,13 @@ def saved_config(directory: RunDirectory) -> Config:
         default = defaults.of_task(tasks.named(values["task"]), values["model"]["name"])
         for name in sorted(ADDED.intersection(default.data)):
             values["data"].setdefault(name, default.data[name])
-        needed = {
-            "config.json": default.to_dict(),
-            "data.json": dict.fromkeys(("files", "key", "splits")),
-            "result.json": dict.fromkeys(("corpus", "model", "notes", "seeds")),
-        }
-        if all(
-            _leaf_names(fields) <= _leaf_names(read_json(directory.folder / file))
-            for file, fields in needed.items()
-        ):
+        data, result = (read_json(directory.folder / name) for name in ("data.json", "result.json"))
+        needed = (
+            (default.to_dict(), values),
+            (dict.fromkeys(("files", "key", "splits")), data),
+            (dict.fromkeys(("corpus", "model", "notes", "seeds")), result),
+        )
+        if all(_leaf_names(fields) <= _leaf_names(written) for fields, written in needed):
             return restored_config(values)
     problem = f"{directory.folder}: another version wrote this run"
     raise RunError(problem, fix="train again with this version")
