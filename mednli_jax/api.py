@@ -164,12 +164,13 @@ def train_model(
     name = config if isinstance(config, str) else ""
     config = _config(config)
     experiment = runs.experiment_of(config)
+    entry = experiment.model.entry
     with _signals_kept():
         directory = runs.train(
             experiment,
             local_path(workdir, "workdir"),
             {**config.to_dict(), "model": experiment.model.fields},
-            name=Path(name.partition(":")[0]).stem or experiment.model.name,
+            name=Path(name.partition(":")[0]).stem or entry.plugin_class or entry.name,
             resume=resume,
             force=force,
             resume_command=f"train_model(..., {str(workdir)!r}, resume=True)",

@@ -419,12 +419,18 @@ def required(values: Flags, name: str, example: str) -> FlagValue:
     return values[name].value
 
 
-def config_name() -> str:
-    """The name of a run directory: `esim_kd-demo` from `--config=configs/esim_kd.py`."""
+def config_name(plugin_class: str = "") -> str:
+    """The name of a run directory: `esim_kd-demo` from `--config=configs/esim_kd.py`.
+
+    plugin_class: of the user's own model, which replaces the name of a config of this package.
+    """
     for word in sys.argv:
         if word.startswith("--config="):
             file, _, variant = word.partition("=")[2].partition(":")
-            return f"{Path(file).stem}-{(variant or 'demo').replace('/', '-')}"
+            name = Path(file).stem
+            if plugin_class and name in _configs():
+                name = plugin_class
+            return f"{name}-{(variant or 'demo').replace('/', '-')}"
     return "run"
 
 

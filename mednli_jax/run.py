@@ -581,6 +581,10 @@ class System(ABC):
     def _logits(self, split: str) -> np.ndarray:
         """[S, N, C] of a split."""
 
+    @abstractmethod
+    def _origin(self) -> dict[str, Json]:
+        """Fields of the result.json that `write` makes: where the predictions come from."""
+
     def scored_splits(self) -> Mapping[str, Rows]:
         """The rows of the splits that `write` scores."""
         return self.prepared.splits
@@ -615,11 +619,6 @@ class System(ABC):
         directory = RunDirectory.create(folder, self.config.to_dict())
         write_json(directory.folder / "env.json", environment(command_line).to_json())
         write_json(directory.folder / "data.json", self.prepared.manifest)
-        transferred = {
-            "source": self.directory.folder.name,
-            "corpus": self.result.corpus,
-            "mode": DIRECT,
-        }
         result = {
             "model": self.result.model,
             "config": self.result.config,
@@ -629,9 +628,9 @@ class System(ABC):
             "parameters": self.result.parameters,
             "task": self.scorer.name,
             "corpus": self.experiment.corpus.title,
-            "transfer": transferred,
             "notes": _notes(self.prepared),
             "prepared": _folder(self.prepared).name,
+            **self._origin(),
         }
 
         def logits(split: str) -> np.ndarray:
@@ -658,6 +657,10 @@ class FinishedRun(System):
     vectors: np.ndarray
     variables: PyTree | None = None
     predictor: tasks.Predictor | None = None
+
+    def _origin(self) -> dict[str, Json]:
+        source, corpus = self.directory.folder.name, self.result.corpus
+        return {"transfer": {"source": source, "corpus": corpus, "mode": DIRECT}}
 
     def _own_corpus(self) -> Prepared:
         prepared, _ = self.experiment.corpus.prepare()
@@ -926,6 +929,9 @@ class Answered(System):
 
     split: str
 
+    def _origin(self) -> dict[str, Json]:
+        return {"answers": self.directory.folder.name}
+
     def _own_corpus(self) -> Prepared:
         return self.experiment.prepare()[0]
 
@@ -951,9 +957,6 @@ def answered(config: Config, path: Path, split: str) -> Answered:
             config=path.name,
             corpus=corpus.title,
             seeds=[0],
-            best_epoch=[],
-            epochs=0,
-            parameters=0,
         ),
         split=split,
     )
@@ -969,8 +972,13 @@ def load_run(folder: str | Path) -> FinishedRun:
     result = directory.result()
     if result.status != "complete":  # the checkpoints may change while they are read
         raise directory.unfinished(result.status)
-    if result.direct or "folds" in result.values:
-        kind = "direct transfer" if result.direct else "folds"
+    without_weights = {
+        "direct transfer": result.direct,
+        "folds": "folds" in result.values,
+        "another system's answers": result.answers,
+    }
+    if any(without_weights.values()):
+        kind = next(filter(without_weights.get, without_weights))
         problem = f"{directory.folder}: a run of {kind} keeps no weights"
         report = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
         raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")

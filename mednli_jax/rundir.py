@@ -286,6 +286,7 @@ class RunResult:
       notes: remarks and warnings.
       source: name of the run whose weights this one took; "" for none.
       direct: whether the source was scored on this corpus without training on it.
+      answers: name of the file of another system's answers; "" for a run.
       values: the whole content, with the fields that one task alone has.
     """
 
@@ -306,6 +307,7 @@ class RunResult:
     notes: Sequence[str] = ()
     source: str = ""
     direct: bool = False
+    answers: str = ""
     values: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
@@ -329,6 +331,7 @@ class RunResult:
             notes=values.get("notes", []),
             source=transfer.get("source", ""),
             direct=transfer.get("mode") == DIRECT,
+            answers=values.get("answers", ""),
             values=values,
         )
 

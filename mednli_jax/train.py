@@ -65,7 +65,7 @@ def main(values: cli.Flags) -> int:
         raise RunError(
             "several processes can only train networks on one corpus", fix="start one process"
         )
-    name = cli.config_name()
+    name = cli.config_name(experiment.model.entry.plugin_class)
     folder = values.workdir or Path("runs") / name
     if not (values.workdir or values.resume):
         folder = next_free(folder)

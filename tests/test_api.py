@@ -224,6 +224,7 @@ def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked
     monkeypatch.setenv(PLUGINS, "another,plugin_corpus,plugin_model")
     succeeds(train, *OWN, "--workdir=run")
 
+    assert json.loads(Path("run/result.json").read_text())["config"] == "MeanVectors-file"
     assert json.loads(succeeds(evaluate, "--run=run", "--json")[0])["examples"] == 9
     prepared, _ = succeeds(prepare, *OWN)
     assert prepared.startswith("found")

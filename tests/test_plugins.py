@@ -135,6 +135,16 @@ def test_an_object_that_is_no_task_is_refused(tmp_path):
     assert "Traceback" not in err
 
 
+def test_a_number_as_a_cell_is_a_fault_of_the_plugin(tmp_path):
+    path = tmp_path / "similar_more.py"
+    path.write_text(path.read_text().replace("points(mean)", "round(mean)"))
+
+    err = refused(analyze, "overlap", *MORE_CORPUS, words=1)
+
+    assert "similar_more.py:" in err
+    assert "a cell of a Grid is a string, not int" in err
+
+
 def test_analyses_of_ones_own_task_are_reached(tmp_path):
     overlap, _ = succeeds(analyze, "overlap", *MORE_CORPUS, "--json", words=1)
     assert json.loads(overlap)["shared"] == {"same": pytest.approx(0.25), "other": 0.0}

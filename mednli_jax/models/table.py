@@ -73,6 +73,11 @@ class Entry:
     def is_plugin(self) -> bool:
         return ":" in self.name
 
+    @property
+    def plugin_class(self) -> str:
+        """The name of the user's class; "" for a model of this package."""
+        return self.name.partition(":")[2]
+
     def has_field(self, field_name: str) -> bool:
         """Whether the model is a network whose module has this field."""
         if self.module is None:

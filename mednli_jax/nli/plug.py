@@ -233,7 +233,8 @@ class NLI:
         source = tables.PAPER["source"]
         papers = {reproduction.NAME: PaperTable(_reproduction, source)}
         for number in tables.TABLES:
-            papers[str(number)] = PaperTable(partial(_accuracies, number), source)
+            fill = partial(_accuracies, number)
+            papers[str(number)] = PaperTable(fill, source, systems=number == 3)
         errors = partial(table8.report, linked=self.linked)
         return {**papers, "8": PaperTable(errors, source, shareable=False)}
 
@@ -247,7 +248,7 @@ def _reproduction(runs: Path, options: TableOptions) -> Report:
 
 
 def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
-    table = tables.filled(tables.TABLES[number], runs, options.read)
+    table = tables.filled(tables.TABLES[number], runs, options.read, options.systems)
     if options.public:
         table = table.shareable()
     names = {name for filled in table.cells for name, _ in filled.cell.keys}

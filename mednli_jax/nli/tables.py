@@ -3,9 +3,10 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ PAPER = tables.published("mednli")
 CORPUS: str = PAPER["corpus"]
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 COMPLETE, MISSING = "complete", "missing"
+NONE: Mapping[str, Path] = MappingProxyType({})
 Json = Any
 RunKey = tuple[str, str]  # (name of a run, split)
 
@@ -176,10 +178,13 @@ class _Runs:
     states: dict[RunKey, str]
 
 
-def filled(table: Table, folder: Path, read: Read) -> FilledTable:
-    """The table filled with the results of the folder's runs."""
+def filled(
+    table: Table, folder: Path, read: Read, systems: Mapping[str, Path] = NONE
+) -> FilledTable:
+    """The table filled with the results of the folder's runs. systems: name -> the run of a system
+    that is shown beside the paper's."""
     folder = tables.check_folder(folder)
-    every_cell = (*table.cells, *_further_cells(table, folder))
+    every_cell = (*table.cells, *_further_cells(table, folder), *_cells_of(systems))
     runs = _open_runs(folder, every_cell)
     pairs = {}
     for (_, split), run in runs.of_key.items():
@@ -245,6 +250,14 @@ def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:
         title = NAMES[groups["model"]]
         column = f"{groups['mode']} {title}" if "mode" in groups else title
         yield Cell(groups["row"], column, path.name, None, groups["model"])
+
+
+def _cells_of(systems: Mapping[str, Path]) -> Iterator[Cell]:
+    """The cells of systems that the paper has not; the absolute path of a run takes the place of
+    its name."""
+    for name, folder in systems.items():
+        for split in RunDirectory.existing(folder).result().scored():
+            yield Cell(split, name, str(folder.resolve()), None, split=split)
 
 
 def _state(cell: Cell, lacking: RunKey, runs: _Runs) -> str:
@@ -333,7 +346,7 @@ def _unlike_paper(folder: Path, read: Read) -> list[str]:
     config, result = directory.config, directory.result()
     model = config["model"]["name"]
     remarks = tables.unlike(folder, read, RUNS.get(folder.name, PaperRun(folder.name, model)))
-    if result.corpus == CORPUS and not result.direct:
+    if result.corpus == CORPUS and not (result.direct or result.answers):
         remarks += _other_data(directory, config)
     return remarks
 

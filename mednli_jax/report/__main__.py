@@ -14,15 +14,16 @@
   --table=artifacts   Tables 1 to 6 of Herlihy & Rudinger: --runs=FOLDER of `reproduce artifacts`
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER with ga_ent, ...; --skills=FILE adds Figure 5
   --runs=FOLDER       the folder of the table's runs, each named after its cell
+  --with=RUN=NAME,... with --table=3: add systems of your own (also answers, see evaluate)
   --split=NAME        dev or test (default: test)
   --categories        add error categories (Table 8), by rules over the corpus;
                       --categories_file=FILE: from annotations, lines of uid TAB category
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          the page (default: RUN/report.html; several runs: report.html; table: none)
   --files=FOLDER      for a paper: each table as CSV and LaTeX, each chart as SVG and PDF
-  --json --csv --markdown --latex   print a table, a comparison or --categories so; --csv, one run:
-                      RUN/scores.csv and RUN/private/predictions.SPLIT.csv; --markdown --public: a
-                      model card. The scores of one run as JSON: evaluate --run=RUN --json
+  --json --csv --markdown --latex   print a table, a comparison or --categories so; --json, one
+                      run: its result.json; --csv, one run: RUN/scores.csv and
+                      RUN/private/predictions.SPLIT.csv; --markdown --public: a model card
   --public            one run or a table: RUN/public.html, a page that can be shared, without pairs,
                       uids, words, commands, paths, names of machines, and counts below 10
 
@@ -51,6 +52,7 @@ def define(values: cli.Flags) -> None:
     cli.define(values, compare=False, table=None, split="test", categories=False)
     cli.define_paths(values, "skills", "runs", "categories_file", "paths", "out", "files")
     cli.define(values, json=False, markdown=False, csv=False, latex=False, public=False)
+    cli.define(values, **{"with": []})  # a keyword of Python
 
 
 def main(values: cli.Flags, *words: str) -> None:
@@ -58,6 +60,8 @@ def main(values: cli.Flags, *words: str) -> None:
     if values.public:
         shareable = values.table is None or tasks.with_table(values.table, values.runs).shareable
         public.check(values.flag_values_dict(), folders, shareable)
+    if values["with"].value and values.table is None:
+        raise UsageError("--with adds to a table", fix="give --table=3 --runs=FOLDER, too")
     if values.table is not None:
         if folders:
             fix = "give --runs=FOLDER, which holds them"
@@ -96,7 +100,10 @@ def _table(values: cli.Flags) -> None:
         split=values.split,
         skills=values.skills,
         public=values.public,
+        systems=_systems(values),
     )
+    if options.systems and not table.systems:
+        raise UsageError(f"--with: table {values.table} takes no other systems", fix="--table=3")
     report = table.fill(runs, options)
     for name, content in report.files.items():
         write_json(runs / name, content)
@@ -116,15 +123,27 @@ def _table(values: cli.Flags) -> None:
             write_over(values.out.with_suffix(".json"), content, '{\n  "source"')
 
 
+def _systems(values: cli.Flags) -> dict[str, Path]:
+    """Name -> run, of --with=RUN=NAME,..."""
+    systems = {}
+    for word in values["with"].value or ():
+        run, _, name = word.rpartition("=")
+        if not run or not name:
+            raise UsageError(f"--with={word}: expected RUN=NAME", fix="--with=runs/mine=Mine")
+        systems[name] = local_path(run, "--with")
+    return systems
+
+
 def _page(values: cli.Flags, folder: Path) -> None:
     task = tasks.task_of_run(folder)
     more = tasks.more_sections(task, [folder], _options(values))
     shown = [*more.sections, *more.page_only]
-    page = html.run_page(RunDirectory.existing(folder), tasks.run_sections(task), task.units, shown)
+    directory = RunDirectory.existing(folder)
+    page = html.run_page(directory, tasks.run_sections(task), task.units, shown)
     if more.sections:
         _print(values, more.sections, more.figures)
-    elif values.latex or values.markdown:
-        _print(values, page.sections, {})
+    elif values.json or values.latex or values.markdown:
+        _print(values, page.sections, directory.result().values)
     _write(values.out or folder / "report.html", page.html())
     _write_files(values, page.sections)
     if values.csv:

@@ -89,7 +89,8 @@ def run_page(
         if result.status != "complete":
             warning = f"The run is not finished: its status is {result.status}."
         model = result.model or config["model"]["name"]
-        title = f"{model}{_knowledge(config, data)} on {corpus}"
+        knowledge = "" if result.answers else _knowledge(config, data)
+        title = f"{model}{knowledge} on {corpus}"
         return Page(title, shown, f"{warning} {' '.join(result.notes)}".strip())
 
 
@@ -130,6 +131,10 @@ def _settings(
     facts = {
         "run": directory.folder.resolve().name,
         "data": f"{corpus}: {_sizes(data.splits)} {units}" if data.splits else corpus,
+    }
+    if result.answers:  # the config names the corpus alone
+        return {**facts, "answers": result.answers}
+    facts |= {
         "config": result.config,
         "knowledge": config["model"].get("knowledge", ""),
         "ontology": _ontology(data),

@@ -4,8 +4,8 @@ flags.
 `--help` of the command says what each option is for.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +86,7 @@ class TableOptions:
     Args:
       read: name of a config -> the config.
       config_of: folder of a run -> its config, for a table that reads the corpus.
+      systems: name -> the run of a system of the user's own, for a table that takes them.
     """
 
     read: Read
@@ -93,6 +94,7 @@ class TableOptions:
     split: str = "test"
     skills: Path | None = None
     public: bool = False
+    systems: Mapping[str, Path] = field(default_factory=dict)
 
 
 class PaperTable(NamedTuple):
@@ -102,8 +104,10 @@ class PaperTable(NamedTuple):
       fill: (folder of runs, options) -> the table beside the runs' figures.
       source: the paper, for the title of a page.
       shareable: whether --public may show it.
+      systems: whether --with may add systems.
     """
 
     fill: Callable[[Path, TableOptions], Report]
     source: str
     shareable: bool = True
+    systems: bool = False

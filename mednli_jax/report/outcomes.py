@@ -458,13 +458,22 @@ def verdict(compared: Sequence[Judged | Comparison]) -> Section:
 def differences(names: Sequence[str], folders: Sequence[Path]) -> Section:
     """The fields in which the configs of runs differ, a column for each run."""
     title = "What differs between the configs"
-    configs = [flat(RunDirectory.existing(folder).config) for folder in folders]
+    columns, answers = {}, []
+    for name, folder in zip(names, folders, strict=True):
+        directory = RunDirectory.existing(folder)
+        if directory.result().answers:
+            answers.append(f"{name}: answers of another system, without a config")
+        else:
+            columns[name] = flat(directory.config)
+    if len(columns) < 2:
+        return Section(title, answers)
+    configs = list(columns.values())
     fields: set[str] = set()
     for config in configs[1:]:
         fields.update(differing(configs[0], config))
     if not fields:
-        return Section(title, ["the configs are the same"])
+        return Section(title, ["the configs are the same", *answers])
     rows = []
     for field in sorted(fields):
         rows.append((field, *(str(config.get(field, "-")) for config in configs)))
-    return Section(title, grids=[Grid("", ("field", *names), rows)])
+    return Section(title, answers, [Grid("", ("field", *columns), rows)])

@@ -381,7 +381,51 @@ def test_answers_of_any_system_are_compared_with_a_run(answers):
 
     accuracy = read_json("copy/result.json")["test"]["accuracy"]["per_seed"][0]
     assert json.loads(out)["comparisons"][0]["accuracy"][1] == pytest.approx(accuracy)
+
+
+def test_answers_of_any_system_are_not_described_by_a_config(answers):
+    Path("answers.csv").write_text(answers_as("csv", answers))
+    succeeds(evaluate, "--predictions=answers.csv", TRAINED[0], "--workdir=theirs")
+
+    compared, _ = succeeds(report, "copy", "theirs", "--compare")
     succeeds(report, "theirs")
+
+    assert "theirs: answers of another system, without a config" in compared
+    page = Path("theirs/report.html").read_text()
+    for name in (
+        "hidden size",
+        "learning rate",
+        "<dt>batch",
+        "<dt>seeds",
+        "<dt>parameters",
+        "GloVe",
+    ):
+        assert name not in page
+    assert "answers.csv on mednli" in page
+    assert "answers" in refused(predict, "--run=theirs")
+
+
+def test_systems_of_ones_own_stand_in_the_papers_table(answers):
+    Path("answers.csv").write_text(answers_as("csv", answers))
+    succeeds(evaluate, "--predictions=answers.csv", TRAINED[0], "--workdir=theirs")
+    Path("runs").mkdir()
+    table = (report, "--table=3", "--runs=runs")
+
+    out, _ = succeeds(*table, "--with=copy=Our network,theirs=Rules", "--json")
+
+    cells = [cell for cell in json.loads(out)["cells"] if cell["paper"] is None]
+    shown = [(cell["row"], cell["column"], cell["state"]) for cell in cells]
+    rows = [("dev", "Our network"), ("test", "Our network"), ("test", "Rules")]
+    assert shown == [(*row, "complete") for row in rows]
+    assert cells[-1]["unlike"] == ["another system"]
+    for words in ("--table=4", "--with=copy"), ("--table=4", "--with=copy=a"):
+        refused(report, "--runs=runs", *words)
+
+
+def test_the_result_of_a_run_is_printed_as_json(at_home):
+    out, _ = succeeds(report, "copy", "--json")
+
+    assert json.loads(out) == read_json("copy/result.json")
 
 
 @cases(
