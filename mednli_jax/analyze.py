@@ -38,7 +38,6 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from mednli_jax import cli, defaults, tasks
-from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.report import html
@@ -87,11 +86,14 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others
     still run."""
     folder, whole = values.out, analysis == tasks.ALL
-    task = tasks.with_analysis(analysis, values.config)
-    if values.config is not None:
-        _check_config(values.config, task, analysis)
+    config, is_file = values.config, Path(values.corpus or "").is_file()
+    if config is not None and not is_file:  # a file has labels of its own
+        config = cli.config(values)
+    task = tasks.with_analysis(analysis, config)
+    if config is not None:
+        _check_config(config, task, analysis)
     options = _options(values)
-    corpus, analyses = task.analysed(values.config, options), tasks.analyses_of(task)
+    corpus, analyses = task.analysed(config, options), tasks.analyses_of(task)
     results: dict[str, Json] = {}
     sections: list[Section] = []
     notes, status = list(corpus.notes), cli.OK
@@ -164,14 +166,13 @@ def _write(folder: Path, analysis: str, result: Json, report: Report) -> list[Pa
     return [folder / name for name in contents]
 
 
-def _fit_predict(pairs: int) -> FitPredict:
+def _fit_predict(pairs: int, classes: int) -> FitPredict:
     from mednli_jax import run
     from mednli_jax.training import logistic
 
     run.start_jax()
-    return partial(
-        logistic.fit_predict, capacity=pairs, classes=len(LABELS)
-    )  # one program for all rounds
+    # one program for all rounds
+    return partial(logistic.fit_predict, capacity=pairs, classes=classes)
 
 
 def _outputs(folder: Path) -> dict[str, np.ndarray]:

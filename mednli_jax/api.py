@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mednli_jax import cli
+from mednli_jax import cli, tasks
 from mednli_jax import run as runs
 from mednli_jax.errors import UserError
 from mednli_jax.files import local_path
@@ -195,7 +195,7 @@ def evaluate_run(
 
 
 def _config(config: str | Config) -> Config:
-    return get_config(config) if isinstance(config, str) else config
+    return tasks.with_labels(get_config(config) if isinstance(config, str) else config)
 
 
 @contextlib.contextmanager

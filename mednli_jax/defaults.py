@@ -39,11 +39,15 @@ CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genr
 # What `--fields` says of each field.
 HELP = {
     "data.builder": 'or "tfds": read through a TFDS builder, which gives the same arrays',
+    "data.columns": "of your own files (:file): premise:note,hypothesis:claim,label:truth,uid:id",
     "data.dir": "data folder; without a value $MEDNLI_JAX_DATA",
     "data.genre": "genre of MultiNLI",
     "data.hypothesis_only": "premises are left empty",
     "data.keep": 'or "last": which words of a longer sentence are kept',
-    "data.labels": "of your own files (:file), with their classes: yes:entailment,no:contradiction",
+    "data.labels": (
+        "of your own files (:file), in order: a,b,c; or old:new,...; without a value those of the "
+        "training file"
+    ),
     "data.limit": "only the first N labelled training pairs, or training queries",
     "data.lowercase": "whether words are lower-cased",
     "data.max_length": (
@@ -255,6 +259,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         genre=genre,
         limit=placeholder(int),
         labels="",
+        columns="",
         lowercase=True,
         tokens="words",
         pieces=8000,

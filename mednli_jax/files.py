@@ -380,7 +380,10 @@ def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with opened(path) as stream:
-        for number, line in enumerate(stream, 1):
+        head = stream.peek(1) if isinstance(stream, io.BufferedReader | gzip.GzipFile) else b""
+        ends_in_cr = b"\r" in head and b"\n" not in head  # as an old Mac's program writes it
+        lines = stream.read().removesuffix(b"\r").split(b"\r") if ends_in_cr else stream
+        for number, line in enumerate(lines, 1):
             yield number, line.rstrip(b"\r\n")
 
 
@@ -486,7 +489,8 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
     """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in
     cells become "\\n".
 
-    Blank lines are skipped. Reading ends at a faulty quote or a line that is not text.
+    Blank lines, and those of commas alone, are skipped. Reading ends at a faulty quote or a line
+    that is not text.
     """
     path = Path(path)
     numbers: list[int] = []  # of the lines of this record
@@ -496,6 +500,7 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             numbers.append(number)
             yield f"{line}\n"
 
+    csv.field_size_limit(1 << 30)  # of characters; Python's own limit is 131,072
     records = csv.reader(lines(), strict=True)
     while True:
         numbers.clear()
@@ -511,7 +516,7 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             return
         if cells is None:
             return
-        if len(cells) > 1 or "".join(cells).strip():
+        if "".join(cells).strip():
             yield numbers[0], cells
 
 

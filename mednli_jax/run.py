@@ -68,7 +68,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import PRECISIONS, Program
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.training.settings import check_jax, numeric_settings
-from mednli_jax.training.task import AttentionScorer, PhraseScorer, Scorer
+from mednli_jax.training.task import AttentionScorer, LabelScorer, PhraseScorer, Scorer
 
 Config = Any  # a ConfigDict
 Json = Any  # a JSON value
@@ -504,7 +504,7 @@ def _training_data(experiment: Experiment, process: hosts.Hosts) -> TrainingData
 
 
 # Fields of `data` that name a corpus, besides its folder.
-NAMING = ("name", "genre", "builder", "limit", "labels")
+NAMING = ("name", "genre", "builder", "limit", "labels", "columns")
 # Settings that decide the vector of a word: name in the manifest's key -> field of the config.
 OF_WORDS = {
     "lowercase": "data.lowercase",
@@ -735,12 +735,15 @@ class FinishedRun(System):
         corpus: PairCorpus = experiment.corpus
         corpus = replace(corpus, folder=corpus_folder(config.data), only=split)
         corpus = corpus.asked_by(self.vocabulary, self.vectors)
-        experiment = replace(experiment, corpus=corpus, scorer=self.scorer)
+        scorer = self.scorer
+        if isinstance(scorer, LabelScorer):
+            scorer = scorer.on(experiment.scorer)
+        experiment = replace(experiment, corpus=corpus, scorer=scorer)
         prepared, _ = corpus.prepare()
         self.check_words(prepared)
         self._check_ontology(prepared)
         prepared = prepared.with_vectors(self.vectors_for(prepared))
-        prepared = self.scorer.with_rows(prepared, corpus)
+        prepared = scorer.with_rows(prepared, corpus)
         return replace(self, experiment=experiment, config=config, scored_corpus=prepared)
 
     def having(self, prepared: Prepared, merged_by: str = "") -> FinishedRun:

@@ -274,6 +274,9 @@ class PairTask(Protocol):
         """The run on its own corpus, with entities as one token. spans: their file, None for
         concepts."""
 
+    def with_labels(self, config: Config) -> Config:
+        """The config that names the labels of the user's own files."""
+
     def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
         """Logits [1, N, C] of any system's answers."""
 
@@ -413,6 +416,12 @@ def part(task: Task, protocol: type[PartT], request: str) -> PartT:
     if not isinstance(task, protocol):
         raise UsageError(f"{request} is not for runs on {task.corpora}", fix="leave it out")
     return task
+
+
+def with_labels(config: Config) -> Config:
+    """The config that names the labels of the user's own files, where it is of sentence pairs."""
+    task = task_of(config)
+    return task.with_labels(config) if isinstance(task, PairTask) else config
 
 
 def warnings(task: Task, prepared: Prepared) -> list[str]:

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.artifacts.hypotheses import classes_of
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.examples import LABELS, NLIExample
+from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
@@ -122,9 +122,9 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     classes_of(labels)  # refuses a corpus of one class
     state = filtered(
         features.matrix,
-        np.array([LABELS.index(label) for label in labels]),
+        np.array([pairs.labels.index(label) for label in labels]),
         settings,
-        options.fit_predict(len(labels)),
+        options.fit_predict(len(labels), len(pairs.labels)),
         options.out,
         resume=options.resume,
     )
@@ -142,7 +142,8 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
         "rounds": list(state.rounds),
     }
     notes = _notes(pairs, features.facts, state.rounds)
-    return Report(figures, [_section(pairs.name, figures)], _lists(pairs, state), notes=notes)
+    sections = [_section(pairs.name, figures, pairs.labels)]
+    return Report(figures, sections, _lists(pairs, state), notes=notes)
 
 
 def _notes(pairs: Pairs, facts: Figures, rounds: Sequence[Figures]) -> list[str]:
@@ -180,7 +181,7 @@ def _counts(pairs: Pairs, state: State) -> Figures:
         splits[split] = {}
         for part, examples in _easy_and_difficult(pairs, state, rows):
             counts = Counter(example.label for example in examples)
-            splits[split][part] = {label: counts[label] for label in LABELS}
+            splits[split][part] = {label: counts[label] for label in pairs.labels}
     return splits
 
 
@@ -451,7 +452,7 @@ def mean_vectors(
 # -- for a reader ----------------------------------------------------------------------------------
 
 
-def _section(name: str, figures: Figures) -> Section:
+def _section(name: str, figures: Figures, labels: Sequence[str]) -> Section:
     settings = [f"{field} = {value:,}" for field, value in figures["settings"].items()]
     words = [
         f"pairs of {', '.join(figures['splits'])}; input: {figures['input']}; "
@@ -462,7 +463,7 @@ def _section(name: str, figures: Figures) -> Section:
     # The paper's settings cannot lead to the partition that it published.
     if paper := of_corpus("artifacts", name, "partition").get(figures["input"]):
         words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
-    header = ("split", "part", "pairs", "% of the split", *map("{}, %".format, LABELS))
+    header = ("split", "part", "pairs", "% of the split", *map("{}, %".format, labels))
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
     grids = [
         Grid("", header, _split_rows(figures["splits"]), left=2),

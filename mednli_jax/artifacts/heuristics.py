@@ -72,6 +72,7 @@ class Spread:
 
 def heuristics(pairs: Pairs, options: AnalysisOptions) -> Report:
     """The annotators' heuristics over all splits together."""
+    pairs.check_labels("heuristics")
     ontology = pairs.needs_knowledge("heuristics").ontology
     labels = [example.label for example in pairs.examples]
     rows = satisfied(pairs.examples, *pairs.mentions, ontology)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from mednli_jax.data.examples import LABELS
+from mednli_jax.data.labels import ordered
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.report import charts
@@ -35,9 +35,9 @@ _WORD = re.compile(r"\w\w")
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of LABELS. Raises DataError if there is nothing to
+    """The classes that occur, see labels.ordered. Raises DataError if there is nothing to
     compare."""
-    classes = tuple(label for label in LABELS if label in labels)
+    classes = ordered(labels)
     if len(classes) < 2:
         problem = "the pairs are of fewer than two classes, so that nothing can be compared"
         fix = "give a corpus whose labels differ, or more of it (config.data.limit)"

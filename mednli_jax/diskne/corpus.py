@@ -38,7 +38,8 @@ from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.nli.corpus import BuiltCorpus, NLICorpus
-from mednli_jax.nli.readers import json_rows, read_nli_file
+from mednli_jax.nli.pair_rows import json_rows
+from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.rundir import read_json
 
 FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py

@@ -9,12 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne import scores, tables
 from mednli_jax.diskne.corpus import FILE, NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
-from mednli_jax.nli.config import class_numbers, corpus_of, of_pieces, padded_length
+from mednli_jax.nli.config import corpus_of, of_pieces, padded_length
 from mednli_jax.nli.plug import NLI
 from mednli_jax.report.options import PaperTable
 from mednli_jax.report.sections import Report, RunSections, Section
@@ -58,7 +59,7 @@ class DisKnE(NLI):
     choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
         *NLI.empty,
-        ("data.genre data.limit data.labels", _always, NONE),
+        ("data.genre data.limit data.labels data.columns", _always, NONE),
         ("transfer.init_from", _always, "folds cannot start from a run"),
         ("diskne.wording diskne.negatives", _is_file, "the files decide it"),
     )
@@ -92,8 +93,11 @@ class DisKnE(NLI):
         from mednli_jax.diskne.task import DisKnETask
 
         # The published scripts train two classes, positive and negative: the first two of LABELS.
-        classes = class_numbers(config)[: config.model.get("num_classes")]
+        classes = tuple(range(len(LABELS)))[: config.model.get("num_classes")]
         return DisKnETask(of_pieces(config), padded_length(config), classes=classes)
+
+    def with_labels(self, config: Config) -> Config:
+        return config
 
     def fit(self, config: Config) -> Callable:
         from mednli_jax.diskne.fit import fit

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data.examples import LABELS, Mention, Split
-from mednli_jax.errors import UsageError
+from mednli_jax.data.labels import Labels
+from mednli_jax.errors import UsageError, config_field
 from mednli_jax.files import sha256
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
@@ -19,7 +20,7 @@ from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import corpus_stats, encoding
 from mednli_jax.nli.corpora import OWN
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
-from mednli_jax.nli.readers import quoted_cells, read_nli_file
+from mednli_jax.nli.readers import decided, quoted_cells, read_nli_file
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Report
 
@@ -45,7 +46,7 @@ class Pairs:
         spans: Path | None = None,
     ) -> None:
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
-        self.knowledge = corpus.knowledge
+        self.knowledge, self.labels = corpus.knowledge, corpus.labels.names
         self.splits = dict(splits or corpus.splits())
         self.examples = encoding.examples_of(self.splits)
         facts = [split.facts for split in self.splits.values()]
@@ -70,6 +71,13 @@ class Pairs:
             fix = "--corpus=NAME, or --config=esim_kd, or --config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
         return self.finder
+
+    def check_labels(self, analysis: str) -> None:
+        """Refuses labels that are not those of natural language inference."""
+        if not set(self.labels) <= set(LABELS):
+            problem = f"analyze {analysis}: is for the labels {', '.join(LABELS)}"
+            mapped = config_field("data.labels", "LABEL:entailment,...")
+            raise UsageError(problem, fix=("leave it out, or map the labels: ", mapped))
 
     @cached_property
     def finder(self) -> encoding.ConceptSource | None:
@@ -124,7 +132,14 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
         corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *PERSONS)))
     splits = None
     if corpus.name == OWN and path.is_file():
-        splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
+        labels = corpus.labels
+        if not Labels.of(labels.setting).names:
+            labels = decided(labels.setting, path, corpus.columns)
+            corpus = replace(corpus, labels=labels)
+        split = read_nli_file(
+            path, split="train", limit=corpus.limit, labels=labels, columns=corpus.columns
+        )
+        splits = {"train": split}
     return Pairs(corpus, splits=splits, spans=spans)
 
 
@@ -141,8 +156,8 @@ def concepts_key(corpus: NLICorpus) -> dict[str, str]:
 
 def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Sizes and lengths of the splits."""
-    figures = corpus_stats.statistics(pairs.splits)
-    return Report(figures, [corpus_stats.section(pairs.name, figures)])
+    figures = corpus_stats.statistics(pairs.splits, pairs.labels)
+    return Report(figures, [corpus_stats.section(pairs.name, figures, pairs.labels)])
 
 
 def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
@@ -181,9 +196,13 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         "direction": settings.direction,
         "max_path": settings.max_path,
         "graph": settings.graph,
-        **corpus_stats.path_statistics(examples, premises, hypotheses, indices, distances),
-        "classes": {name: classes[name] for name in LABELS if classes[name]},
-        "relations": corpus_stats.relation_statistics(examples, bits, kinds_of(named)),
+        **corpus_stats.path_statistics(
+            examples, premises, hypotheses, indices, distances, pairs.labels
+        ),
+        "classes": {name: classes[name] for name in pairs.labels if classes[name]},
+        "relations": corpus_stats.relation_statistics(
+            examples, bits, kinds_of(named), pairs.labels
+        ),
     }
     sections = [
         corpus_stats.path_section(pairs.name, figures),

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from mednli_jax.data.arrays import VECTORS_OF_RUN, Prepared, Rows
 from mednli_jax.data.cache import kept, key_digest
 from mednli_jax.data.corpus import cache_folder
-from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
+from mednli_jax.data.examples import Facts, NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError, config_field
 from mednli_jax.nli import features
@@ -59,6 +59,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
             np.asarray(prepared.arrays["label"]),
             prepared.splits["train"].place,
             seeds,
+            classes=len(experiment.scorer.labels),
             trees=rounds,
             on_tree=on_tree,
         )
@@ -80,6 +81,7 @@ class Trees:
 
     def __init__(self, run: Run) -> None:
         content = read_kept(run.directory, TREES)
+        self.classes = len(run.scorer.labels)
         self.forests: list[Forest] = content["trees"]
         self.terms = features.Terms(**content["terms"])
 
@@ -99,7 +101,7 @@ class Trees:
         return self._logits(_table(corpus, splits, corpus.linker, vocab, vectors, self.terms))
 
     def _logits(self, table: np.ndarray) -> np.ndarray:
-        of_seeds = [probabilities(forest, table, len(LABELS)) for forest in self.forests]
+        of_seeds = [probabilities(forest, table, self.classes) for forest in self.forests]
         return logits_of(np.stack(of_seeds))
 
 
@@ -117,6 +119,7 @@ def fit_predict(
     train: slice | np.ndarray,
     seeds: Sequence[int],
     *,
+    classes: int = 3,
     trees: int = 300,
     on_tree: Callable[[], None] = lambda: None,
 ) -> Boosted:
@@ -128,6 +131,7 @@ def fit_predict(
     Args:
       table: features [N, F].
       label: int [N], -1 = unlabelled, which is not trained on.
+      classes: C.
       on_tree: called after each round of each seed, by several threads; an error that it raises
         ends the fit.
     """
@@ -137,13 +141,13 @@ def fit_predict(
     rows = rows[label[rows] >= 0]
     if len(np.unique(label[rows])) < 2:
         limit = config_field("data.limit")
-        fix = (f"train on a corpus with {', '.join(LABELS)}, or raise ", limit)
+        fix = ("train on a corpus with two labels or more, or raise ", limit)
         raise DataError("the labelled training pairs hold fewer than two labels", fix=fix)
 
     def fit_seed(seed: int) -> tuple[np.ndarray, np.ndarray, Forest]:
         model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
         model.fit(table[rows], label[rows], monitor=lambda *_: on_tree())
-        probabilities = np.zeros((len(table), len(LABELS)))  # 0 for a class that training lacks
+        probabilities = np.zeros((len(table), classes))  # 0 for a class that training lacks
         probabilities[:, model.classes_] = model.predict_proba(table)
         return probabilities, model.feature_importances_, of_model(model)
 

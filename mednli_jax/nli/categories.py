@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data import partitions
-from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample
+from mednli_jax.data.examples import Facts, Mention, NLIExample
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.words import FUNCTION_WORDS
@@ -142,8 +142,8 @@ def category_scores(outcomes: Outcomes, categories_of: Categories) -> Facts:
         inside_N = np.array([name in names for names in names_N])
         confusions: Counter[str] = Counter()
         for place in np.flatnonzero(inside_N & wrong_N):
-            gold, voted = LABELS[outcomes.gold[place]], LABELS[outcomes.voted[place]]
-            confusions[f"{gold} > {voted}"] += 1
+            gold, voted = outcomes.gold[place], outcomes.voted[place]
+            confusions[f"{outcomes.labels[gold]} > {outcomes.labels[voted]}"] += 1
         accuracy = outcomes.right[:, inside_N].mean() if inside_N.any() else None
         scores[name] = {
             "pairs": int(inside_N.sum()),

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import LABELS
+from mednli_jax.data.labels import MOST, NLI_LABELS, Labels
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli.corpora import OWN
+from mednli_jax.nli.corpora import OWN, labelled_file
 from mednli_jax.nli.corpus import (
     BLANKS,
     FORMATS,
@@ -20,7 +22,8 @@ from mednli_jax.nli.corpus import (
     has_format,
 )
 from mednli_jax.nli.encoding import Encoding, PieceEncoding
-from mednli_jax.nli.readers import UNLABELLED, class_of_label, repeated_labels
+from mednli_jax.nli.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
+from mednli_jax.nli.readers import decided
 from mednli_jax.nli.written_pairs import Augment
 
 Config = Any  # a ConfigDict
@@ -91,8 +94,7 @@ def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
         yield "data.tokens", "this model reads words", "leave it out, or give model bert"
     if config.data.builder == "tfds" and config.data.name not in with_builder:
         yield "data.builder", "this corpus has no TFDS builder", LEAVE
-    if config.data.labels:
-        yield from _broken_label_rules(config.data)
+    yield from _broken_file_rules(config.data)
     yield from _broken_knowledge_rules(config)
     if config.model.knowledge == "typed":
         if config.model.masking == "paper":
@@ -103,17 +105,24 @@ def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
         yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
 
 
-def _broken_label_rules(data: Config) -> Iterator[Rule]:
-    classes = set(class_of_label(data.labels).values()) - {UNLABELLED}
-    if len(classes) < 2 or not classes.issubset(LABELS):
-        example = "e.g. yes:entailment,no:contradiction"
-        fix = f"{example}; classes are {', '.join(LABELS)}, and {UNLABELLED} for none"
-        yield "data.labels", "needs two classes or three, each as label:class", fix
-    if repeated := repeated_labels(data.labels):
-        problem = f"gives a label twice: {', '.join(repeated)}"
-        yield "data.labels", problem, "give each label of your files once"
-    if data.name != OWN:
+def _broken_file_rules(data: Config) -> Iterator[Rule]:
+    """Of fields that only the user's own files have."""
+    labels, own_file = Labels.of(data.labels), data.name == OWN
+    if data.labels and not (own_file or ":" in data.name):
         yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
+    if data.columns and not own_file:
+        yield "data.columns", "is for files of your own", f"{LEAVE}, or give the variant :file"
+    if len(labels.names) == 1 or len(labels.names) > MOST:
+        fix = "give them all, e.g. a,b,c, or yes:entailment,no:contradiction"
+        yield "data.labels", f"names {len(labels.names)} labels, and 2 to {MOST} are read", fix
+    if labels.repeated:
+        problem = f"gives a label twice: {', '.join(labels.repeated)}"
+        yield "data.labels", problem, "give each label of your files once"
+    fields = [PLAIN_NAMES.get(name, name) for name in SPELLINGS.values()]
+    for field, column in columns_of(data.columns):
+        if field not in fields or field == column:
+            fix = "give e.g. premise:note,hypothesis:claim,label:truth,uid:id"
+            yield "data.columns", f"'{field}' is no field with a column", fix
 
 
 def _broken_knowledge_rules(config: Config) -> Iterator[Rule]:
@@ -143,10 +152,28 @@ def named_relations(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, names)))
 
 
-def class_numbers(config: Config) -> tuple[int, ...]:
-    """The places in LABELS of the classes of a config's training pairs."""
-    present = class_of_label(config.data.labels).values()
-    return tuple(number for number, label in enumerate(LABELS) if label in present)
+def labels_of(data: Config) -> Labels:
+    """The labels of a config's `data` section: LABELS where it names none."""
+    labels = Labels.of(data.labels)
+    if data.name != OWN and not data.labels:
+        return NLI_LABELS
+    return labels if labels.names else replace(labels.with_names(LABELS), setting=data.labels)
+
+
+def with_labels(config: Config) -> Config:
+    """The config whose data.labels names the labels of the user's own files, where it names none
+    and they are not LABELS."""
+    data = config.data
+    folder = corpus_folder(data)
+    if data.name != OWN or Labels.of(data.labels).names or folder is None or not folder.is_dir():
+        return config
+    path = labelled_file(folder)
+    labels = decided(data.labels, path, columns_of(data.columns)) if path else labels_of(data)
+    if labels.names in ((), LABELS):
+        return config
+    named = config.copy_and_resolve_references()
+    named.data.labels = labels.setting
+    return named
 
 
 def padded_length(config: Config) -> int:
@@ -185,8 +212,9 @@ def corpus_of(
         genre=data.genre,
         limit=data.limit,
         builder=data.builder,
-        labels=data.labels,
         augment=_augment(data, folder),
+        labels=labels_of(data),
+        columns=columns_of(data.columns),
         blanks=of_blanks(config),
         pieces=pieces,
         terminology=_terminology(config, folder) if has_terminology else None,

@@ -8,10 +8,17 @@ from pathlib import Path
 from mednli_jax.data.corpus import check_name
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files import check_readable, either_name
+from mednli_jax.nli.pair_rows import pair_file, unread_format
 
 OWN = "file"  # the name of the user's own corpus
-SPLIT_NAMES = ("train", "dev", "validation", "test")
-DATA_ENDINGS = {".jsonl", ".txt", ".tsv", ".csv", ".json", ".parquet", ".xlsx"}
+# The names of files of a split of the user's own corpus; data sets on the Hub have the others.
+OWN_STEMS = {
+    "train": ("train",),
+    "dev": ("dev", "validation", "dev_matched", "validation_matched"),
+    "test": ("test", "test_matched"),
+}
+TEXT_ENDINGS = (".jsonl", ".tsv", ".csv", ".txt")
+DATA_ENDINGS = {*TEXT_ENDINGS, ".parquet", ".json", ".xlsx", ".xls", ".ods", ".arrow", ".pkl"}
 
 
 @dataclass(frozen=True)
@@ -87,9 +94,7 @@ CORPORA = {
     # The fields are those of SNLI, or premise, hypothesis, label (and uid).
     OWN: CorpusFiles(
         {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
-        "put one file of pairs per split (.jsonl, .tsv or .csv)",
-        endings=(".tsv", ".csv"),
-        older=("dev", "validation"),  # as Hugging Face's data sets call it
+        "put one file of pairs per split (.jsonl, .tsv, .csv or .parquet)",
         optional=("test",),
     ),
 }
@@ -139,7 +144,7 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
         elif not paths and name == OWN:
             _check_spelling(folder, split, problems)
         elif len(paths) > 1 and name == OWN:
-            names = " and ".join(path.name for path in paths)
+            names = " and ".join(path.name for path in paths[:2])
             problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
     if corpus.ground_truth and "test" in first and not ground_truth_path(name, first):
         problems.add(_missing(name, corpus.ground_truth, [first["test"].parent]))
@@ -151,7 +156,9 @@ def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
     """Every file that readers.load_nli reads for a corpus; each is there and can be read."""
     paths = find_files(name, folder, needed)
     truth = ground_truth_path(name, paths)
-    files = [*paths.values(), *([truth] if truth else [])]
+    files = [truth] if truth else []
+    for path in paths.values():
+        files += pair_file(path).paths
     for file in files:
         check_readable(file)
     return files
@@ -168,6 +175,8 @@ def _files(name: str, folder: Path, split: str) -> list[Path]:
     the folders that holds one."""
     corpus = CORPORA[name]
     folders = _folders(name, folder, corpus.folders.get(split, name))
+    if name == OWN:
+        return _own_files(folders[0], split)
     files = []
     for file in corpus.names(split):
         for place in folders:
@@ -175,6 +184,28 @@ def _files(name: str, folder: Path, split: str) -> list[Path]:
             if present:
                 files += present
                 break
+    return files
+
+
+def labelled_file(folder: Path) -> Path | None:
+    """The file whose labels are those of the user's own corpus: of train, else of the first split
+    that is there; None for a folder without one."""
+    for split in OWN_STEMS:
+        if paths := _files(OWN, folder, split):
+            return paths[0]
+    return None
+
+
+def _own_files(folder: Path, split: str) -> list[Path]:
+    """All files that may hold a split of the user's own corpus, each as pair_rows.pair_file takes
+    it."""
+    files: list[Path] = []
+    for stem in OWN_STEMS[split]:
+        for ending in TEXT_ENDINGS:
+            files += filter(Path.is_file, (folder / f"{stem}{ending}{gz}" for gz in ("", ".gz")))
+        files += filter(Path.is_file, [folder / f"{stem}.parquet"])
+        files += sorted(folder.glob(f"{stem}-?????-of-?????.parquet"))[:1]
+        files += [folder / stem] if any(folder.glob(f"{stem}/data-*.arrow")) else []
     return files
 
 
@@ -186,19 +217,30 @@ def _folders(name: str, folder: Path, owner: str) -> list[Path]:
 
 
 def _missing(owner: str, file: str, folders: Sequence[Path]) -> DataError:
-    source = CORPORA[owner].source
+    source, stem = CORPORA[owner].source, Path(file).stem
     fix = f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}"
     if owner == OWN:
-        fix = f"{source}, called {Path(file).stem}, into --config.data.dir"
+        fix = f"{source}, called {stem}, into --config.data.dir"
     folder = next(filter(Path.is_dir, folders), None)
     if folder is None:
         return DataError(f"no folder {folders[0]}", file=file, fix=fix)
     problem = f"neither {file} nor {file}.gz is in {folder}"
-    if deeper := next(folder.rglob(f"{file}*"), None):
+    if owner == OWN:
+        problem = f"no file called {stem} is in {folder}"
+        if path := next(filter(_is_data, sorted(folder.glob(f"{stem}.*"))), None):
+            return unread_format(path)
+        below = [path for path in folder.rglob(f"*/{stem}*") if _is_data(path)]
+        if below:
+            return DataError(f"{problem}, but {below[0]} is there", file=file, fix=_at(below[0]))
+        if path := _misspelled(folder, stem):
+            problem += f", but {path.name} is there"
+    elif deeper := next(folder.rglob(f"{file}*"), None):
         problem += f", but {deeper} is there"
-    elif owner == OWN and (path := _misspelled(folder, Path(file).stem)):
-        problem += f", but {path.name} is there"
     return DataError(problem, file=file, fix=fix)
+
+
+def _at(path: Path) -> str:
+    return f"give --config.data.dir={path.parent}"
 
 
 def _check_spelling(folder: Path, split: str, problems: Problems) -> None:
@@ -206,21 +248,25 @@ def _check_spelling(folder: Path, split: str, problems: Problems) -> None:
     path = _misspelled(folder, split)
     if path is None:
         return
-    corpus = CORPORA[OWN]
     name = f"{split}{''.join(path.suffixes)}"
-    if name.removesuffix(".gz") not in corpus.names(split):
-        name = corpus.files[split]
+    if Path(name.removesuffix(".gz")).suffix not in (*TEXT_ENDINGS, ".parquet"):
+        problems.add(unread_format(path))
+        return
     problem = f"is not read, and there is no file of {split}. Did you mean {name}?"
     problems.add(DataError(problem, file=path.name, fix="rename it, or move it elsewhere"))
 
 
+def _is_data(path: Path) -> bool:
+    return path.is_file() and bool(DATA_ENDINGS & {*path.suffixes})
+
+
 def _misspelled(folder: Path, split: str) -> Path | None:
     """A file of data with nearly the name of a split, such as tset.tsv."""
+    stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):
         stem = path.name.partition(".")[0].casefold()
-        is_data = path.is_file() and DATA_ENDINGS & {*path.suffixes}
-        if is_data and (stem == split or stem not in SPLIT_NAMES):
+        if _is_data(path) and (stem == split or stem not in stems_of_splits):
             path_of[stem] = path
     close = get_close_matches(split, path_of, n=1, cutoff=0.7)
     return path_of[close[0]] if close else None

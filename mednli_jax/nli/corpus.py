@@ -14,7 +14,8 @@ from mednli_jax import demo
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
-from mednli_jax.data.examples import Facts, NLIExample, Split
+from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
+from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
 from mednli_jax.data.pieces import PieceVocabulary, vocabulary_files
 from mednli_jax.data.text import Vocab, blank_tokens
@@ -51,6 +52,7 @@ from mednli_jax.nli.encoding import (
     WordTexts,
     examples_of,
 )
+from mednli_jax.nli.pair_rows import Columns
 from mednli_jax.nli.written_pairs import WRITTEN, Augment, Withheld, written_pairs
 from mednli_jax.terminal import Bar, say, warn
 
@@ -242,7 +244,8 @@ class NLICorpus:
       folder: the data folder, None where none is set.
       genre: of MultiNLI. limit: first training pairs that are kept.
       builder: "direct", or "tfds" to read through a TFDS builder.
-      labels: of the user's own files, see readers.class_of_label.
+      labels: of the pairs.
+      columns: of the user's own files.
       blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's
         own tokens.
       pieces: how word pieces are made, None for words.
@@ -267,7 +270,8 @@ class NLICorpus:
     genre: str = ""
     limit: int | None = None
     builder: str = "direct"
-    labels: str = ""
+    labels: Labels = NLI_LABELS
+    columns: Columns = ()
     blanks: bool = False
     pieces: PieceEncoding | None = None
     terminology: Terminology | None = None
@@ -310,6 +314,7 @@ class NLICorpus:
             genre=self.genre,
             needed=self.needed,
             labels=self.labels,
+            columns=self.columns,
         )
 
     @property
@@ -323,7 +328,7 @@ class NLICorpus:
     @cached_property
     def _own(self) -> Splits:
         """The pairs that a function of the user reads."""
-        return readers.from_plugin(self.name, self.folder)
+        return readers.from_plugin(self.name, self.folder, self.labels.names)
 
     @property
     def needed(self) -> str:
@@ -471,7 +476,9 @@ class NLICorpus:
         """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for
         the whole one."""
         texts = self.texts(vocabulary, self.linker)
-        arrays, facts = encoding.encode_splits(splits, texts, self.linker, concepts=concepts)
+        arrays, facts = encoding.encode_splits(
+            splits, texts, self.linker, concepts=concepts, labels=self.labels.names
+        )
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def asked_by(self, vocabulary: Vocab, vectors: np.ndarray) -> "NLICorpus":
@@ -498,8 +505,12 @@ class NLICorpus:
             "nltk": metadata.version("nltk"),
             "sources": cache.digests(self.source_files()),
         }
-        if self.labels:
-            key["labels"] = self.labels
+        if self.labels.setting:
+            key["labels"] = self.labels.setting
+        if self.labels.names != LABELS:
+            key["names"] = list(self.labels.names)
+        if self.columns:
+            key["columns"] = [list(part) for part in self.columns]
         if self._is_plugin:
             splits = in_order(self._own)
             key["read"] = [[name, _digest(split)] for name, split in splits.items()]
@@ -575,7 +586,9 @@ class NLICorpus:
             splits["train"] = self._augmented(splits["train"], self.augment)
         source = self.recogniser(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
-        arrays, facts = encoding.encode_splits(splits, texts, source, corpus_paths)
+        arrays, facts = encoding.encode_splits(
+            splits, texts, source, corpus_paths, labels=self.labels.names
+        )
         if self.augment is not None:
             uids = [example.uid for example in examples_of(splits)]
             arrays["written"] = np.char.startswith(np.array(uids, str), WRITTEN)

@@ -41,7 +41,7 @@ class _Sizes(NamedTuple):
     words: set[str]
 
 
-def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
+def statistics(splits: Mapping[str, Split[NLIExample]], labels: Sequence[str] = LABELS) -> Facts:
     """Counts and lengths of each split and of all together.
 
     Returns {"splits": {name: figures}, "all": figures}; figures are
@@ -53,7 +53,7 @@ def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
       new_words (not in "all"): those that the first split lacks,
       premise, hypothesis {mean, median, longest, over_50} in tokens.
     """
-    sizes = {name: _sizes({name: split}) for name, split in splits.items()}
+    sizes = {name: _sizes({name: split}, labels) for name, split in splits.items()}
     first_words = next(iter(sizes.values())).words
     earlier_premises: set[str] = set()
     of_splits = {}
@@ -66,12 +66,12 @@ def statistics(splits: Mapping[str, Split[NLIExample]]) -> Facts:
             "new_words": len(words - first_words),
         }
         earlier_premises |= premises
-    figures, premises, words = _sizes(splits)
+    figures, premises, words = _sizes(splits, labels)
     of_all = {**figures, "premises": len(premises), "words": len(words)}
     return {"splits": of_splits, "all": of_all}
 
 
-def _sizes(splits: Mapping[str, Split[NLIExample]]) -> _Sizes:
+def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Sizes:
     """Of some splits together."""
     examples = examples_of(splits)
     labels = Counter(_labels(examples).tolist())
@@ -82,7 +82,7 @@ def _sizes(splits: Mapping[str, Split[NLIExample]]) -> _Sizes:
         unlabelled += int(split.facts.get("dropped_unlabelled", 0))
     figures: Facts = {
         "pairs": len(examples),
-        "labels": {label: labels[label] for label in LABELS},
+        "labels": {label: labels[label] for label in names},
         "unlabelled": unlabelled,
         "tokens": dict(+tokens),
     }
@@ -106,7 +106,7 @@ def _labels(examples: Iterable[NLIExample]) -> np.ndarray:
     return np.array([example.label for example in examples])
 
 
-def section(corpus: str, values: Facts) -> Section:
+def section(corpus: str, values: Facts, labels: Sequence[str] = LABELS) -> Section:
     """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below
     ours."""
     columns = {**values["splits"], "all": values["all"]}
@@ -120,7 +120,7 @@ def section(corpus: str, values: Facts) -> Section:
         rows += [(f"{side}, {title}", show, side, name) for side in SIDES]
     rows.append(("distinct premises", count, "premises"))
     rows.append(("  also in an earlier split", count, "shared_premises"))
-    rows += [(label, count, "labels", label) for label in LABELS]
+    rows += [(label, count, "labels", label) for label in labels]
     if values["all"]["unlabelled"]:
         rows.append(("unlabelled, dropped", count, "unlabelled"))
     rows.append(("distinct words", count, "words"))
@@ -139,6 +139,7 @@ def path_statistics(
     hypothesis_mentions: Sequence[Sequence[Mention]],
     indices: Indices,
     distances: Callable[[np.ndarray], np.ndarray],
+    labels: Sequence[str] = LABELS,
 ) -> Facts:
     """Path lengths between the concepts of premises and hypotheses.
 
@@ -172,7 +173,7 @@ def path_statistics(
     nearest_N = np.full(len(examples), _NONE)
     np.minimum.at(nearest_N, np.array(owners, np.int64), lengths)
     label_N = _labels(examples)
-    nearest = {name: _counts(nearest_N[label_N == name]) for name in LABELS}
+    nearest = {name: _counts(nearest_N[label_N == name]) for name in labels}
     unknown = [concept for concept in concepts if not indices(concept)]
     return {
         "examples": len(examples),
@@ -281,7 +282,10 @@ def sections_of_file(path: str | Path | None) -> list[Section]:
 
 
 def relation_statistics(
-    examples: Iterable[NLIExample], bits_N: np.ndarray, kinds: Sequence[str]
+    examples: Iterable[NLIExample],
+    bits_N: np.ndarray,
+    kinds: Sequence[str],
+    labels: Sequence[str] = LABELS,
 ) -> Facts:
     """The distribution of types of relations over the classes.
 
@@ -290,7 +294,7 @@ def relation_statistics(
     class, over labelled examples; None if all have it, or there is one class.
     """
     label_N = _labels(examples)
-    classes = [name for name in LABELS if (label_N == name).any()]
+    classes = [name for name in labels if (label_N == name).any()]
     figures = {}
     for bit, kind in enumerate(kinds):
         has_N = (bits_N >> bit & 1).astype(bool)

@@ -788,10 +788,11 @@ def encode_splits(
     source: ConceptSource | None,
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
+    labels: Sequence[str] = LABELS,
 ) -> ArraysAndFacts:
     """The arrays of some splits in the vocabulary of `texts`, and counts for the manifest.
 
-    paths, concepts: see encode_links.
+    paths, concepts: see encode_links. labels: in the order of their numbers.
     """
     examples = examples_of(splits)
     rows = rows_in(splits)
@@ -811,6 +812,7 @@ def encode_splits(
         **texts.facts(encoded),
         "knowledge": links.facts,
     }
-    labels = [LABELS.index(example.label) if example.label else -1 for example in examples]
-    arrays = {**encoded.arrays, "label": np.array(labels, np.int32), **links.arrays}
+    number_of = {"": -1, **{label: number for number, label in enumerate(labels)}}
+    label_N = np.array([number_of[example.label] for example in examples], np.int32)
+    arrays = {**encoded.arrays, "label": label_N, **links.arrays}
     return ArraysAndFacts(arrays, facts)

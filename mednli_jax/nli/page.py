@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data.examples import LABELS, Facts
+from mednli_jax.data.examples import Facts
 from mednli_jax.data.partitions import Partition
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.nli.config import Run
 from mednli_jax.report import charts, outcomes
-from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
+from mednli_jax.report.metrics import labels_of, macro_f1, majority_share, wilson_interval
 from mednli_jax.report.outcomes import Comparison, Finished, Flips, ReadOutcomes
 from mednli_jax.report.sections import (
     Grid,
@@ -31,6 +31,7 @@ from mednli_jax.report.sections import (
 from mednli_jax.rundir import RunResult, Scores, differing
 
 SPLITS = ("dev", "test")
+MOST_COLUMNS = 10  # labels beside whose scores the predictions are counted
 # What the pairs of a slice have in common; the other slices are genres.
 SLICES = {
     "unseen_relation": "a relation between two concepts decides, and no training pair shows both",
@@ -68,7 +69,8 @@ def run_sections(result: RunResult) -> RunSections:
     confusions, reliabilities, classes = [], [], []
     for split, scores in scored.items():
         title = f"Confusion on {split}"
-        confusions.append(_confusion(split, title, scores["confusion"], seeds))
+        labels = labels_of(scores)
+        confusions.append(_confusion(split, title, scores["confusion"], labels, seeds))
         classes.append(Grid(split, CLASS_COLUMNS, _class_rows(scores)))
         if "calibration" in scores:
             reliabilities.append(_reliability(split, scores))
@@ -144,16 +146,16 @@ def _interval(scores: Scores) -> tuple[float, float]:
 
 
 def _confusion(
-    name: str, title: str, counts: Sequence[Sequence[int]], seeds: int
+    name: str, title: str, counts: Sequence[Sequence[int]], labels: Sequence[str], seeds: int
 ) -> tuple[str, charts.Chart | None]:
     caption = f"{name}, summed over {seeds} seeds" if seeds > 1 else name
-    return caption, charts.heat_map(counts, LABELS, title=title, rows="gold", columns="predicted")
+    return caption, charts.heat_map(counts, labels, title=title, rows="gold", columns="predicted")
 
 
 def _class_rows(scores: Scores) -> list[tuple[str, ...]]:
     """The cells of CLASS_COLUMNS for each class that has pairs."""
     rows = []
-    for label in LABELS:
+    for label in labels_of(scores):
         of_class = scores["per_class"][label]
         if of_class["support"]:
             measures = (of_class["precision"], of_class["recall"], of_class["f1"])
@@ -163,14 +165,16 @@ def _class_rows(scores: Scores) -> list[tuple[str, ...]]:
 
 def _classes(split: str, scores: Scores, seeds: int) -> Section:
     """The classes and the confusion, for a terminal."""
-    predicted = dict(zip(LABELS, scores["confusion"], strict=True))
+    labels = labels_of(scores)
+    predicted = dict(zip(labels, scores["confusion"], strict=True))
+    shown = len(labels) if len(labels) <= MOST_COLUMNS else 0
     rows = []
     for label, *cells in _class_rows(scores):
-        rows.append((label, *cells, *map(str, predicted[label])))
+        rows.append((label, *cells, *map(str, predicted[label][:shown])))
     caption = "precision, recall and F1 in points; the others are numbers of pairs"
     if seeds > 1:
         caption += ", summed over seeds"
-    header = (*CLASS_COLUMNS, *LABELS)
+    header = (*CLASS_COLUMNS, *labels[:shown])
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 
 
@@ -245,7 +249,8 @@ def compare(folders: Sequence[Path], split: str, read: ReadOutcomes | None = Non
     for folder, name in zip(folders, names, strict=True):
         run = replace(outcomes.finished(folder, split, read), name=name)
         title, counts = f"{name}, {split}: confusion", run.outcomes.confusion().tolist()
-        drawn.append(_confusion(title, title, counts, len(run.outcomes.predicted)))
+        labels, seeds = run.outcomes.labels, len(run.outcomes.predicted)
+        drawn.append(_confusion(title, title, counts, labels, seeds))
         runs.append(run)
     compared = outcomes.comparisons(runs)
     sections = [
@@ -360,7 +365,7 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
     total = sum(flip.gained for flip in flips.values())
     if not total:
         return "no prediction was gained"
-    label = max(LABELS, key=lambda name: flips[name].gained)
+    label = max(flips, key=lambda name: flips[name].gained)
     gained, sources = flips[label].gained, flips[label].gained_from
     source = max(sources, key=sources.__getitem__)
     share = f"of {number_of(total, 'prediction')} gained, {gained / total:.0%} are of {label}"
@@ -373,9 +378,12 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
 
 def prediction_lines(rows: Iterable[Mapping[str, float]]) -> Iterator[str]:
     """A header, then of each pair the label and the probability of each class, between tabs."""
-    yield "\t".join(("label", *LABELS))
+    labels: Sequence[str] = ()
     for row in rows:
-        shares = [f"{row[label]:.6f}" for label in LABELS]
+        if not labels:
+            labels = list(row)
+            yield "\t".join(("label", *labels))
+        shares = [f"{row[label]:.6f}" for label in labels]
         yield "\t".join((_most_probable(row), *shares))
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mednli_jax.data.arrays import NEW, Prepared, Rows
-from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import inspection, page, reproduction, table8, tables
@@ -31,16 +30,18 @@ from mednli_jax.nli.config import (
     Rule,
     Run,
     broken_rules,
-    class_numbers,
     corpus_of,
+    labels_of,
     of_features,
     of_pieces,
     padded_length,
+    with_labels,
 )
 from mednli_jax.nli.corpora import CORPORA, OWN, RESTRICTED, licensed, source_files
 from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
 from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import find_mentions, merged
+from mednli_jax.nli.pair_rows import columns_of
 from mednli_jax.nli.readers import quoted_cells, read_answers, read_nli_file
 from mednli_jax.nli.substitutions import substitutions
 from mednli_jax.report.options import (
@@ -103,8 +104,11 @@ class NLI:
             of_pieces(config),
             padded_length(config),
             written_weight=config.data.augment_weight,
-            classes=class_numbers(config),
+            scored=labels_of(config.data).names,
         )
+
+    def with_labels(self, config: Config) -> Config:
+        return with_labels(config)
 
     def fit(self, config: Config) -> Callable | None:
         if not of_features(config):
@@ -158,12 +162,15 @@ class NLI:
     def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
         """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity
         for the others."""
-        labels = np.array(read_answers(path, rows.uids, config.data.labels))
-        return np.where(labels[:, None] == LABELS, 0.0, -np.inf)[None]
+        labels, columns = labels_of(config.data), columns_of(config.data.columns)
+        answer_N = np.array(read_answers(path, rows.name, rows.uids, labels, columns))
+        return np.where(answer_N[:, None] == labels.names, 0.0, -np.inf)[None]
 
     def probe(self, run: Run, path: Path) -> Report:
         """The scores of the labelled pairs of a file, which the run reads as its corpus."""
-        split = read_nli_file(path, split=NEW, labels=run.config.data.labels)
+        data = run.config.data
+        labels, columns = labels_of(data), columns_of(data.columns)
+        split = read_nli_file(path, split=NEW, labels=labels, columns=columns)
         for line in quoted_cells(split.facts):
             warn(line)
         if run.manifest["tokeniser"] == BLANKS:

@@ -1,219 +1,63 @@
-"""Reads files of sentence pairs, plain or gzipped: JSON lines, CSV, and tables separated by TABs.
+"""Reads files of sentence pairs into examples.
 
-nli/corpora.py lists the corpora. Errors name the file, the line and the field; they never quote a
-sentence.
+nli/corpora.py lists the corpora, nli/pair_rows.py has the formats. Errors name the file, the line
+and the field; they never quote a sentence.
 """
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mednli_jax import demo, files
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
+from mednli_jax.data.labels import LONGEST, MOST, NLI_LABELS, UNLABELLED, Labels, written
 from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
-from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, character_fault, either_name, empty_file, sha256
+from mednli_jax.errors import DataError, Problems, Setting, Text, config_field
+from mednli_jax.files import FRESH_COPY, empty_file, sha256
 from mednli_jax.nli.corpora import (
     OWN,
     check_options,
     find_files,
     ground_truth_path,
 )
+from mednli_jax.nli.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
 from mednli_jax.plugins import imported
 
-UNLABELLED = "-"  # the annotators reached no majority
 NO_TEST = "The folder has no test file, so that only dev is scored."
-# A file of the user may name the fields in plain words.
-PLAIN_NAMES = {
-    "sentence1": "premise",
-    "sentence2": "hypothesis",
-    "gold_label": "label",
-    "pairID": "uid",
-}
-REQUIRED = ("gold_label", "sentence1", "sentence2")
-PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
-FIELDS = (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre")
-SPELLINGS = {name.casefold(): name for name in FIELDS}
-NAMES_OF_COLUMNS = (
-    "name the fields label, premise and hypothesis, or as SNLI does; a table begins with these "
-    "names, separated by commas in .csv, else by TABs"
-)
-
-
-# ---- rows of files ----
-
-
-class PairFields:
-    """The named fields of one pair; a bad field is a DataError, which does not quote it."""
-
-    def __init__(self, file: str, number: int, values: Mapping[str, Any]) -> None:
-        self.file, self.number, self.values = file, number, values
-
-    def fault(self, problem: str, name: str, fix: str = FRESH_COPY) -> DataError:
-        name = self._shown(name)
-        problem = f"field '{name}' {problem}"
-        return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
-
-    def _shown(self, name: str) -> str:
-        """The field's name in plain words, unless the row names fields as SNLI does."""
-        official = not self.values.keys().isdisjoint(REQUIRED)
-        return name if official else PLAIN_NAMES.get(name, name)
-
-    def check(self, required: Sequence[str]) -> None:
-        """Refuses a row without one of the required fields."""
-        names = self.values.keys()
-        missing = [name for name in required if names.isdisjoint({name, PLAIN_NAMES.get(name)})]
-        if not missing:
-            return
-        shown = [self._shown(name) for name in missing]
-        fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
-        problem = f"{fields} missing; found: {self._present(len(missing) < len(required))}"
-        fix = NAMES_OF_COLUMNS if "sentence1" in required else "name the fields uid and label"
-        raise DataError(problem, file=self.file, line=self.number, field=shown[0], fix=fix)
-
-    def _present(self, has_a_header: bool) -> str:
-        """The names of the fields. The first line of a table without a header is a pair, which no
-        message may quote."""
-        names = list(map(str, self.values))
-        are_names = all(re.fullmatch(r"\w{1,30}", name, re.ASCII) for name in names)
-        if are_names and (has_a_header or ".json" in self.file):
-            return ", ".join(names)
-        return f"{len(names)} other fields"
-
-    def text(self, name: str, optional: bool = False) -> str:
-        """The field as a string of Unicode text; "" where it is optional and missing or null."""
-        value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, ""))
-        if value is None:
-            value = plain
-        elif plain is not None and not _equal(name, value, plain):
-            raise self.fault(f"and field '{PLAIN_NAMES[name]}' differ", name, files.KEEP_ONE)
-        if value is None and optional:
-            return ""
-        if name == "gold_label" and isinstance(value, int):
-            return str(value)
-        if not isinstance(value, str):
-            raise self.fault(f"is a {type(value).__name__}, expected a string", name)
-        if problem := character_fault(value):
-            raise self.fault(problem, name)
-        return value
-
-    def sentence(self, name: str) -> str:
-        """The field as a text that is not blank."""
-        value = self.text(name)
-        if not value.strip():
-            raise self.fault("is empty", name, "fill in the sentence or remove the line")
-        return value
-
-
-def _equal(name: str, value: object, plain: object) -> bool:
-    """Whether two fields of one meaning agree; the case of labels is ignored."""
-    if name == "gold_label":
-        return str(value).strip().casefold() == str(plain).strip().casefold()
-    return value == plain
-
-
-PairRows = Iterator[tuple[int, PairFields]]  # (line number, fields)
-ReadRows = Callable[[Path, Problems, Sequence[str]], PairRows]
-
-
-@cache
-def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of fields as this module spells them; case is ignored."""
-    return tuple(SPELLINGS.get(name.casefold(), name) for name in names)
-
-
-def json_rows(path: Path, problems: Problems, required: Sequence[str] = ()) -> PairRows:
-    """Rows of JSON lines: one object with named fields a line."""
-    for number, fields in files.json_lines(path, problems):
-        names = _spelled(tuple(fields))
-        values = files.json_object(list(zip(names, fields.values(), strict=True)))
-        if isinstance(values, files.RepeatedField):
-            problem = f"the line {values.problem}, case ignored"
-            problems.add(files.line_fault(path.name, number, problem, files.KEEP_ONE))
-        else:
-            yield number, PairFields(path.name, number, values)
-
-
-def csv_rows(path: Path, problems: Problems, required: Sequence[str]) -> PairRows:
-    """Rows of a CSV table (RFC 4180) with a header."""
-    return _table_rows(path, files.csv_records(path, problems), problems, required)
-
-
-def tab_rows(path: Path, problems: Problems, required: Sequence[str]) -> PairRows:
-    """Rows of a table with a header that TABs separate; quotes have no meaning."""
-    lines = files.text_lines(path, problems)
-    records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
-    return _table_rows(path, records, problems, required)
-
-
-def _table_rows(
-    path: Path,
-    records: Iterable[tuple[int, list[str]]],
-    problems: Problems,
-    required: Sequence[str],
-) -> PairRows:
-    def columns(number: int, header: list[str]) -> tuple[str, ...]:
-        names = _spelled(tuple(header))
-        PairFields(path.name, number, dict.fromkeys(names, "")).check(required)
-        return names
-
-    # A pair with fewer than five annotators may end before the columns label2 ... label5.
-    for number, values in files.table_rows(path.name, records, problems, columns, spare=r"label\d"):
-        yield number, PairFields(path.name, number, values)
-
-
-ENDINGS: dict[str, ReadRows] = {
-    ".jsonl": json_rows,
-    ".txt": tab_rows,
-    ".tsv": tab_rows,
-    ".csv": csv_rows,
-}
-
-
-class PairFile(NamedTuple):
-    """An existing file of pairs. stem: its name without endings."""
-
-    path: Path
-    stem: str
-    read_rows: ReadRows
-
-
-def _pair_file(path: Path) -> PairFile:
-    """The file of this name, plain or gzipped, whether or not `path` ends in .gz."""
-    path = either_name(path) or path
-    name = Path(path.name.removesuffix(".gz"))
-    if name.suffix not in ENDINGS:
-        fix = f"use one of {', '.join(ENDINGS)}"
-        raise DataError("the ending names no format", file=path.name, fix=fix)
-    return PairFile(path, name.stem, ENDINGS[name.suffix])
+NO_TEST_LABELS = "The test file has no labels, so that only dev is scored."
+MOST_UNLABELLED = 0.05  # of the pairs of a user's file
+NAMED = 12  # most labels that an error lists
+OWN_IDS = ("give each pair one of its own, or none: ", config_field("data.columns", "uid:-"))
 
 
 # ---- labels ----
 
 
-def _label_parts(labels: str) -> Iterator[tuple[str, str]]:
-    """(label of a file, its class) of each part of config.data.labels, in lower case."""
-    for part in (labels or ",".join(LABELS)).casefold().split(","):
-        label, _, name = part.rpartition(":")
-        yield label.strip() or name.strip(), name.strip()
-
-
-def class_of_label(labels: str) -> dict[str, str]:
-    """A label of a file, in lower case -> one of LABELS or UNLABELLED, from
-    "yes:entailment,no:contradiction"."""
-    return {UNLABELLED: UNLABELLED, **dict(_label_parts(labels))}
-
-
-def repeated_labels(labels: str) -> list[str]:
-    """The labels of a file that config.data.labels gives more than one class."""
-    counts = Counter(label for label, _ in _label_parts(labels))
-    return [label for label, count in counts.items() if count > 1]
+def decided(setting: str, path: Path, columns: Columns = ()) -> Labels:
+    """The labels of a config.data.labels without names: those of a training file. Rows with a fault
+    are left out; read_nli_file reports them."""
+    labels = Labels.of(setting)
+    file, in_file = pair_file(path), dict[str, None]()
+    column: Text = ("is this their column? ", config_field("data.columns", "label:COLUMN"))
+    for _, row in file.rows(Problems(), REQUIRED, columns):
+        try:
+            label = written(row.text("gold_label", optional=True))
+        except DataError:
+            continue
+        if len(label) > LONGEST:
+            problem = f"has {len(label)} characters, more than a label has"
+            raise row.fault(problem, "gold_label", column)
+        in_file[label] = None
+    labels = labels.with_names(in_file)
+    count = len(labels.names)
+    if count == 1 or count > MOST:
+        problem = f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST} are read"
+        raise DataError(problem, file=file.name, fix=column)
+    return labels
 
 
 def _ground_truth(path: Path) -> dict[str, str]:
@@ -243,7 +87,7 @@ class _PairReader:
       stem: the file's name without endings.
       genre: whose rows are kept; "" for all.
       truth: pairID -> label, in place of the file's labels; empty where the file has labels.
-      classes: see class_of_label.
+      required: fields.
       lines: pairID -> the line of its pair.
       quoted: the line of each quoted cell of a table that TABs separate.
       parsed: pairs whose tokens come from binary parses.
@@ -252,7 +96,8 @@ class _PairReader:
     stem: str
     genre: str
     truth: Mapping[str, str]
-    classes: Mapping[str, str]
+    labels: Labels
+    required: Sequence[str]
     examples: list[NLIExample] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     quoted: list[int] = field(default_factory=list)
@@ -262,7 +107,7 @@ class _PairReader:
     parsed: int = 0
 
     def add(self, number: int, row: PairFields) -> None:
-        row.check(("pairID", *REQUIRED[1:]) if self.truth else REQUIRED)
+        row.check(self.required)
         genre = row.text("genre", optional=True)
         if self.genre and not genre:
             raise row.fault("is missing", "genre", "use MultiNLI's own file, which names the genre")
@@ -271,7 +116,8 @@ class _PairReader:
             return
         uid = row.text("pairID", optional=not self.truth) or f"{self.stem}:{number}"
         if uid in self.lines:
-            raise row.fault(f"repeats that of line {self.lines[uid]}", "pairID")
+            fix: Text = OWN_IDS if self.labels.of_user else FRESH_COPY
+            raise row.fault(f"repeats that of line {self.lines[uid]}", "pairID", fix)
         self.lines[uid] = number
         label = self._label(row, uid)
         if label == UNLABELLED:
@@ -287,21 +133,27 @@ class _PairReader:
         )
 
     def _label(self, row: PairFields, uid: str) -> str:
-        """One of LABELS, or UNLABELLED."""
+        """The name of the label, or UNLABELLED."""
         if self.truth and uid not in self.truth:
             fix = "take both files from the same release"
             raise row.fault("has no label in the ground truth", "pairID", fix)
-        label = self.truth[uid] if self.truth else row.text("gold_label")
-        name = self.classes.get(label.strip().casefold())
+        own, name_of = self.labels.of_user, self.labels.name_of
+        label = self.truth[uid] if self.truth else written(row.text("gold_label", optional=own))
+        name = name_of.get(label.casefold())
         if name is None:
-            example = "yes:entailment,no:contradiction"
-            if label.isdigit():
-                example = "0:entailment,1:neutral,2:contradiction"
-            own = f"for files of your own, give e.g. --config.data.labels={example}"
-            expected = ", ".join(label for label in self.classes if label != UNLABELLED)
-            problem = f"is none of {expected}, {UNLABELLED}"
-            raise row.fault(problem, "gold_label", f"correct the label, or, {own}")
+            expected = [label for label in name_of if label][:NAMED]
+            more = ", ..." if len(name_of) > NAMED else ""
+            problem = f"is none of {', '.join(expected)}{more}"
+            raise row.fault(problem, "gold_label", self._fix(label))
         return name
+
+    def _fix(self, label: str) -> Text:
+        """The fix for a label without a name."""
+        if not self.labels.of_user:
+            return "correct the label, or read your own files by the variant :file"
+        shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
+        left_out = config_field("data.labels", f"{self.labels.shown},{shown}:{UNLABELLED}")
+        return ("correct it, or leave such pairs out: ", left_out)
 
     def _tokens(
         self, row: PairFields, premise: str, hypothesis: str
@@ -314,7 +166,7 @@ class _PairReader:
 
     def facts(self) -> Facts:
         """Counts for the manifest."""
-        labels = {label: 0 for label in LABELS if label in self.classes.values()}
+        labels = dict.fromkeys(self.labels.names, 0)
         for example in self.examples:
             labels[example.label] += 1
         facts: Facts = {
@@ -341,14 +193,16 @@ def read_nli_file(
     limit: int | None = None,
     genre: str = "",
     ground_truth: Path | None = None,
-    labels: str = "",
+    labels: Labels = NLI_LABELS,
+    columns: Columns = (),
+    may_lack_labels: bool = False,
 ) -> Split[NLIExample]:
-    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the
-    format (ENDINGS).
+    """Reads the files of a split, see pair_rows.pair_file. The ending tells the format.
 
     Fields: gold_label sentence1 sentence2 (or label premise hypothesis). Optional fields: pairID
-    (or uid), captionID or promptID, genre, sentence1_binary_parse and sentence2_binary_parse. The
-    case of names and labels is ignored. Pairs labelled `-` are dropped and counted.
+    (or uid, or id), captionID or promptID, genre, sentence1_binary_parse and
+    sentence2_binary_parse. The case of names and labels is ignored. Pairs without a label are
+    dropped and counted.
 
     The uid of an example is the pairID, else "<file stem>:<line>". Its group is the captionID or
     promptID, else a hash of the premise. Its tokens come from the two binary parses, else from
@@ -358,14 +212,16 @@ def read_nli_file(
       limit: number of labelled pairs; later lines are not read.
       genre: pairs of other genres are left out.
       ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
-      labels: see class_of_label.
+      columns: of files of the user, see pair_rows.columns_of.
+      may_lack_labels: the split is empty where no pair has a label.
     """
-    path, stem, read_rows = _pair_file(Path(path))
+    file = pair_file(Path(path))
     truth = _ground_truth(ground_truth) if ground_truth else {}
-    reader, problems = _PairReader(stem, genre, truth, class_of_label(labels)), Problems()
-    for number, row in read_rows(path, problems, REQUIRED):
+    required = ("pairID", *REQUIRED[1:]) if truth else REQUIRED[may_lack_labels:]
+    reader, problems = _PairReader(file.stem, genre, truth, labels, required), Problems()
+    for number, row in file.rows(problems, required, columns):
         reader.rows += 1
-        if read_rows is tab_rows:
+        if file.read_rows is tab_rows:
             quoted_cells_of_row = filter(files.is_quoted_cell, row.values.values())
             reader.quoted += [number for _ in quoted_cells_of_row]
         try:
@@ -375,37 +231,59 @@ def read_nli_file(
         if limit is not None and len(reader.examples) == limit:
             break
     problems.raise_if_any()
-    if not reader.examples:
+    if not (reader.examples or (may_lack_labels and reader.unlabelled)):
         of_genre = f" of genre '{genre}'" if genre else ""
-        raise empty_file(path, f"no labelled pair{of_genre}")
-    facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
+        raise empty_file(file.paths[0], f"no labelled pair{of_genre}")
+    if reader.examples:
+        _check_unlabelled(file.name, reader)
+    facts = {"file": file.name, "sha256": sha256(*file.paths), **reader.facts()}
     if ground_truth:
         facts["read_with"] = {ground_truth.name: sha256(ground_truth)}
     return Split(split, tuple(reader.examples), facts)
 
 
-def read_answers(path: Path, uids: Sequence[str], labels: str = "") -> list[str]:
-    """The label, one of LABELS, that a system gave to each pair of a split, in the order of the
-    pairs' uids.
+def _check_unlabelled(file: str, reader: _PairReader) -> None:
+    """Refuses a file of the user in which many pairs have no label, unless config.data.labels
+    leaves labels out."""
+    labels = reader.labels
+    if labels.leaves_out or reader.unlabelled <= MOST_UNLABELLED * reader.rows:
+        return
+    leaves_out = config_field("data.labels", f"{labels.shown},{UNLABELLED}:{UNLABELLED}")
+    fix: tuple[str | Setting, ...] = ("fill them in, or leave them out: ", leaves_out)
+    if "-1" in labels.name_of:
+        negative = config_field("data.labels", f"-1,{labels.shown}")
+        fix += ("; where -1 is a label, ", negative)
+    problem = f"{reader.unlabelled:,} of {reader.rows:,} pairs have no label"
+    raise DataError(problem, file=file, field="label", fix=fix)
 
-    Fields: pairID (or uid), and gold_label (or label), or `predicted`, which `predict --output`
-    writes. Other fields are ignored. labels: see class_of_label.
+
+def read_answers(
+    path: Path, split: str, uids: Sequence[str], labels: Labels, columns: Columns = ()
+) -> list[str]:
+    """The name of the label that a system gave to each pair of a split, in the order of the pairs'
+    uids.
+
+    Fields: pairID (or uid, or id), and gold_label (or label), or `predicted`, the name that
+    `predict --output` writes. Other fields are ignored.
     """
-    path, _, read_rows = _pair_file(path)
+    file = pair_file(path)
     answers, problems = dict.fromkeys(uids, ""), Problems()
-    classes = class_of_label(labels)
-    for _, row in read_rows(path, problems, ("pairID",)):
-        name = "predicted" if "predicted" in row.values else "gold_label"
+    names = {name.casefold(): name for name in labels.names}
+    for _, row in file.rows(problems, ("pairID",), columns):
+        is_name = "predicted" in row.values
+        field_name = "predicted" if is_name else "gold_label"
         try:
-            row.check(("pairID", name))
-            uid, label = row.text("pairID"), row.text(name).strip().casefold()
+            row.check(("pairID", field_name))
+            uid, label = row.text("pairID"), written(row.text(field_name)).casefold()
+            if uid not in answers:
+                uid = f"{split}:{uid}"  # see _with_split
             if answers.get(uid) != "":
                 problem = "is that of an earlier row, or of no labelled pair of the split"
                 raise row.fault(problem, "pairID", "give each labelled pair of --split once")
-            answers[uid] = classes.get(label, UNLABELLED)
+            answers[uid] = (names if is_name else labels.name_of).get(label, UNLABELLED)
             if answers[uid] == UNLABELLED:
                 fix = "correct it, or give --config.data.labels"
-                raise row.fault("is no label of the corpus", name, fix)
+                raise row.fault("is no label of the corpus", field_name, fix)
         except DataError as error:
             problems.add(error)
     problems.raise_if_any()
@@ -426,7 +304,8 @@ def load_nli(
     limit: int | None = None,
     genre: str = "",
     needed: str = "",
-    labels: str = "",
+    labels: Labels = NLI_LABELS,
+    columns: Columns = (),
 ) -> dict[str, Split[NLIExample]]:
     """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
@@ -435,7 +314,7 @@ def load_nli(
       limit: of labelled pairs of train.
       genre: of MultiNLI's train and dev, "" for all.
       needed: see corpora.find_files.
-      labels: of the user's own files, see class_of_label.
+      labels, columns: of the user's own files.
     """
     check_options(name, genre)
     paths = find_files(name, folder, needed)
@@ -448,10 +327,31 @@ def load_nli(
             genre=genre,
             ground_truth=ground_truth_path(name, paths) if split == "test" else None,
             labels=labels,
+            columns=columns,
+            may_lack_labels=name == OWN and split == "test",
         )
-    if name == OWN and "dev" in splits and "test" not in splits:
-        splits["dev"].facts["note"] = NO_TEST
-    return check_disjoint(splits)
+    if name != OWN:
+        return check_disjoint(splits)
+    if "dev" in splits and not splits.get("test"):
+        splits["dev"].facts["note"] = NO_TEST_LABELS if "test" in splits else NO_TEST
+    return check_disjoint(_with_split({name: split for name, split in splits.items() if split}))
+
+
+def _with_split(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[NLIExample]]:
+    """The same splits. Where the ids count from 0 in each, they get the name of the split before
+    them."""
+    differ = False
+    for earlier, later in combinations(splits.values(), 2):
+        texts = {pair.uid: (pair.premise, pair.hypothesis) for pair in earlier.examples}
+        for pair in later.examples:
+            differ |= texts.get(pair.uid, ()) not in ((), (pair.premise, pair.hypothesis))
+    if not differ:
+        return splits
+    renamed = {}
+    for name, split in splits.items():
+        pairs = [replace(pair, uid=f"{name}:{pair.uid}") for pair in split.examples]
+        renamed[name] = replace(split, examples=tuple(pairs))
+    return renamed
 
 
 def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
@@ -468,12 +368,14 @@ def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
     return splits
 
 
-def from_plugin(name: str, folder: Path | None) -> dict[str, Split[NLIExample]]:
+def from_plugin(
+    name: str, folder: Path | None, names: Sequence[str] = LABELS
+) -> dict[str, Split[NLIExample]]:
     """The splits that a function of the user reads.
 
     name: its import path. The function takes the data folder, None where none is set, and returns
     {"train": rows, "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an
-    NLIExample.
+    NLIExample. names: of its labels.
     """
     returned = imported(name, "data.name")(folder)
     rows_of: dict[str, list[object]] = {}
@@ -488,7 +390,7 @@ def from_plugin(name: str, folder: Path | None) -> dict[str, Split[NLIExample]]:
         examples = []
         for number, row in enumerate(rows):
             try:
-                examples.append(_plugin_example(row, f"{split}-{number}"))
+                examples.append(_plugin_example(row, f"{split}-{number}", names))
             except DataError as error:
                 place = f"{name}, {split}"
                 problems.add(DataError(error.problem, file=place, line=number + 1, fix=error.fix))
@@ -497,15 +399,17 @@ def from_plugin(name: str, folder: Path | None) -> dict[str, Split[NLIExample]]:
     return check_disjoint(splits)
 
 
-def _plugin_example(row: object, uid: str) -> NLIExample:
+def _plugin_example(row: object, uid: str, names: Sequence[str]) -> NLIExample:
     """A row that a function of the user returned. uid: for a row that is not an NLIExample."""
     texts = (row.premise, row.hypothesis, row.label) if isinstance(row, NLIExample) else row
     if not isinstance(texts, Sequence) or len(texts) != 3 or not all(map(_is_text, texts)):
         fix = "give premise, hypothesis and label as strings that are not blank"
         raise DataError("has not three texts", fix=fix)
     premise, hypothesis, label = texts
-    if label not in LABELS:
-        raise DataError("has an unknown label", fix=f"give one of {', '.join(LABELS)}")
+    if label not in names:
+        expected = f"give one of {', '.join(names)}, or name others: "
+        others: Text = (expected, config_field("data.labels"))
+        raise DataError("has an unknown label", fix=others)
     if isinstance(row, NLIExample):
         return row
     tokens = treebank_tokens(premise), treebank_tokens(hypothesis)

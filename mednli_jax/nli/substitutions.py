@@ -51,6 +51,7 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
 
     options: count, pairs of each category, at most; seed, of the choice among more.
     """
+    pairs.check_labels("substitutions")
     linker = pairs.needs_knowledge("substitutions")
     if isinstance(linker, Recognised):
         problem = "analyze substitutions: concepts of a file say nothing of new words"

@@ -7,7 +7,7 @@ Q G, P and H tokens of premises and hypotheses.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +17,18 @@ from scipy.special import log_softmax, softmax
 
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
+from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
 from mednli_jax.data.text import TOKENISERS
-from mednli_jax.errors import ConfigError
+from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.table import traits
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import Vocabulary
 from mednli_jax.report import metrics
 from mednli_jax.rundir import Scores
-from mednli_jax.training.task import frozen, summary
+from mednli_jax.terminal import warn
+from mednli_jax.training.task import Scorer, frozen, summary
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
 PREDICT_ROWS = 256
@@ -46,15 +48,16 @@ class SideTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class NLITask:
-    """Three-way classification of premise-hypothesis pairs (see training.task.Scorer).
+    """Classification of premise-hypothesis pairs (see training.task.Scorer).
 
     Args:
       pieces: whether rows hold word pieces.
       padded_length: tokens to which each side is padded for models that do not mask padding
         (`masking="paper"`), so that all batches have one width; 0 for other models.
       written_weight: of the pairs that an ontology wrote (nli.written_pairs) in the training loss.
-      classes: indices into LABELS of the classes of the training pairs. A model has one logit for
-        each. The corpus that is scored may have other classes.
+      scored: the labels over which rows are scored, in the order of their numbers.
+      classes: numbers of the labels of the training pairs; None for all. A model has one logit for
+        each. A corpus that is scored may have others.
     """
 
     pieces: bool = False
@@ -63,14 +66,43 @@ class NLITask:
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
     written_weight: float = 1.0
-    classes: tuple[int, ...] = tuple(range(len(LABELS)))
+    scored: tuple[str, ...] = LABELS
+    classes: tuple[int, ...] | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(LABELS[number] for number in self.classes)
+        if self.classes is None:
+            return self.scored
+        return tuple(self.scored[number] for number in self.classes)
 
-    def with_rows(self, prepared: Prepared, corpus: object) -> Prepared:
-        return prepared
+    def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
+        """The prepared corpus with the numbers of `scored` in place of those of its own labels."""
+        names = cast(NLICorpus, corpus).labels.names
+        if names == self.scored:
+            return prepared
+        number_C = np.array([*map(self.scored.index, names), -1])
+        splits = {}
+        for name, rows in prepared.splits.items():
+            splits[name] = replace(rows, label=number_C[rows.label])
+        return replace(prepared, splits=splits)
+
+    def on(self, other: Scorer) -> "NLITask":
+        """This scorer for the corpus of another: rows are also scored over labels of that corpus
+        for which the model has no logit."""
+        more = tuple(label for label in other.labels if label not in self.labels)
+        if len(more) == len(other.labels):
+            theirs, ours = ", ".join(other.labels), ", ".join(self.labels)
+            mapped = [f"{label}:NAME" for label in other.labels]
+            raise ConfigError(
+                f"the corpus has the labels {theirs}, and the run {ours}",
+                field="data.labels",
+                fix=("say which is which: ", config_field("data.labels", ",".join(mapped))),
+            )
+        if more:
+            warn(f"the run has no output for {', '.join(more)}: it is wrong on pairs with them")
+        if other.labels == self.labels:
+            return self
+        return replace(self, scored=self.labels + more, classes=tuple(range(len(self.labels))))
 
     def model_facts(self, manifest: Facts) -> Facts:
         """Arguments of models.table.Entry.build."""
@@ -79,8 +111,8 @@ class NLITask:
             "longest_path": knowledge["longest_path"],
             "relations": len(knowledge.get("relations", ())),
         }
-        if len(self.classes) < len(LABELS):
-            facts["num_classes"] = len(self.classes)
+        if len(self.labels) != len(LABELS):
+            facts["num_classes"] = len(self.labels)
         if self.padded_length:
             facts["padded_length"] = self.padded_length
         if pieces := manifest.get("pieces"):
@@ -236,7 +268,7 @@ class NLITask:
         """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean
         probabilities of the seeds."""
         mean_NC = probabilities(self.whole(logits)).mean(axis=0)
-        return [dict(zip(LABELS, mean_C, strict=True)) for mean_C in mean_NC.tolist()]
+        return [dict(zip(self.scored, mean_C, strict=True)) for mean_C in mean_NC.tolist()]
 
     def looked_at(
         self,
@@ -276,13 +308,14 @@ class NLITask:
         return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
 
     def _lacks_classes(self, logits: jax.Array | np.ndarray) -> bool:
-        """Whether logits [..., C] are of the training pairs' classes, which are not all LABELS."""
-        return bool(logits.shape[-1] == len(self.classes) < len(LABELS))
+        """Whether logits [..., C] are of the training pairs' classes, which are not all that are
+        scored."""
+        return bool(logits.shape[-1] == len(self.labels) < len(self.scored))
 
     def _label(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
         """The labels [B] as places among the logits."""
-        if logits.shape[-1] not in (len(self.classes), len(LABELS)):
-            wanted = f"{len(self.classes)} classes, not {logits.shape[-1]}"
+        if logits.shape[-1] not in (len(self.labels), len(self.scored)):
+            wanted = f"{len(self.labels)} classes, not {logits.shape[-1]}"
             problem = f"the model has to return logits of {wanted}"
             raise ConfigError(problem, field="model.name", fix="correct its module")
         label_B = jnp.asarray(batch.label)
@@ -291,11 +324,11 @@ class NLITask:
         return label_B
 
     def whole(self, logits: np.ndarray) -> np.ndarray:
-        """Logits [..., C] of all LABELS; minus infinity for a class that the model lacks."""
+        """Logits [..., C] of all labels; minus infinity for a class that the model lacks."""
         logits = np.asarray(logits)
         if not self._lacks_classes(logits):
             return logits
-        whole = np.full((*logits.shape[:-1], len(LABELS)), -np.inf, logits.dtype)
+        whole = np.full((*logits.shape[:-1], len(self.scored)), -np.inf, logits.dtype)
         whole[..., self.classes] = logits
         return whole
 
@@ -313,7 +346,7 @@ class NLITask:
         """
         logits = self.whole(logits)
         predicted_SN = logits.argmax(axis=-1)
-        scores = _scores(rows.label, predicted_SN)
+        scores = _scores(rows.label, predicted_SN, self.scored)
         # Another system's answers are labels, without probabilities.
         labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()
         lacking_C = _without_logit(logits)
@@ -323,8 +356,10 @@ class NLITask:
             scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             inside_N = np.array([tag in tags for tags in rows.tags])
-            of_slice = _scores(rows.label[inside_N], predicted_SN[:, inside_N])
+            of_slice = _scores(rows.label[inside_N], predicted_SN[:, inside_N], self.scored)
             scores.setdefault("slices", {})[tag] = of_slice
+        if self.scored != LABELS:
+            scores["labels"] = list(self.scored)
         return scores
 
     def predictions(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
@@ -335,8 +370,8 @@ class NLITask:
         for uid, label, p_SC in zip(rows.uids, rows.label, p_NSC, strict=True):
             row = {
                 "uid": uid,
-                "label": LABELS[label] if label >= 0 else "",
-                "predicted": [LABELS[place] for place in p_SC.argmax(axis=-1)],
+                "label": self.scored[label] if label >= 0 else "",
+                "predicted": [self.scored[place] for place in p_SC.argmax(axis=-1)],
                 "probabilities": np.round(p_SC, 6).tolist(),
             }
             predictions.append(row)
@@ -346,7 +381,7 @@ class NLITask:
         return summary(f"{split} accuracy", scores, self.units)
 
 
-def _scores(label_N: np.ndarray, predicted_SN: np.ndarray) -> Scores:
+def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]) -> Scores:
     """confusion and per_class are of all seeds together."""
     gold, predicted = np.tile(label_N, len(predicted_SN)), predicted_SN.reshape(-1)
     accuracies = [metrics.accuracy(label_N, predicted_N) for predicted_N in predicted_SN]
@@ -355,8 +390,8 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray) -> Scores:
         "examples": len(label_N),
         "accuracy": metrics.mean_sd(accuracies),
         "macro_f1": metrics.mean_sd(f1s),
-        "confusion": metrics.confusion(gold, predicted).tolist(),
-        "per_class": metrics.per_class(gold, predicted),
+        "confusion": metrics.confusion(gold, predicted, len(labels)).tolist(),
+        "per_class": metrics.per_class(gold, predicted, labels),
     }
 
 

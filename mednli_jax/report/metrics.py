@@ -1,13 +1,13 @@
 """Scores of classifiers, with intervals and tests.
 
-`gold` and `predicted` are integer arrays [N] of indices into LABELS with N > 0. Probabilities are
+`gold` and `predicted` are integer arrays [N] of numbers of labels with N > 0. Probabilities are
 [N, C], rows sum to 1. Scores are from 0 to 1. Typed dicts are JSON values of result.json.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,18 +79,25 @@ def accuracy(gold: ArrayLike, predicted: ArrayLike) -> float:
     return float(np.mean(np.asarray(gold) == predicted))
 
 
-def confusion(gold: ArrayLike, predicted: ArrayLike) -> np.ndarray:
+def confusion(gold: ArrayLike, predicted: ArrayLike, classes: int = len(LABELS)) -> np.ndarray:
     """Counts [C, C] int64: row = gold class, column = predicted class."""
-    classes = len(LABELS)
     cell = classes * np.asarray(gold, np.int64) + np.asarray(predicted)
     return np.bincount(cell, minlength=classes**2).reshape(classes, classes)
 
 
-def per_class(gold: ArrayLike, predicted: ArrayLike) -> dict[str, ClassScores]:
+def labels_of(scores: Mapping[str, Any]) -> Sequence[str]:
+    """The labels in the order of a split's confusion. scores: of a result.json."""
+    labels: Sequence[str] = scores.get("labels", LABELS)
+    return labels
+
+
+def per_class(
+    gold: ArrayLike, predicted: ArrayLike, labels: Sequence[str] = LABELS
+) -> dict[str, ClassScores]:
     """The scores of each class by name; a ratio 0/0 is 0."""
-    counts = confusion(gold, predicted)
+    counts = confusion(gold, predicted, len(labels))
     scores: dict[str, ClassScores] = {}
-    for index, label in enumerate(LABELS):
+    for index, label in enumerate(labels):
         right = counts[index, index]
         support, predictions = counts[index].sum(), counts[:, index].sum()
         scores[label] = {
@@ -114,7 +121,8 @@ def macro_f1(gold: ArrayLike, predicted: ArrayLike) -> float:
     Any system has an F1 of 0 for another class. Predictions of such a class are wrong: they lower
     recall.
     """
-    scores = per_class(gold, predicted).values()
+    classes = 1 + int(max(np.max(gold), np.max(predicted)))
+    scores = per_class(gold, predicted, list(map(str, range(classes)))).values()
     return float(np.mean([of_class["f1"] for of_class in scores if of_class["support"]]))
 
 

@@ -26,7 +26,8 @@ class AnalysisOptions:
 
     Args:
       corpus: the value of --corpus; "" without it.
-      fit_predict: number of pairs -> the function that trains the linear models of a filtering.
+      fit_predict: numbers of pairs and classes -> the function that trains the linear models of a
+        filtering.
       outputs: folder of a finished run -> {uid: logits [S * C]}.
     """
 
@@ -53,7 +54,7 @@ class AnalysisOptions:
     k: int | None = None
     tau: float = 0.75
     seed: int = 0
-    fit_predict: Callable[[int], FitPredict] | None = None
+    fit_predict: Callable[[int, int], FitPredict] | None = None
     outputs: Callable[[Path], dict[str, np.ndarray]] | None = None
 
 

@@ -5,6 +5,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Predictions of S seeds for the N items of a split; classes are indices into LABELS.
+    """Predictions of S seeds for the N items of a split; classes are numbers of labels.
 
     Args:
       gold: int [N]
@@ -37,6 +38,7 @@ class Outcomes:
     gold: np.ndarray
     predicted: np.ndarray
     voted: np.ndarray
+    labels: Sequence[str] = LABELS
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -48,9 +50,15 @@ class Outcomes:
         return right
 
     def confusion(self) -> np.ndarray:
-        """[3, 3] rows gold, columns predicted, summed over the seeds."""
+        """[C, C] rows gold, columns predicted, summed over the seeds."""
         gold = np.tile(self.gold, len(self.predicted))
-        return metrics.confusion(gold, self.predicted.reshape(-1))
+        return metrics.confusion(gold, self.predicted.reshape(-1), len(self.labels))
+
+    def with_labels(self, labels: Sequence[str]) -> "Outcomes":
+        """The same with the numbers of the same labels in another order."""
+        number_C = np.array([labels.index(label) for label in self.labels])
+        gold, predicted, voted = number_C[self.gold], number_C[self.predicted], number_C[self.voted]
+        return replace(self, gold=gold, predicted=predicted, voted=voted, labels=labels)
 
 
 ReadOutcomes = Callable[[RunDirectory, str], Outcomes]
@@ -152,29 +160,39 @@ class PredictedPair(NamedTuple):
     probabilities: np.ndarray
 
 
-def _predicted_pair(line: str) -> tuple[str, PredictedPair]:
+def _predicted_pair(line: str, labels: Sequence[str]) -> tuple[str, PredictedPair]:
     row = json.loads(line)
-    predicted = [LABELS.index(label) for label in row["predicted"]]
-    probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(LABELS))
-    return row["uid"], PredictedPair(LABELS.index(row["label"]), predicted, probabilities)
+    predicted = [labels.index(label) for label in row["predicted"]]
+    probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(labels))
+    return row["uid"], PredictedPair(labels.index(row["label"]), predicted, probabilities)
+
+
+def _labels_of(directory: RunDirectory, split: str) -> Sequence[str]:
+    """The labels of a split in the order of their probabilities."""
+    return metrics.labels_of(directory.result().scores(split) or {})
 
 
 def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """The predictions of a run for a split."""
     holds = "uid, label, and of each seed predicted and probabilities"
-    pairs = read_rows(directory, split, _predicted_pair, holds)
+    labels = _labels_of(directory, split)
+    pairs = read_rows(directory, split, partial(_predicted_pair, labels=labels), holds)
     gold, predicted, probabilities = map(np.array, zip(*pairs.values(), strict=True))
-    return outcomes_of(tuple(pairs), gold, predicted, probabilities)
+    return outcomes_of(tuple(pairs), gold, predicted, probabilities, labels)
 
 
 def outcomes_of(
-    uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray
+    uids: Sequence[str],
+    gold: np.ndarray,
+    predicted: np.ndarray,
+    probabilities: np.ndarray,
+    labels: Sequence[str] = LABELS,
 ) -> Outcomes:
     """Outcomes from gold [N], predicted [N, S] and probabilities [N, S, C]."""
     mean = probabilities.mean(axis=1)
-    votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
+    votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(labels))], axis=1)
     voted = np.where(votes == votes.max(axis=1, keepdims=True), mean, -1.0).argmax(axis=1)
-    return Outcomes(tuple(uids), gold, predicted.T.copy(), voted)
+    return Outcomes(tuple(uids), gold, predicted.T.copy(), voted, labels)
 
 
 def read_metrics(directory: RunDirectory) -> list[Mapping[str, Json]]:
@@ -205,7 +223,10 @@ def as_csv(folder: Path) -> dict[Path, str]:
     for split in SPLITS:
         path = directory.private / f"predictions.{split}.jsonl"
         if path.is_file():
-            rows = [_columns(json.loads(line), result.seeds) for _, line in text_lines(path)]
+            labels = _labels_of(directory, split)
+            rows = [
+                _columns(json.loads(line), result.seeds, labels) for _, line in text_lines(path)
+            ]
             header = list(dict.fromkeys(itertools.chain(*rows)))
             lines = [header]
             for row in rows:
@@ -225,12 +246,14 @@ def _leaves(tree: Json, name: str) -> Iterator[tuple[str, Json]]:
         yield name, tree
 
 
-def _columns(row: Mapping[str, Json], seeds: Sequence[int]) -> Mapping[str, Json]:
+def _columns(
+    row: Mapping[str, Json], seeds: Sequence[int], labels: Sequence[str]
+) -> Mapping[str, Json]:
     """column -> cell of a row of predictions."""
     columns: dict[str, Json] = {}
     for name, value in row.items():
         if name == "probabilities":
-            value = [dict(zip(LABELS, of_seed, strict=True)) for of_seed in value]
+            value = [dict(zip(labels, of_seed, strict=True)) for of_seed in value]
         if name in ("predicted", "probabilities"):
             value = dict(zip(seeds, value, strict=True))
         columns.update(_leaves(value, name))
@@ -328,6 +351,10 @@ def aligned(first: Finished, second: Finished) -> Finished:
     not the same."""
     check_corpora(first, second)
     uids, moved = first.outcomes.uids, second.outcomes
+    if set(first.outcomes.labels) != set(moved.labels):
+        labels = f"{', '.join(first.outcomes.labels)}, and {', '.join(moved.labels)}"
+        raise _unlike(first, second, f"the labels are {labels}")
+    moved = moved.with_labels(first.outcomes.labels)
     place = {uid: i for i, uid in enumerate(moved.uids)}
     shared = sum(uid in place for uid in uids)
     if not len(uids) == len(moved) == shared:
@@ -342,7 +369,8 @@ def aligned(first: Finished, second: Finished) -> Finished:
     if (moved.gold[order] != first.outcomes.gold).any():
         raise _unlike(first, second, "their labels differ")
     predicted, voted = moved.predicted[:, order], moved.voted[order]
-    return replace(second, outcomes=Outcomes(uids, first.outcomes.gold, predicted, voted))
+    outcomes = replace(first.outcomes, predicted=predicted, voted=voted)
+    return replace(second, outcomes=outcomes)
 
 
 def _unlike(first: Finished, second: Finished, problem: str) -> RunError:
@@ -391,7 +419,7 @@ def comparisons(runs: Sequence[Finished]) -> list[Comparison]:
 def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
     """gold class -> the gain, of classes that have pairs."""
     gains = {}
-    for index, label in enumerate(LABELS):
+    for index, label in enumerate(first.labels):
         of_class = first.gold == index
         if of_class.any():
             ours, theirs = first.right[:, of_class], second.right[:, of_class]
@@ -408,12 +436,12 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
 
 def flips(first: Outcomes, second: Outcomes) -> dict[str, Flips]:
     """gold class -> majority votes that changed."""
-    counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
+    counts = np.zeros((len(first.labels),) * 3, int)  # gold, first, second
     np.add.at(counts, (first.gold, first.voted, second.voted), 1)
     of_class = {}
-    for index, (label, moved) in enumerate(zip(LABELS, counts, strict=True)):
-        gained = dict(zip(LABELS, moved[:, index].tolist(), strict=True))
-        lost = dict(zip(LABELS, moved[index].tolist(), strict=True))
+    for index, (label, moved) in enumerate(zip(first.labels, counts, strict=True)):
+        gained = dict(zip(first.labels, moved[:, index].tolist(), strict=True))
+        lost = dict(zip(first.labels, moved[index].tolist(), strict=True))
         del gained[label], lost[label]
         changed = int(moved.sum() - moved.trace())
         of_class[label] = Flips(

@@ -9,8 +9,8 @@ parts.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError
+from mednli_jax.report.metrics import labels_of
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.rundir import SPLITS
 
@@ -111,6 +111,8 @@ def scores(values: Mapping[str, Json], seeds: int) -> Figures:
     confusion = values.get("confusion", ())
     if confusion and min(map(min, confusion)) >= LEAST * seeds:
         public["confusion"] = confusion
+        if "labels" in values:
+            public["labels"] = values["labels"]
         public["per_class"] = {}
         for label, of_class in values.get("per_class", {}).items():
             # without `support`, from which cells could be computed
@@ -152,10 +154,11 @@ def _grids(values: Mapping[str, Json], *, several_seeds: bool) -> list[Grid]:
         grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
     if "confusion" in values:
         rows = []
-        for label, row in zip(LABELS, values["confusion"], strict=True):
+        labels = labels_of(values)
+        for label, row in zip(labels, values["confusion"], strict=True):
             rows.append((label, *map(str, row)))
         summed = ", summed over seeds" if several_seeds else ""
-        grids.append(Grid(f"confusion{summed}", ("gold", *LABELS), rows))
+        grids.append(Grid(f"confusion{summed}", ("gold", *labels), rows))
     for family, named in values.get("families", {}).items():
         rows = []
         for name, of_slice in named.items():

@@ -1,7 +1,7 @@
 """The contract of a task for training, evaluation and prediction."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import flax.linen as nn
 import jax
@@ -135,6 +135,14 @@ class PhraseScorer(Scorer, Protocol):
 
     def types(self, prepared: Prepared) -> Sequence[str]:
         """The phrases in the order of their numbers."""
+
+
+@runtime_checkable
+class LabelScorer(Scorer, Protocol):
+    """A Scorer of a classifier, which may score pairs of a corpus with other labels."""
+
+    def on(self, other: Scorer) -> Scorer:
+        """This scorer for the corpus of another one."""
 
 
 class AttentionScorer(Scorer, Protocol):

@@ -10,6 +10,7 @@ from support.files import lines, write
 from support.pair_files import official
 
 from mednli_jax.data.examples import NLIExample, Split
+from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.nli.corpora import CORPORA, source_files
 from mednli_jax.nli.readers import check_disjoint, load_nli, read_nli_file, shared_texts
@@ -166,13 +167,14 @@ def own_rows(labels):
     ("labels", "values", "expected"),
     [
         ("", ["Entailment", " NEUTRAL", "-"], ["entailment", "neutral"]),
-        ("yes:entailment,No:neutral", ["YES", "no", "-"], ["entailment", "neutral"]),
+        ("yes:entailment,No:neutral,-:-", ["YES", "no", "-"], ["entailment", "neutral"]),
         ("0:entailment,2:neutral,-1:-", [0, 2, -1], ["entailment", "neutral"]),
         ("entailment,not:neutral", ["entailment", "not"], ["entailment", "neutral"]),
     ],
 )
 def test_labels_of_own_files_are_mapped_whatever_their_case(tmp_path, labels, values, expected):
-    split = read(tmp_path / "train.jsonl", own_rows(values), labels=labels)
+    named = Labels.of(labels) if labels else NLI_LABELS
+    split = read(tmp_path / "train.jsonl", own_rows(values), labels=named)
     assert [example.label for example in split.examples] == expected
     assert [label for label, count in split.facts["labels"].items() if count] == expected
 

@@ -57,7 +57,7 @@ def test_the_labels_of_a_config_decide_the_classes():
     config = defaults.nli("bow", "file")
     config.data.labels = "yes:entailment,no:contradiction,?:-"
     task = experiment_of(config).scorer
-    assert task.classes == (0, 2)
+    assert task.labels == task.scored == ("entailment", "contradiction")
     assert task.model_facts({"knowledge": {"longest_path": 1}})["num_classes"] == 2
 
 

@@ -1,0 +1,254 @@
+"""Rows of files of sentence pairs: JSON lines, CSV, tables separated by TABs, and Parquet or Arrow
+files. Text files may be gzipped.
+
+Errors name the file, the line and the field; they never quote a sentence.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mednli_jax import files
+from mednli_jax.data.labels import Part, parts, written
+from mednli_jax.data.records import column_records, tab_records
+from mednli_jax.errors import DataError, Problems, Text, config_field
+from mednli_jax.files import FRESH_COPY, character_fault, either_name
+
+# A file of the user may name the fields in plain words.
+PLAIN_NAMES = {
+    "sentence1": "premise",
+    "sentence2": "hypothesis",
+    "gold_label": "label",
+    "pairID": "uid",
+}
+REQUIRED = ("gold_label", "sentence1", "sentence2")
+PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
+FIELDS = (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre", "id")
+SPELLINGS = {name.casefold(): name for name in FIELDS}
+NUMBERED = ("gold_label", "pairID", "captionID", "promptID")  # fields that may be whole numbers
+NAMES_OF_COLUMNS = (
+    "name the columns premise, hypothesis and label in the first line, separated by commas in "
+    ".csv, else by TABs, or say which they are: "
+)
+SHARD = re.compile(r"(.+)-\d{5}-of-(\d{5})\.parquet")  # a part of a split on the Hub
+
+Columns = tuple[Part, ...]  # (field, its column in files of the user), see columns_of
+
+
+def columns_of(setting: str) -> Columns:
+    """The columns that config.data.columns names: "premise:note,hypothesis:claim"."""
+    return tuple(parts(setting))
+
+
+class PairFields:
+    """The named fields of one pair; a bad field is a DataError, which does not quote it."""
+
+    def __init__(
+        self, file: str, number: int, values: Mapping[str, Any], columns: Columns = ()
+    ) -> None:
+        self.file, self.number, self.values, self.columns = file, number, values, columns
+
+    def fault(self, problem: str, name: str, fix: Text = FRESH_COPY) -> DataError:
+        name = self._shown(name)
+        problem = f"field '{name}' {problem}"
+        return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
+
+    def _shown(self, name: str) -> str:
+        """The user's column of a field, else its name in plain words, unless the row names fields
+        as SNLI does."""
+        plain = PLAIN_NAMES.get(name, name)
+        official = not self.values.keys().isdisjoint(REQUIRED)
+        return dict(self.columns).get(plain, name if official else plain)
+
+    def check(self, required: Sequence[str]) -> None:
+        """Refuses a row without one of the required fields."""
+        names = self.values.keys()
+        missing = [name for name in required if names.isdisjoint({name, PLAIN_NAMES.get(name)})]
+        if not missing:
+            return
+        shown = [self._shown(name) for name in missing]
+        fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
+        problem = f"{fields} missing; found: {self._present(len(missing) < len(required))}"
+        fix: Text = "name the fields uid and label"
+        if "sentence1" in required:
+            columns = [f"{PLAIN_NAMES[name]}:COLUMN" for name in missing]
+            fix = (NAMES_OF_COLUMNS, config_field("data.columns", ",".join(columns)))
+        raise DataError(problem, file=self.file, line=self.number, field=shown[0], fix=fix)
+
+    def _present(self, has_a_header: bool) -> str:
+        """The names of the fields. The first line of a table without a header is a pair, which no
+        message may quote."""
+        names = [str(name).removeprefix(IGNORED) for name in self.values]
+        is_table = not self.file.removesuffix(".gz").endswith((".jsonl", ".parquet", ".arrow"))
+        are_names = all(re.fullmatch(r"[\w#.-]{1,30}", name, re.ASCII) for name in names)
+        if not is_table or has_a_header or are_names:
+            return ", ".join(filter(None, names))
+        return f"{len(names)} other fields"
+
+    def text(self, name: str, optional: bool = False) -> str:
+        """The field as a string of Unicode text; "" where it is optional and missing or null."""
+        value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, ""))
+        if value is None:
+            value = plain
+        elif plain is not None and not _equal(name, value, plain):
+            raise self.fault(f"and field '{PLAIN_NAMES[name]}' differ", name, files.KEEP_ONE)
+        if optional and (value is None or value != value):
+            return ""
+        if name in NUMBERED and isinstance(value, int | float):
+            value = written(value)
+        if not isinstance(value, str):
+            raise self.fault(f"is a {type(value).__name__}, expected a string", name)
+        if problem := character_fault(value):
+            raise self.fault(problem, name)
+        return value
+
+    def sentence(self, name: str) -> str:
+        """The field as a text that is not blank."""
+        value = self.text(name)
+        if not value.strip():
+            raise self.fault("is empty", name, "fill in the sentence or remove the line")
+        return value
+
+
+def _equal(name: str, value: object, plain: object) -> bool:
+    """Whether two fields of one meaning agree; the case of labels is ignored."""
+    if name == "gold_label":
+        return str(value).strip().casefold() == str(plain).strip().casefold()
+    return value == plain
+
+
+PairRows = Iterator[tuple[int, PairFields]]  # (line number, fields)
+ReadRows = Callable[[Path, Problems, Sequence[str], Columns], PairRows]
+IGNORED = "\0"  # before the name of a column in whose place config.data.columns names another
+
+
+@cache
+def _spelled(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
+    """The names of fields as this module spells them; case is ignored."""
+    field_of = {part.right.casefold(): part.left for part in columns}
+    spelled = []
+    for name in names:
+        folded = name.casefold()
+        field = field_of.get(folded, SPELLINGS.get(folded, name))
+        replaced = PLAIN_NAMES.get(field, field) in field_of.values() and folded not in field_of
+        spelled.append(IGNORED + name if replaced else field)
+    has_uid = not {"uid", "pairID"}.isdisjoint((*spelled, *field_of.values()))
+    return tuple("uid" if name == "id" and not has_uid else name for name in spelled)
+
+
+# A pair with fewer than five annotators may end before the columns label2 ... label5.
+SPARE = r"label\d"
+
+
+def json_rows(
+    path: Path, problems: Problems, required: Sequence[str] = (), columns: Columns = ()
+) -> PairRows:
+    """Rows of JSON lines: one object with named fields a line."""
+    for number, fields in files.json_lines(path, problems):
+        names = _spelled(tuple(fields), columns)
+        values = files.json_object(list(zip(names, fields.values(), strict=True)))
+        if isinstance(values, files.RepeatedField):
+            problem = f"the line {values.problem}, case ignored"
+            problems.add(files.line_fault(path.name, number, problem, files.KEEP_ONE))
+        else:
+            yield number, PairFields(path.name, number, values, columns)
+
+
+def csv_rows(
+    path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
+) -> PairRows:
+    """Rows of a CSV table (RFC 4180) with a header."""
+    return _table_rows(path, files.csv_records(path, problems), problems, required, columns)
+
+
+def tab_rows(
+    path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
+) -> PairRows:
+    """Rows of a table with a header that TABs separate; quotes have no meaning."""
+    records = tab_records(path, problems)
+    return _table_rows(path, records, problems, required, columns)
+
+
+def _table_rows(
+    path: Path,
+    records: Iterable[tuple[int, list[str]]],
+    problems: Problems,
+    required: Sequence[str],
+    columns: Columns,
+) -> PairRows:
+    def names_of(number: int, header: list[str]) -> tuple[str, ...]:
+        names = _spelled(tuple(header), columns)
+        PairFields(path.name, number, dict.fromkeys(names, ""), columns).check(required)
+        return names
+
+    for number, values in files.table_rows(path.name, records, problems, names_of, spare=SPARE):
+        yield number, PairFields(path.name, number, values, columns)
+
+
+def column_rows(
+    path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
+) -> PairRows:
+    """Rows of a Parquet file, or of an Arrow file as save_to_disk writes it; numbers count from
+    1."""
+    for number, fields in column_records(path):
+        values = dict(zip(_spelled(tuple(fields), columns), fields.values(), strict=True))
+        yield number, PairFields(path.name, number, values, columns)
+
+
+ENDINGS: dict[str, ReadRows] = {
+    ".jsonl": json_rows,
+    ".txt": tab_rows,
+    ".tsv": tab_rows,
+    ".csv": csv_rows,
+    ".parquet": column_rows,
+    ".arrow": column_rows,
+}
+
+
+class PairFile(NamedTuple):
+    """The existing files of a split. stem: its name without endings."""
+
+    paths: tuple[Path, ...]
+    stem: str
+    read_rows: ReadRows
+
+    @property
+    def name(self) -> str:
+        """The name of the file, or of the first of several."""
+        return self.paths[0].name
+
+    def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
+        """The rows of all files; numbers go on from one to the next."""
+        before = 0
+        for path in self.paths:
+            number = 0
+            for number, row in self.read_rows(path, problems, required, columns):
+                yield before + number, row
+            before += number
+
+
+def pair_file(path: Path) -> PairFile:
+    """The files of a split: the file of this name, plain or gzipped, whether or not `path` ends in
+    .gz; all parts of a split on the Hub; the Arrow files of a folder."""
+    if path.is_dir():
+        return PairFile(tuple(sorted(path.glob("data-*.arrow"))), path.name, column_rows)
+    if shard := SHARD.fullmatch(path.name):
+        shards = sorted(path.parent.glob(f"{shard[1]}-*-of-{shard[2]}.parquet"))
+        if len(shards) < int(shard[2]):
+            problem = f"{len(shards)} of {int(shard[2])} parts are there"
+            raise DataError(problem, file=path.name, fix="put all parts into one folder")
+        return PairFile(tuple(shards), shard[1], column_rows)
+    path = either_name(path) or path
+    name = Path(path.name.removesuffix(".gz"))
+    if name.suffix not in ENDINGS:
+        raise unread_format(path)
+    return PairFile((path,), name.stem, ENDINGS[name.suffix])
+
+
+def unread_format(path: Path) -> DataError:
+    """The error of a file whose ending names no format."""
+    ending = Path(path.name.removesuffix(".gz")).suffix
+    fix = "save it as .csv, .tsv, .jsonl or .parquet"
+    return DataError(f"'{ending}' is not a format that is read", file=path.name, fix=fix)
