@@ -99,7 +99,7 @@ class Labels:
 
         Names that are all of LABELS have their order. -1 means no label beside the names 0 to n.
         """
-        name_of = {"": UNLABELLED, UNLABELLED: UNLABELLED}
+        name_of: dict[str, str] = {}
         labels: list[str] = []
         names: dict[str, None] = {}
         for part in parts(setting):
@@ -111,6 +111,8 @@ class Labels:
             name_of.setdefault(name.casefold(), name)
         if names and names.keys() == {str(number) for number in range(len(names))}:
             name_of.setdefault("-1", UNLABELLED)
+        for label in ("", UNLABELLED):
+            name_of.setdefault(label, UNLABELLED)
         order = ordered(names) if names.keys() <= set(LABELS) else tuple(names)
         repeated = tuple(label for label, count in Counter(labels).items() if count > 1)
         return cls(setting, order, name_of, leaves_out, repeated)

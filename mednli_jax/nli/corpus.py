@@ -36,7 +36,7 @@ from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.nli import encoding, readers
-from mednli_jax.nli.corpora import CORPORA, licensed, source_files
+from mednli_jax.nli.corpora import CORPORA, OWN, licensed, source_files
 from mednli_jax.nli.encoding import (
     NO_WORDS,
     ConceptSource,
@@ -52,6 +52,7 @@ from mednli_jax.nli.encoding import (
     WordTexts,
     examples_of,
 )
+from mednli_jax.nli.pair_rows import FORMAT as ROWS_FORMAT
 from mednli_jax.nli.pair_rows import Columns
 from mednli_jax.nli.written_pairs import WRITTEN, Augment, Withheld, written_pairs
 from mednli_jax.terminal import Bar, say, warn
@@ -532,6 +533,8 @@ class NLICorpus:
     def _formats(self) -> dict[str, int]:
         """The FORMAT of every module that shapes the arrays."""
         formats = {"words": encoding.FORMAT}
+        if self.name == OWN:
+            formats["rows"] = ROWS_FORMAT
         if self.pieces:
             formats["pieces"] = PIECES_FORMAT
         if self.encoding.relations is not None:

@@ -16,6 +16,7 @@ from mednli_jax.data.records import column_records, tab_records
 from mednli_jax.errors import DataError, Problems, Text, config_field
 from mednli_jax.files import FRESH_COPY, character_fault, either_name
 
+FORMAT = 1  # a change of what rows of the user's own files mean
 # A file of the user may name the fields in plain words.
 PLAIN_NAMES = {
     "sentence1": "premise",
@@ -89,7 +90,7 @@ class PairFields:
 
     def text(self, name: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
-        value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, ""))
+        value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, name))
         if value is None:
             value = plain
         elif plain is not None and not _equal(name, value, plain):

@@ -246,7 +246,7 @@ def _check_unlabelled(file: str, reader: _PairReader) -> None:
     """Refuses a file of the user in which many pairs have no label, unless config.data.labels
     leaves labels out."""
     labels = reader.labels
-    if labels.leaves_out or reader.unlabelled <= MOST_UNLABELLED * reader.rows:
+    if labels.leaves_out or reader.unlabelled <= max(1, MOST_UNLABELLED * reader.rows):
         return
     leaves_out = config_field("data.labels", f"{labels.shown},{UNLABELLED}:{UNLABELLED}")
     fix: tuple[str | Setting, ...] = ("fill them in, or leave them out: ", leaves_out)
