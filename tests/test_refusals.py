@@ -65,6 +65,9 @@ def setting(field, value, *words):
 
 
 OTHER_COLUMNS = '{"text": "quokka", "Hypothesis": "wombat", "y": 1}\n' * 1000
+TWO_LABELS = "".join(
+    f'{{"premise": "a", "hypothesis": "b", "label": {label}}}\n' for label in (0, 1)
+)
 NUMBERS = '{"premise": "a", "hypothesis": "b", "label": 1}\n'
 KD_UMLS = own("--config.knowledge.ontology=umls", config="esim_kd")
 KD_TYPO = own("--config.knowledge.ontology=mehs", config="esim_kd")
@@ -87,7 +90,7 @@ CASES = (
         own(),
         {"file/test.json": "quokka"},
         "test.json",
-        "mean test.jsonl?",
+        "'.json' is not a format that is read",
     ),
     case(
         "columns of other names",
@@ -102,7 +105,14 @@ CASES = (
         {TRAIN: None, "file/train.tsv": "quokka\twombat\tyes\n" * 2},
         "train.tsv:1: fields label, premise, hypothesis are missing; found: 3 other fields",
     ),
-    case("numbers for labels", own(), {TRAIN: NUMBERS}, "labels=0:entailment,"),
+    case("one label", own(), {TRAIN: NUMBERS}, "train.jsonl: ", "1 label", "columns=label:"),
+    case(
+        "a label that train lacks",
+        own(),
+        {TRAIN: TWO_LABELS},
+        "dev.jsonl:1: field 'gold_label' is none of 0, 1",
+        "--config.data.labels=0,1,LABEL:-",
+    ),
     case("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
     case("no JSON, by TFDS", BY_TFDS, {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),
     case(
@@ -158,7 +168,9 @@ CASES = (
     ),
     flag("a field without its section", of("demo", "--epochs=3"), "--config.train.epochs?"),
     setting("data.labels", "yes:entailment,no:neutral", ":file"),
-    setting("data.labels", "yes:entails,no:neutral", "contradiction"),
+    setting("data.labels", "yes", "2 to 100"),
+    setting("data.columns", "premis:note", "'premis'"),
+    setting("data.columns", "premise:note", ":file"),
     setting("data.labels", "0:entailment,1:neutral,1:contradiction", "twice: 1"),
     setting("data.labels", "yes:entailment,no:neutral,Yes:entailment", "twice: yes"),
     setting("data.limit", "all", "int"),
@@ -246,7 +258,8 @@ def test_thirty_errors_are_the_first_twenty_and_a_count(place):
     train = pairs(99, *wrong_labels, *repeated_ids)
     write_files(place / "data", {**GOOD_FILES, TRAIN: train})
 
-    first, *lines, last = refused(own()).splitlines()
+    named = "--config.data.labels=entailment,neutral,contradiction"
+    first, *lines, last = refused(own(named)).splitlines()
     assert "train.jsonl:2: field 'gold_label' is none of" in first
     assert "(9 times, in lines 2, 3, 4, ...). Fix: " in first
     assert "--config.data.labels=" in first

@@ -108,10 +108,6 @@ def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
 def _broken_file_rules(data: Config) -> Iterator[Rule]:
     """Of fields that only the user's own files have."""
     labels, own_file = Labels.of(data.labels), data.name == OWN
-    if data.labels and not (own_file or ":" in data.name):
-        yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
-    if data.columns and not own_file:
-        yield "data.columns", "is for files of your own", f"{LEAVE}, or give the variant :file"
     if len(labels.names) == 1 or len(labels.names) > MOST:
         fix = "give them all, e.g. a,b,c, or yes:entailment,no:contradiction"
         yield "data.labels", f"names {len(labels.names)} labels, and 2 to {MOST} are read", fix
@@ -123,6 +119,10 @@ def _broken_file_rules(data: Config) -> Iterator[Rule]:
         if field not in fields or field == column:
             fix = "give e.g. premise:note,hypothesis:claim,label:truth,uid:id"
             yield "data.columns", f"'{field}' is no field with a column", fix
+    if data.labels and not (own_file or ":" in data.name):
+        yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
+    if data.columns and not own_file:
+        yield "data.columns", "is for files of your own", f"{LEAVE}, or give the variant :file"
 
 
 def _broken_knowledge_rules(config: Config) -> Iterator[Rule]:

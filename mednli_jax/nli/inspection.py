@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.examples import LABELS
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, config_field
-from mednli_jax.nli.readers import NO_TEST, quoted_cells
+from mednli_jax.nli.readers import NO_TEST, NO_TEST_LABELS, quoted_cells
 from mednli_jax.terminal import warn
 
 
@@ -15,14 +16,16 @@ def warnings(prepared: Prepared) -> Iterator[str]:
     manifest = prepared.manifest
     yield from coverage_warnings(manifest["vocabulary"])
     for split, facts in manifest["splits"].items():
-        if facts.get("note") == NO_TEST:
-            yield NO_TEST.rstrip(".")
+        note = facts.get("note")
+        if note in (NO_TEST, NO_TEST_LABELS):
+            yield note.rstrip(".")
         yield from quoted_cells(facts)
-        absent = [label for label, count in facts.get("labels", {}).items() if not count]
+        counts = facts.get("labels", {})
+        if counts.keys() <= set(LABELS) and split == "train":
+            counts = dict.fromkeys(LABELS, 0) | counts
+        absent = [label for label, count in counts.items() if not count]
         if absent:
-            problem = f"{split}: no pair has the label {' or '.join(absent)}"
-            fix = "; a corpus of two classes needs --config.data.labels (docs/data.md)"
-            yield problem + fix if split == "train" else problem
+            yield f"{split}: no pair has the label {' or '.join(absent)}; is the file an excerpt?"
     for split, counts_of in manifest.get("shared", {}).items():
         for earlier, counts in counts_of.items():
             if counts["pairs"]:

@@ -4,6 +4,7 @@ files. Text files may be gzipped.
 Errors name the file, the line and the field; they never quote a sentence.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -50,6 +51,7 @@ class PairFields:
         self, file: str, number: int, values: Mapping[str, Any], columns: Columns = ()
     ) -> None:
         self.file, self.number, self.values, self.columns = file, number, values, columns
+        self.has_names = True  # False where the first line of a table may be a pair
 
     def fault(self, problem: str, name: str, fix: Text = FRESH_COPY) -> DataError:
         name = self._shown(name)
@@ -63,10 +65,14 @@ class PairFields:
         official = not self.values.keys().isdisjoint(REQUIRED)
         return dict(self.columns).get(plain, name if official else plain)
 
+    def missing(self, required: Sequence[str]) -> list[str]:
+        """The required fields that the row lacks."""
+        names = self.values.keys()
+        return [name for name in required if names.isdisjoint({name, PLAIN_NAMES.get(name)})]
+
     def check(self, required: Sequence[str]) -> None:
         """Refuses a row without one of the required fields."""
-        names = self.values.keys()
-        missing = [name for name in required if names.isdisjoint({name, PLAIN_NAMES.get(name)})]
+        missing = self.missing(required)
         if not missing:
             return
         shown = [self._shown(name) for name in missing]
@@ -82,9 +88,8 @@ class PairFields:
         """The names of the fields. The first line of a table without a header is a pair, which no
         message may quote."""
         names = [str(name).removeprefix(IGNORED) for name in self.values]
-        is_table = not self.file.removesuffix(".gz").endswith((".jsonl", ".parquet", ".arrow"))
-        are_names = all(re.fullmatch(r"[\w#.-]{1,30}", name, re.ASCII) for name in names)
-        if not is_table or has_a_header or are_names:
+        are_names = all(re.fullmatch(r"[\w#.-]{,30}", name, re.ASCII) for name in names)
+        if has_a_header or (self.has_names and are_names):
             return ", ".join(filter(None, names))
         return f"{len(names)} other fields"
 
@@ -141,6 +146,7 @@ def _spelled(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
 
 # A pair with fewer than five annotators may end before the columns label2 ... label5.
 SPARE = r"label\d"
+SEEN = 1000  # lines below a header that lacks a field
 
 
 def json_rows(
@@ -179,9 +185,17 @@ def _table_rows(
     required: Sequence[str],
     columns: Columns,
 ) -> PairRows:
+    records = iter(records)
+
     def names_of(number: int, header: list[str]) -> tuple[str, ...]:
         names = _spelled(tuple(header), columns)
-        PairFields(path.name, number, dict.fromkeys(names, ""), columns).check(required)
+        row = PairFields(path.name, number, dict.fromkeys(names, ""), columns)
+        if row.missing(required):  # labels recur below the first line, names of columns do not
+            for _, cells in itertools.islice(records, SEEN):
+                row.has_names &= all(
+                    name != cell for name, cell in zip(header, cells, strict=False)
+                )
+        row.check(required)
         return names
 
     for number, values in files.table_rows(path.name, records, problems, names_of, spare=SPARE):

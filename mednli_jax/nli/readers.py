@@ -54,6 +54,8 @@ def decided(setting: str, path: Path, columns: Columns = ()) -> Labels:
         in_file[label] = None
     labels = labels.with_names(in_file)
     count = len(labels.names)
+    if count == 1 and labels.names[0] in LABELS:
+        return labels.with_names(LABELS)  # of natural language inference, an excerpt
     if count == 1 or count > MOST:
         problem = f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST} are read"
         raise DataError(problem, file=file.name, fix=column)
