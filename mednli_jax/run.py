@@ -1114,7 +1114,7 @@ def restored_config(values: Mapping[str, Json]) -> Config:
 
 
 # Fields of `data` that runs of earlier versions lack.
-ADDED = {"labels", "augment", "augment_seed", "augment_weight", "augment_without"}
+ADDED = {"labels", "columns", "augment", "augment_seed", "augment_weight", "augment_without"}
 
 
 def saved_config(directory: RunDirectory) -> Config:
