@@ -1,7 +1,8 @@
 """Pieces of words as pretrained encoders read them, and where pretrained weights are.
 
-The tokenizers library makes the pieces: by tokenizer.json, else WordPiece (Wu et al. 2016) by
-vocab.txt, a piece a line, or byte-level BPE (Radford et al. 2019) by vocab.json and merges.txt.
+The tokenizers library makes the pieces: by tokenizer.json (any model, such as the unigrams of
+SentencePiece, Kudo & Richardson 2018), else WordPiece (Wu et al. 2016) by vocab.txt, a piece a
+line, or byte-level BPE (Radford et al. 2019) by vocab.json and merges.txt.
 `tokenizer_config.json` beside vocab.txt says whether text is lower-cased. Where no file says so the
 pieces do: a vocabulary without a capital letter is for lower-cased text (there are clinical models
 without that file, and what was learnt of "Na" is lost on "na").
@@ -9,6 +10,7 @@ without that file, and what was learnt of "Na" is lost on "na").
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -151,15 +153,22 @@ class PieceVocabulary:
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         word_of_piece: list[int] = []
         spans: list[list[int]] = []
-        last_word = None
+        last_word, splits_at_spaces = None, self._splits_at_spaces
         for word, (first, last) in zip(encoded.word_ids, encoded.offsets, strict=True):
-            if word != last_word or word is None:
+            is_border = splits_at_spaces and _has_punctuation(text[max(first - 1, 0) : first + 1])
+            if word != last_word or word is None or is_border:
                 spans.append([first, last])
                 last_word = word
             spans[-1][1] = max(last, spans[-1][1])
             word_of_piece.append(len(spans) - 1)
         words = tuple(text[first:last].strip() for first, last in spans)
         return Pieces(tuple(encoded.ids), words, tuple(word_of_piece))
+
+    @property
+    def _splits_at_spaces(self) -> bool:
+        """Whether punctuation belongs to the tokenizer's words, as in SentencePiece."""
+        model = self.settings.get("tokenizer", {}).get("model", {})
+        return bool(model.get("type") == "Unigram")
 
     def check_size(self, rows: int) -> None:
         """Raises DataError if weights with `rows` embeddings cannot belong to this vocabulary."""
@@ -271,6 +280,11 @@ def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
         shorter = min(shorter, size // 2)
         longer = size - shorter
     return (longer, shorter) if premise > hypothesis else (shorter, longer)
+
+
+def _has_punctuation(text: str) -> bool:
+    """Whether there is a character of Unicode's classes of punctuation and symbols."""
+    return any(unicodedata.category(character)[0] in "PS" for character in text)
 
 
 def _tokenizers() -> ModuleType:
@@ -401,7 +415,8 @@ def _vocabulary_file(path: Path) -> Path:
         if (path / name).is_file():
             problem = f"the only vocabulary is a SentencePiece model ({name})"
             fix = (
-                f'make {TOKENIZER}: python -c "from transformers import AutoTokenizer as T; '
+                f"make {TOKENIZER}: pip install 'transformers<5' sentencepiece protobuf; "
+                'python -c "from transformers import AutoTokenizer as T; '
                 "T.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
             )
     raise DataError(problem, file=path.name, fix=fix)

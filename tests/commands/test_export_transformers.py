@@ -59,16 +59,19 @@ def test_a_run_of_a_model_that_the_library_lacks_is_refused(runs):
 
 def test_the_library_predicts_what_the_run_predicts(runs):
     """Skipped without torch and transformers."""
+    succeeds(export, "bert", *EXPORT)
+
+    assert_library_predicts(load_run("bert").predict(PAIRS), length=32)
+
+
+def assert_library_predicts(predictions, length):
+    """The model in model/ predicts so, to 1e-5; skips the test without torch and transformers."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    succeeds(export, "bert", *EXPORT)
     model = transformers.AutoModelForSequenceClassification.from_pretrained("model").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained("model")
-
-    predictions = load_run("bert").predict(PAIRS)
-
     for pair, prediction in zip(PAIRS, predictions, strict=True):
-        inputs = tokenizer(*pair, return_tensors="pt", truncation=True, max_length=32)
+        inputs = tokenizer(*pair, return_tensors="pt", truncation=True, max_length=length)
         with torch.no_grad():
             logits = model(**inputs).logits[0].double()
         probability_C = torch.softmax(logits, dim=0).numpy()
@@ -86,6 +89,17 @@ MODERNBERT = {
     "local_attention": 8,
     "local_layers": (1,),
     "norm_bias": False,
+}
+DEBERTA = {
+    **families.FAMILIES["deberta-v2"].constants,
+    "token_types": 0,
+    "second_type": 0,
+    "absolute_positions": False,
+    "relative_positions": 66,
+    "relative_buckets": 8,
+    "relative_terms": ("c2p", "p2c"),
+    "relative_norm": True,
+    "convolution": 3,
 }
 FROM_ROBERTA = "--config.model.weights=roberta"
 NO_STEPS = "--config.train.learning_rate=0"
@@ -163,8 +177,11 @@ def test_export_warns_that_typed_links_stay_behind(at_home):
     assert "links of the run stay behind" in err
 
 
-def test_a_modernbert_run_opens_again_and_is_exported(tmp_path):
-    write_encoder(tmp_path / "small", MODERNBERT, "uncased-json")
+@pytest.mark.parametrize(
+    ("architecture", "tokenizer"), [(MODERNBERT, "uncased-json"), (DEBERTA, "unigram")]
+)
+def test_a_run_opens_again_and_is_exported(architecture, tokenizer, tmp_path):
+    write_encoder(tmp_path / "small", architecture, tokenizer)
 
     with at(tmp_path):
         trained("run", "--config.model.weights=small", "--config.model.rematerialise=True")
@@ -174,3 +191,5 @@ def test_a_modernbert_run_opens_again_and_is_exported(tmp_path):
     assert len(predictions) == len(PAIRS)
     exported = weights.read_architecture(tmp_path / "model")
     assert exported == weights.read_architecture(tmp_path / "small")
+    with at(tmp_path):
+        assert_library_predicts(predictions, length=60)

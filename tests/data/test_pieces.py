@@ -201,6 +201,17 @@ def test_words_of_byte_level_pieces(tmp_path):
     assert list(pieces.word_of_piece) == sorted(pieces.word_of_piece)
 
 
+def test_words_of_a_sentencepiece_model_end_at_punctuation(tmp_path):
+    for name, content in KINDS["unigram"]["files"].items():
+        write(tmp_path / name, content)
+    text = "no diabetes, (the asthma)/the 😀"
+    pieces = PieceVocabulary.load(tmp_path).encode(text)
+    words = ["no", "diabetes", ",", "(", "the", "asthma", ")", "/", "the", "😀"]
+    assert [word for word in pieces.words if word] == words
+    assert len(pieces.word_of_piece) == len(pieces.numbers)
+    assert list(pieces.word_of_piece) == sorted(pieces.word_of_piece)
+
+
 def test_added_pieces_are_found_first(tmp_path):
     folder = written(tmp_path / "added", do_lower_case=True)
     write(folder / "added_tokens.json", json.dumps({"[DEID]": len(SMALL), "Dia": len(SMALL) + 1}))
@@ -216,12 +227,12 @@ def test_added_pieces_are_found_first(tmp_path):
 
 def test_rows_for_transformers(tmp_path):
     """The tokenizer.json that an exported run has makes the rows that the run reads."""
-    for kind in ("uncased", "bpe"):
+    for kind in ("uncased", "bpe", "unigram"):
         folder = tmp_path / kind
         for name, content in KINDS[kind]["files"].items():
             write(folder / name, content)
         pieces = PieceVocabulary.load(folder)
-        pieces.save_for_transformers(folder, 512, has_types=kind == "uncased")
+        pieces.save_for_transformers(folder, 512, has_types=kind != "bpe")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.enable_truncation(64)
         pairs = varied_pairs(20)

@@ -1,9 +1,10 @@
 """Makes golden_pieces.json: small tokenizers of each kind, and the rows that AutoTokenizer of the
 Transformers library makes of 1,000 pairs with them.
 
-    python tests/golden/make_golden_pieces.py        (needs torch and transformers 5)
+    python tests/golden/make_golden_pieces.py [KIND ...]        (needs torch and transformers 5)
 
-The file has the content of each tokenizer's files, and the sha256 of the rows as JSON.
+The file has the content of each tokenizer's files, and the sha256 of the rows as JSON. Where kinds
+are named, the others stay as they are.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import tokenizers
 import transformers
 
 HERE = Path(__file__).parent
+FILE = HERE / "golden_pieces.json"
 sys.path.insert(0, str(HERE.parent))
 from support.texts import pairs  # noqa: E402
 
@@ -46,6 +48,15 @@ def byte_level():
         return {name: (Path(folder) / name).read_text() for name in ("vocab.json", "merges.txt")}
 
 
+def unigram():
+    """The tokenizer.json of a DeBERTa, trained on the pairs."""
+    texts = (" ".join(pair) for pair in pairs(200, seed=1))
+    tokenizer = transformers.DebertaV2Tokenizer().train_new_from_iterator(texts, SIZE)
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        return {"tokenizer.json": (Path(folder) / "tokenizer.json").read_text()}
+
+
 def rows_of(files):
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
@@ -74,13 +85,15 @@ def main():
     size = len(cased["vocab.txt"].splitlines())
     kinds["added"] = {**cased, "added_tokens.json": f'{{"[DEID]": {size}, "q.i.d": {size + 1}}}'}
     kinds["electra"] = {**uncased, "config.json": '{"model_type": "electra"}'}
-    golden = {}
-    for name, files in kinds.items():
+    kinds["unigram"] = {**unigram(), "config.json": '{"model_type": "deberta-v2"}'}
+    golden = json.loads(FILE.read_text()) if sys.argv[1:] else {}
+    for name in sys.argv[1:] or kinds:
+        files = kinds[name]
         rows, _ = rows_of(files)
         digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
         golden[name] = {"files": files, "rows": digest, "some": rows[:8:7]}
         print(name, sum(map(len, rows)), digest[:8])
-    (HERE / "golden_pieces.json").write_text(json.dumps(golden, ensure_ascii=False, indent=0))
+    FILE.write_text(json.dumps(golden, ensure_ascii=False, indent=0))
 
 
 if __name__ == "__main__":
