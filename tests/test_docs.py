@@ -5,6 +5,7 @@ Blocks of shell code run in bash, where `python`, `bash` and other programs are 
 their arguments. The package's own flags parse these recorded commands.
 """
 
+import ast
 import json
 import os
 import re
@@ -158,6 +159,31 @@ def test_no_figure_of_a_page_waits_to_be_filled_in(page):
 
 def test_the_readme_is_short():
     assert (ROOT / "README.md").stat().st_size <= 8_000
+
+
+def texts_of_the_package():
+    """The strings in the code of the package, a blank in place of each value."""
+    for path in ROOT.glob("mednli_jax/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [
+                    part.value if isinstance(part, ast.Constant) else " " for part in node.values
+                ]
+                yield "".join(parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_the_messages_of_the_page_are_those_of_the_package():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    messages = re.findall(r"^\| `(.*?)` \|", page, re.M)
+    texts = list(texts_of_the_package())
+
+    assert len(messages) >= 20
+    for message in messages:
+        parts = [re.escape(part.strip()) for part in message.split("...") if part.strip()]
+        pattern = re.compile(".*".join(parts))
+        assert any(map(pattern.search, texts)), message
 
 
 @pytest.mark.slow
