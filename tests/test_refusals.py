@@ -149,6 +149,7 @@ CASES = (
         "own.py:2",
     ),
     flag("no folder", own("--config.data.dir=absent"), "config.data.dir"),
+    case("one file for all", own(), {TRAIN: pairs(3), DEV: None}, "split train.jsonl into"),
     flag("a file as folder", own(f"--config.data.dir={TRAIN}"), "config.data.dir", "train, dev"),
     flag("no pair of a genre", of("multinli/travel"), "multinli_1.0_train.jsonl"),
     flag("no vectors", (*own()[:-1], VECTORS), "v.txt", "--config.vectors.path="),
