@@ -607,8 +607,8 @@ class NLICorpus:
         linker = self._linker(Linking(lemmas=True))
         withheld = Withheld.of_files(augment.files())
         written = written_pairs(train.examples, linker, augment, withheld)
-        examples = train.examples + written.examples
-        return replace(train, examples=examples, facts={**train.facts, "written": written.facts})
+        facts = {**train.facts, "written": written.facts, "note": written.note}
+        return replace(train, examples=train.examples + written.examples, facts=facts)
 
 
 def _digest(split: Split[NLIExample]) -> str:

@@ -7,7 +7,7 @@ no poodle": the place after "no" is downward. Sources of the tables:
   [C] Chapman et al. 2001, A Simple Algorithm for Identifying Negated Findings (NegEx)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mednli_jax.knowledge.words import FUNCTION_WORDS
@@ -44,79 +44,59 @@ OPERATORS = {
 NEGATIONS = ("no", "not", "n't")  # those that are put into sentences
 
 # Phrases with a word of OPERATORS that reverse nothing.
-IDIOMS = (
-    *("a few", "quite a few"),  # [B] some
-    *("each other", "one after another"),  # pronouns
-    *("all over", "all around", "all along", "all the way", "all day", "all of a sudden"),
-    *("at all", "after all", "all in all"),
-)
-# Phrases that look like a negation and are none: no pair.
-PSEUDO = (
-    *("not only", "not just", "not even", "not necessarily", "not always", "not yet"),
-    *("no increase", "no change", "no further", "no longer", "no more", "not certain"),  # [C]
-    *("not extend", "not cause", "not drain", "gram negative", "without difficulty"),  # [C]
-    *("no doubt", "no matter", "no wonder", "no one", "without doubt", "few more", "any more"),
-)
-# Words after which nothing is known of either direction.
-NOT_MONOTONE = frozenset(
-    (
-        *("most", "only", "exactly", "just", "half", "least", "almost", "nearly"),  # [B]
-        *("than", "more", "less", "fewer"),  # comparatives [M]
-        *("if", "unless", "whether", "except", "but", "nor", "neither", "none"),
-        *("nothing", "nowhere", "hardly", "barely", "rarely", "seldom", "scarcely"),
-        *("deny", "denies", "denied", "denying", "refuse", "refuses", "refused", "refusing"),
-        *("fail", "fails", "failed", "lack", "lacks", "lacking", "avoid", "avoids", "avoiding"),
-        *("prevent", "prevents", "stop", "stops", "forbid", "forbids", "doubt", "doubts"),
-        *("negative", "unlikely", "absent", "free", "cannot"),
-    )
-)
+_IDIOMS = {
+    "a few, quite a few": "[B] some",
+    "each other, one after another": "pronouns",
+    "all over, all around, all along, all the way, all day, all of a sudden": "adverbs",
+    "at all, after all, all in all": "adverbs",
+}
+# Phrases that look like a negation, and of which nothing is known.
+_PSEUDO = {
+    "no increase, no change, no further, not cause, not drain, not extend, not certain": "[C]",
+    "gram negative, without difficulty": "[C]",
+    "not only, not just, not even, not necessarily, not always, not yet": "more is said",
+    "no longer, no more, few more, any more": "comparisons",
+    "no doubt, no matter, no wonder, no one, without doubt": "fixed phrases",
+}
+# Words that leave a whole sentence without a direction.
+_UNCLEAR = {
+    "most only exactly just half least almost nearly": "[B] not monotone",
+    "than more less fewer": "[M] comparatives",
+    "if unless whether": "conditions",
+    "except but": "exceptions",
+    "neither nor none nothing nowhere": "operators without a rule",
+    "hardly barely rarely seldom scarcely": "operators without a rule",
+    "deny denies denied denying refuse refuses refused refusing doubt doubts": "[M] implicatives",
+    "fail fails failed lack lacks lacking avoid avoids avoiding": "[M] implicatives",
+    "prevent prevents stop stops forbid forbids": "[M] implicatives",
+    "negative unlikely absent free cannot": "[C]",
+}
 SUPERLATIVE = "est"  # [M] an ending: "the tallest man" is neither upward nor downward
-QUESTIONS = frozenset(("who", "what", "where", "when", "why", "how", "which", "whose"))
-# [M] Under a negation "two dogs" may say at least two or exactly two.
-NUMBERS = frozenset(
-    (
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "dozen",
-        "several",
-        "many",
-        "both",
-    )
-)
+# [M] Under a negation "two dogs" may be at least two or exactly two.
+_NUMBERS = "two three four five six seven eight nine ten dozen several many both"
+_QUESTIONS = "who what where when why how which whose"
 # Words that end a clause, and with it the scope of an operator.
 _CLAUSE_ENDS = """
     and or but while as because although though when where who whom whose which that so if since
     before after until whereas then yet
 """
-CLAUSE_ENDS = frozenset(_CLAUSE_ENDS.split())
-# Where a clause ends that one of these begins is not known.
-RELATIVE = frozenset(("who", "whom", "whose", "which", "that", "where"))
-AUXILIARIES = frozenset(("is", "are", "was", "were"))
-VERBS = AUXILIARIES | {
-    "has",
-    "have",
-    "had",
-    "do",
-    "does",
-    "did",
-    "can",
-    "could",
-    "will",
-    "would",
-    "may",
-    "might",
-}
-EXISTENTIAL = ("there", "it")  # "there is no dog": the operator opens the clause
+_RELATIVE = "who whom whose which that where"  # it is not known where their clause ends
+_VERBS = "is are was were has have had do does did can could will would may might"
 # A definite phrase names the same thing inside a scope and outside of it.
 _DEFINITE = "the this that these those his her their its my your our another"
-DEFINITE = frozenset(_DEFINITE.split())
+
+
+def _phrases(table: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(", ".join(table).split(", "))
+
+
+IDIOMS, PSEUDO = _phrases(_IDIOMS), _phrases(_PSEUDO)
+UNCLEAR = frozenset(" ".join(_UNCLEAR).split())
+NUMBERS, QUESTIONS = frozenset(_NUMBERS.split()), frozenset(_QUESTIONS.split())
+CLAUSE_ENDS, RELATIVE = frozenset(_CLAUSE_ENDS.split()), frozenset(_RELATIVE.split())
+VERBS, DEFINITE = frozenset(_VERBS.split()), frozenset(_DEFINITE.split())
+AUXILIARIES = frozenset(("is", "are", "was", "were"))
+EXISTENTIAL = ("there", "it")  # "there is no dog": the operator opens the clause
 
 
 def directions(tokens: Sequence[str]) -> list[str]:
@@ -159,16 +139,17 @@ def _operator_places(words: Sequence[str]) -> list[int]:
 
 def _places_of(phrases: Sequence[str], words: Sequence[str]) -> Iterator[int]:
     """The places of all words of the phrases that occur."""
+    text = f" {' '.join(words)} "
     for phrase in phrases:
-        wanted = phrase.split()
-        for start in range(len(words) - len(wanted) + 1):
-            if list(words[start : start + len(wanted)]) == wanted:
-                yield from range(start, start + len(wanted))
+        start = text.find(f" {phrase} ")
+        if start >= 0:
+            first = text.count(" ", 0, start)
+            yield from range(first, first + len(phrase.split()))
 
 
 def _is_unclear(words: Sequence[str]) -> bool:
     """Whether no place of the sentence has a known direction."""
-    if not NOT_MONOTONE.isdisjoint(words) or "?" in words or list(_places_of(PSEUDO, words)):
+    if not UNCLEAR.isdisjoint(words) or "?" in words or list(_places_of(PSEUDO, words)):
         return True
     if any(word.endswith(SUPERLATIVE) and len(word) > len(SUPERLATIVE) + 1 for word in words):
         return True

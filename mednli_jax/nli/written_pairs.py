@@ -9,11 +9,12 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
-from mednli_jax.errors import DataError, Problems
+from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files import json_lines, line_fault
 from mednli_jax.nli.encoding import TextLinker, Tokens
 from mednli_jax.nli.polarity import (
@@ -40,7 +41,6 @@ from mednli_jax.nli.replacements import (
 FORMAT = 1  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
-FIELD = "data.augment"
 WRITTEN = "written "  # begins the uid of each written pair
 _AMOUNTS = NUMBERS | {"some"}
 _DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
@@ -79,7 +79,14 @@ class Augment:
     withheld: Path | None = None
 
     def files(self) -> list[Path]:
-        return sorted(self.withheld.glob("*.jsonl")) if self.withheld else []
+        """The files of the pairs that are withheld."""
+        if self.withheld is None:
+            return []
+        files = sorted(self.withheld.glob("*.jsonl"))
+        if not files:
+            problem = f"{self.withheld}: no .jsonl file is there"
+            raise ConfigError(problem, field="data.augment_without", fix=PROBE)
+        return files
 
     def key(self) -> list[float]:
         """The settings that shape the pairs, for the key of the prepared folder."""
@@ -112,6 +119,17 @@ class Withheld:
         problems.raise_if_any()
         return cls(frozenset(words), frozenset(operators) - {"", *NEGATIONS})
 
+    def removed(self, partners: Partners) -> Partners:
+        """The partners without these words."""
+        left = {}
+        for (word, part), related_words in partners.items():
+            left[word, part] = [
+                partner
+                for partner in related_words
+                if frozenset((word, partner.text)) not in self.words
+            ]
+        return left
+
 
 @dataclass(frozen=True)
 class Written:
@@ -119,6 +137,13 @@ class Written:
 
     examples: tuple[NLIExample, ...]
     facts: Facts
+
+    @property
+    def note(self) -> str:
+        """The counts as a sentence, for the log and the page of a run."""
+        counts = [f"{name} {count:,}" for name, count in self.facts["categories"].items()]
+        origin = "{pairs} training pairs were written by {ontology} {version}"
+        return f"{origin.format_map(self.facts)}: {'; '.join(counts)}"
 
 
 class Sentence(NamedTuple):
@@ -153,11 +178,13 @@ class _Candidate(NamedTuple):
     """A pair that could be written.
 
     Args:
+      rank: a random number, by which candidates are sorted.
       scope: the first half of the keys of LABEL_OF.
-      premise: as it stands, or with a negation. number: of its training example.
-      place: of the word in the premise.
+      number: of the training example that the premise is taken from.
+      premise: as it stands, or with a negation. place: of the word in it.
     """
 
+    rank: bytes
     scope: str
     kind: str
     number: int
@@ -172,12 +199,11 @@ class _Candidate(NamedTuple):
 
     @property
     def category(self) -> str:
-        return self.kind if self.scope == "plain" else f"{self.kind}, {self.scope}"
+        return _category(self.scope, self.kind)
 
-    def rank(self, seed: int) -> bytes:
-        """A number that depends on the seed and on this pair alone."""
-        content = f"{seed}:{self.category}:{self.premise.text}:{self.place}:{self.partner}"
-        return hashlib.sha256(content.encode()).digest()
+
+def _category(scope: str, kind: str) -> str:
+    return kind if scope == "plain" else f"{kind}, {scope}"
 
 
 def written_pairs(
@@ -193,46 +219,15 @@ def written_pairs(
     if missing := [label for label in LABELS if not balance[label]]:
         problem = f"no training pair has the label {' or '.join(missing)}"
         fix = "pairs are written for entailment, neutral and contradiction: leave it out"
-        raise DataError(f"config.{FIELD}: {problem}", fix=fix)
-    partners = _without(partners_of(linker.ontology, list(words_of(train, linker))), withheld)
-    ranked: dict[str, dict[str, list[_Candidate]]] = {label: defaultdict(list) for label in LABELS}
-    for candidate in _candidates(train, partners, withheld, augment.seed):
-        ranked[candidate.label][candidate.category].append(candidate)
-    limits = _Limits()
-    chosen_of: dict[str, list[_Candidate]] = {}
-    share = augment.share
-    for label in sorted(LABELS, key=lambda label: _size(ranked[label])):
-        wanted = round(augment.share * balance[label])
-        chosen_of[label] = list(_in_turn(ranked[label], wanted, limits, augment.seed))
-        share = min(share, len(chosen_of[label]) / balance[label])
-    chosen: list[_Candidate] = []
-    for label in LABELS:
-        chosen += chosen_of[label][: round(share * balance[label])]
+        raise DataError(f"config.data.augment: {problem}", fix=fix)
+    partners = partners_of(linker.ontology, list(words_of(train, linker)))
+    candidates = _candidates(train, withheld.removed(partners), withheld.operators, augment.seed)
+    chosen = _chosen(candidates, balance, augment.share)
     examples = []
     for number, candidate in enumerate(chosen):
         examples.append(_example(candidate, train[candidate.number], number))
-    return Written(tuple(examples), _facts(chosen, linker))
-
-
-def _size(queues: Mapping[str, Sequence[_Candidate]]) -> int:
-    return sum(map(len, queues.values()))
-
-
-def _without(partners: Partners, withheld: Withheld) -> Partners:
-    """The partners whose pair of words is not withheld."""
-    allowed = {}
-    for (word, part), related_words in partners.items():
-        allowed[word, part] = [
-            partner
-            for partner in related_words
-            if frozenset((word, partner.text)) not in withheld.words
-        ]
-    return allowed
-
-
-def _facts(chosen: Sequence[_Candidate], linker: TextLinker) -> Facts:
     categories = Counter(candidate.category for candidate in chosen)
-    return {
+    facts = {
         "pairs": len(chosen),
         "labels": dict(Counter(candidate.label for candidate in chosen)),
         "categories": dict(sorted(categories.items())),
@@ -240,66 +235,70 @@ def _facts(chosen: Sequence[_Candidate], linker: TextLinker) -> Facts:
         "ontology": linker.ontology.name,
         "version": linker.ontology.version,
     }
+    return Written(tuple(examples), facts)
 
 
 # ---- choice ----
 
-
-class _Limits:
-    """Counts what the chosen pairs have in common."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, ...] | int] = Counter()
-
-    def admit(self, candidate: _Candidate) -> bool:
-        """Counts the candidate, unless a limit is reached."""
-        words = (candidate.category, candidate.word, candidate.partner)
-        if self.counts[words] >= WORDS_MOST or self.counts[candidate.number] >= PREMISE_MOST:
-            return False
-        self.counts.update((words, candidate.number))
-        return True
+Queues = dict[str, list[_Candidate]]  # of each category
 
 
-def _in_turn(
-    queues: Mapping[str, list[_Candidate]], wanted: int, limits: _Limits, seed: int
-) -> Iterator[_Candidate]:
-    """At most `wanted` candidates, one of each category in turn, in an order by the seed."""
-    left = {}
-    for category, queue in sorted(queues.items()):
-        left[category] = sorted(queue, key=lambda pair: pair.rank(seed), reverse=True)
-    while left and wanted > 0:
-        for category, queue in list(left.items()):
-            while queue and wanted > 0:
+def _chosen(
+    candidates: Iterable[_Candidate], balance: Mapping[str, int], share: float
+) -> list[_Candidate]:
+    """balance: the number of training pairs of each label."""
+    queues_of: dict[str, Queues] = {label: defaultdict(list) for label in LABELS}
+    for candidate in sorted(candidates, reverse=True):
+        queues_of[candidate.label][candidate.category].append(candidate)
+    sizes = {label: sum(map(len, queues.values())) for label, queues in queues_of.items()}
+    counts: Counter[tuple[str, ...] | int] = Counter()
+    taken: dict[str, list[_Candidate]] = {}
+    for label in sorted(LABELS, key=sizes.__getitem__):
+        wanted = round(share * balance[label])
+        taken[label] = list(islice(_in_turn(queues_of[label], counts), wanted))
+    least = min(len(taken[label]) / balance[label] for label in LABELS)
+    chosen: list[_Candidate] = []
+    for label in LABELS:
+        chosen += taken[label][: round(min(share, least) * balance[label])]
+    return chosen
+
+
+def _in_turn(queues: Queues, counts: Counter[tuple[str, ...] | int]) -> Iterator[_Candidate]:
+    """Candidates from the ends of the queues, one of each category in turn. counts: of the words
+    and premises that were taken, which have limits."""
+    while any(queues.values()):
+        for category, queue in sorted(queues.items()):
+            while queue:
                 candidate = queue.pop()
-                if limits.admit(candidate):
-                    wanted -= 1
+                words = (category, candidate.word, candidate.partner)
+                if counts[words] < WORDS_MOST and counts[candidate.number] < PREMISE_MOST:
+                    counts.update((words, candidate.number))
                     yield candidate
                     break
-            if not queue:
-                del left[category]
 
 
 # ---- sentences ----
 
 
 def _candidates(
-    train: Iterable[NLIExample], partners: Partners, withheld: Withheld, seed: int
+    train: Iterable[NLIExample], partners: Partners, withheld: frozenset[str], seed: int
 ) -> Iterator[_Candidate]:
-    """For each distinct premise at most PREMISE_MOST candidates of each category."""
+    """For each distinct premise at most PREMISE_MOST candidates of each category. Premises with an
+    operator that is withheld are left out."""
     premises = set()
     for number, example in enumerate(train):
         if example.premise in premises:
             continue
         premises.add(example.premise)
         sentence = Sentence.of(example.premise, example.premise_tokens)
-        if sentence is None or not withheld.operators.isdisjoint(operators_in(sentence.tokens)):
+        if sentence is None or not withheld.isdisjoint(operators_in(sentence.tokens)):
             continue
-        sentences = [sentence, _negated(sentence, len(premises))]
-        of_category: dict[str, list[_Candidate]] = defaultdict(list)
-        for candidate in _related(filter(None, sentences), number, partners):
-            of_category[candidate.category].append(candidate)
-        for candidates in of_category.values():
-            yield from sorted(candidates, key=lambda pair: pair.rank(seed))[:PREMISE_MOST]
+        candidates_of: Queues = defaultdict(list)
+        for premise in (sentence, _negated(sentence, len(premises))):
+            for candidate in _replaced(premise, number, partners, seed):
+                candidates_of[candidate.category].append(candidate)
+        for candidates in candidates_of.values():
+            yield from sorted(candidates)[:PREMISE_MOST]
 
 
 def _replaceable(tokens: Sequence[str], partners: Partners) -> Iterator[tuple[int, Partner]]:
@@ -316,19 +315,22 @@ def _replaceable(tokens: Sequence[str], partners: Partners) -> Iterator[tuple[in
                         yield place, partner
 
 
-def _related(
-    sentences: Iterable[Sentence], number: int, partners: Partners
+def _replaced(
+    premise: Sentence | None, number: int, partners: Partners, seed: int
 ) -> Iterator[_Candidate]:
-    """The candidates whose place has a direction, and whose relation has a label there."""
-    for sentence in sentences:
-        direction_of = directions(sentence.tokens)
-        is_plain = not operators_in(sentence.tokens)
-        scope_of = {UP: "plain" if is_plain else "outside", DOWN: "negated"}
-        for place, partner in _replaceable(sentence.tokens, partners):
-            scope = scope_of.get(direction_of[place], "")
-            if (scope, partner.kind) in LABEL_OF:
-                word = sentence.tokens[place].casefold()
-                yield _Candidate(scope, partner.kind, number, sentence, place, word, partner.text)
+    """The candidates of a premise whose place has a direction, and whose relation has a label."""
+    if premise is None:
+        return
+    direction_of = directions(premise.tokens)
+    is_plain = not operators_in(premise.tokens)
+    scope_of = {UP: "plain" if is_plain else "outside", DOWN: "negated"}
+    for place, partner in _replaceable(premise.tokens, partners):
+        scope, kind = scope_of.get(direction_of[place], ""), partner.kind
+        if (scope, kind) in LABEL_OF:
+            content = f"{seed}:{_category(scope, kind)}:{premise.text}:{place}:{partner.text}"
+            rank = hashlib.sha256(content.encode()).digest()
+            word = premise.tokens[place].casefold()
+            yield _Candidate(rank, scope, kind, number, premise, place, word, partner.text)
 
 
 def _negated(sentence: Sentence, turn: int) -> Sentence | None:

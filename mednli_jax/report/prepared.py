@@ -56,12 +56,6 @@ def left_out(facts: Facts) -> str:
     return _counts({reason.replace("_", " "): counts[reason] for reason in sorted(counts)})
 
 
-def written(facts: Facts) -> str:
-    """The pairs that an ontology wrote, by category."""
-    counts = "{pairs} by {ontology} {version}, {word_pairs} pairs of words".format_map(facts)
-    return f"of these, written {counts}: {_named_counts(facts['categories'])}"
-
-
 def _counts(counts: Mapping[str, int]) -> str:
     """`200 repeated, 20 unnamed`, without those that are 0."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
@@ -101,7 +95,7 @@ def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:
     if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
         yield f"    tokens from: {_named_counts(facts['tokens'])}"
     if "written" in facts:
-        yield f"    {written(facts['written'])}"
+        yield f"    {facts['note']}"
     for earlier, counts in shared.items():
         if counts["premises"]:
             yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
