@@ -10,7 +10,7 @@
 :snli and :multinli/GENRE train on these corpora; --config.transfer.init_from=RUN continues from
 such a run with the same weights. :mednli_large is for models of 24 layers: products of bfloat16,
 layers computed again in the backward pass, rate 1e-5. docs/encoders.md lists published weights,
-their files, and their accuracy on MedNLI (84 to 90). Expected here: 79.3 on SNLI with its first
+their files, and their accuracy on MedNLI (78 to 86). Expected here: 79.3 on SNLI with its first
 20,000 training pairs, as configs/bert.py. Demo: not measured.
 """
 
