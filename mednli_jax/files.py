@@ -378,13 +378,19 @@ def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
         ) from None
 
 
+def raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line without its line break). Lines may also end in CR alone, as some
+    programs write them."""
+    head = stream.peek(1) if isinstance(stream, io.BufferedReader | gzip.GzipFile) else b""
+    ends_in_cr = b"\r" in head and b"\n" not in head
+    lines = stream.read().removesuffix(b"\r").split(b"\r") if ends_in_cr else stream
+    for number, line in enumerate(lines, 1):
+        yield number, line.rstrip(b"\r\n")
+
+
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with opened(path) as stream:
-        head = stream.peek(1) if isinstance(stream, io.BufferedReader | gzip.GzipFile) else b""
-        ends_in_cr = b"\r" in head and b"\n" not in head  # as an old Mac's program writes it
-        lines = stream.read().removesuffix(b"\r").split(b"\r") if ends_in_cr else stream
-        for number, line in enumerate(lines, 1):
-            yield number, line.rstrip(b"\r\n")
+        yield from raw_lines(stream)
 
 
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -6,10 +6,10 @@ its seeds).
   python -m mednli_jax.predict --run=runs/a < pairs.jsonl > probabilities.tsv
 
   --run=DIR       the run directory
-  --input=FILE    .jsonl, .tsv or .csv (may be gzipped) in place of stdin. The header names the
-                  columns, as in training; a file without a header has the columns of stdin
-  --output=FILE   write JSON lines (.jsonl) or a table (.tsv) in place of stdout: all columns of the
-                  input except the texts, then `predicted` and the probabilities
+  --input=FILE    .csv, .tsv, .jsonl (may be gzipped) or .parquet in place of stdin; columns are
+                  named as in training
+  --output=FILE   write .csv, .tsv, .jsonl or .parquet in place of stdout: all columns of the input
+                  except the texts, then `predicted` and the probabilities
   --attention     also write attention maps of each line to DIR/private/attention-N/
   stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (or sentence1 and sentence2), tokenised as the run's corpus (data.json,
@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from mednli_jax import cli, files, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
 from mednli_jax.data.inputs import Form, Texts
+from mednli_jax.data.records import column_records, write_records
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.terminal import Bar, say, warn
 
@@ -48,7 +49,8 @@ JsonValue = Any
 Row = dict[str, JsonValue]  # column -> value
 
 CHUNK = 8192  # number of lines in memory at once
-INPUTS, OUTPUTS = (".jsonl", ".tsv", ".txt", ".csv"), (".jsonl", ".tsv")
+OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
+INPUTS = (*OUTPUTS, ".txt")
 
 
 def define(values: cli.Flags) -> None:
@@ -62,7 +64,7 @@ def main(values: cli.Flags) -> None:
     if source and target and target.exists() and target.samefile(source):
         raise UsageError("--output is the file of --input", fix="give another name")
     # Opening the run is slow, so the first lines are read before.
-    form = tasks.task_of_run(folder).form
+    form = tasks.form_of_run(folder)
     if not source and sys.stdin.isatty():
         say(f"reading lines from the terminal, {form.line}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
@@ -114,8 +116,7 @@ def _predict(
     shown = tasks.predictions(run.task)
     if output and target:
         rows = ({**columns, **shown.prediction(row)} for row, columns in predicted)
-        for line in _lines(rows, target.suffix):
-            output.write(f"{line}\n".encode())
+        write_records(rows, output, target.suffix)
     else:
         for line in shown.prediction_lines(row for row, _ in predicted):
             print(line)
@@ -175,6 +176,8 @@ def read_chunks(
     records: Iterator[tuple[int, JsonValue]]
     if source and ending == ".csv":
         records = files.csv_records(source, problems)
+    elif source and ending == ".parquet":
+        records = column_records(source)
     else:
         records = _records(stream, ending, file, problems)
     for number, record in records:
@@ -185,10 +188,10 @@ def read_chunks(
                     if not source:
                         warn("line 1 is a header and is skipped")
                     continue
-                if source and isinstance(record, list):
-                    noun = "columns" if len(form.names) > 1 else "column"
-                    problem = f"line 1 does not name the {noun} {' and '.join(form.names)}"
-                    warn(f"{file}: {problem}, and is read as {form.description}")
+                if source and ending != ".jsonl" and isinstance(record, list):
+                    problem = f"the first line does not name {' and '.join(form.names)}"
+                    fix = "name the columns, or give lines without a header on standard input"
+                    raise DataError(problem, file=file, line=number, fix=fix)
             chunk.append(Input(*form.named(record, header, file, number)))
         except DataError as error:
             problems.add(error)
@@ -210,11 +213,13 @@ def _records(
     At the end it warns of quoted cells.
     """
     quoted = []
-    for number, raw in enumerate(stream, 1):
+    for number, raw in files.raw_lines(stream):
         try:
-            line = files.decoded(raw).rstrip("\r\n")
+            line = files.decoded(raw)
         except UnicodeDecodeError:
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
+            continue
+        if ending and not line.strip():
             continue
         if ending == ".jsonl" or (not ending and line.lstrip().startswith("{")):
             values = _json(line)
@@ -236,26 +241,6 @@ def _json(line: str) -> JsonValue:
         return json.loads(files.json_text(line), object_pairs_hook=files.json_object)
     except (ValueError, RecursionError):
         return None
-
-
-def _lines(rows: Iterable[Row], ending: str) -> Iterator[str]:
-    """The lines of --output. A table has the columns of its first row."""
-    names = None
-    for row in rows:
-        if ending == ".jsonl":
-            yield json.dumps(row, ensure_ascii=False)
-            continue
-        if names is None:
-            names = list(row)
-            yield "\t".join(map(_cell, names))
-        yield "\t".join(_cell(row.get(name, "")) for name in names)
-
-
-def _cell(value: object) -> str:
-    """A value in a table: TABs and line breaks become blanks."""
-    return (
-        " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    )
 
 
 if __name__ == "__main__":

@@ -823,7 +823,8 @@ class FinishedRun(System):
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
 
     def _new_examples(self, inputs: Inputs) -> Sequence[Any]:
-        return tuple(self.scorer.new_examples(self.task.form.checked(inputs), self.manifest))
+        form = self.task.form.with_columns(self.config.data.get("columns", ""))
+        return tuple(self.scorer.new_examples(form.checked(inputs), self.manifest))
 
     def _encoded(self, examples: Sequence[Any]) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""

@@ -397,6 +397,14 @@ def task_of_run(folder: Path) -> Task:
         raise RunError(problem, fix="restore the file, or train again with this version") from None
 
 
+def form_of_run(folder: Path) -> Form:
+    """The form of new inputs of the run in a folder, with the columns of its own files."""
+    from mednli_jax.rundir import RunDirectory
+
+    task, config = task_of_run(folder), RunDirectory.existing(folder).config
+    return task.form.with_columns(config["data"].get("columns", ""))
+
+
 def same_task(folders: Sequence[Path]) -> Task:
     """The TASK of several runs."""
     first = task_of_run(folders[0])

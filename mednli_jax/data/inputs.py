@@ -3,13 +3,16 @@ text."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from mednli_jax.data.labels import parts
 from mednli_jax.errors import DataError, Problems, Text, UsageError
 from mednli_jax.files import KEEP_ONE, repeated_name
 
+# SNLI's lines may end before the columns label2 ... label5.
+SPARE = re.compile(r"label\d")
 Input = Any  # of a user: a mapping, a tuple or a list; where inputs have one text, also a string
 Texts = Any  # of an input: a tuple of two strings, or of one
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -33,6 +36,15 @@ class Form:
     fields: tuple[tuple[str, ...], ...]
     description: str
     check: Callable[..., tuple[str, str] | None] = _accepts_all
+
+    def with_columns(self, setting: str) -> "Form":
+        """The form that also takes the columns of a config.data.columns, "premise:note"."""
+        column_of = {part.left: part.right.casefold() for part in parts(setting)}
+        fields = []
+        for names in self.fields:
+            column = column_of.get(names[0])
+            fields.append((column, *names) if column else names)
+        return replace(self, fields=tuple(fields))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -117,11 +129,12 @@ class Form:
         """(the texts, further columns) of a line. header: the names of its cells; [] for a line
         without names."""
         if header and isinstance(line, list):
-            if len(line) != len(header):
+            lacking = header[len(line) :]
+            if len(line) > len(header) or not all(map(SPARE.fullmatch, lacking)):
                 problem = f"expected {len(header)} fields, as in the header, found {len(line)}"
                 fix = "write a cell for each column"
                 raise DataError(problem, file=file, line=number, fix=fix)
-            line = dict(zip(header, line, strict=True))
+            line = dict(zip(header, [*line, *[""] * len(lacking)], strict=True))
         further = {}
         if isinstance(line, dict):
             names = set(chain.from_iterable(self.fields))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mednli_jax import files
+from mednli_jax.data.inputs import SPARE
 from mednli_jax.data.labels import Part, parts, written
 from mednli_jax.data.records import column_records, tab_records
 from mednli_jax.errors import DataError, Problems, Text, config_field
@@ -144,8 +145,6 @@ def _spelled(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
     return tuple("uid" if name == "id" and not has_uid else name for name in spelled)
 
 
-# A pair with fewer than five annotators may end before the columns label2 ... label5.
-SPARE = r"label\d"
 SEEN = 1000  # lines below a header that lacks a field
 
 
@@ -198,7 +197,9 @@ def _table_rows(
         row.check(required)
         return names
 
-    for number, values in files.table_rows(path.name, records, problems, names_of, spare=SPARE):
+    for number, values in files.table_rows(
+        path.name, records, problems, names_of, spare=SPARE.pattern
+    ):
         yield number, PairFields(path.name, number, values, columns)
 
 

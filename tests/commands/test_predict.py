@@ -415,7 +415,7 @@ def test_further_columns_of_a_file_stand_beside_its_predictions(at_home, home, r
 TWICE = "two columns have the same name"
 BAD_FILES = (
     ("in.tsv", f"id\tpremise\thypothesis\n1\t{SECRET}\n", "in.tsv:2: expected 3 fields"),
-    ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "expected 2 fields, found 3"),
+    ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "in.tsv:1: the first line does not name premise"),
     ("in.csv", f"premise,text\n{SECRET},b\n", "in.csv:1: the header has no column hypothesis"),
     ("in.jsonl", f"{SECRET}\tb\n", "in.jsonl:1: "),
     ("in.csv", f"premise,hypothesis,id,ID\n{SECRET},b,1,2\n", f"in.csv:1: {TWICE}"),
@@ -447,12 +447,14 @@ def test_a_header_is_no_pair(header, task, capsys):
     assert capsys.readouterr().err.startswith("warning: ")
 
 
-def test_a_first_line_that_names_no_column_is_a_pair_with_a_warning(tmp_path, capsys):
-    (chunk,) = chunks_of("pre\thyp\nA cat.\tA pet.\n", source=tmp_path / "new.tsv")
+def test_a_file_of_snli_is_read_as_in_training(tmp_path):
+    """Its lines may end before the last annotators' labels, and its last line may be blank."""
+    text = "sentence1\tsentence2\tlabel1\tlabel2\nA cat.\tA pet.\tneutral\nB\tC\n\n"
 
-    assert len(chunk) == 2
-    warning = "new.tsv: line 1 does not name the columns premise and hypothesis"
-    assert warning in capsys.readouterr().err
+    (chunk,) = chunks_of(text, source=tmp_path / "new.txt")
+
+    assert [line.texts for line in chunk] == [("A cat.", "A pet."), ("B", "C")]
+    assert chunk[1].columns == {"label1": "", "label2": ""}
 
 
 QUOTED = [(f'"{SECRET} ""no""."', '"a" or "b"'), ('""', '"""'), ("a", '"""b"" c"')]
@@ -471,7 +473,8 @@ QUOTED = [(f'"{SECRET} ""no""."', '"a" or "b"'), ('""', '"""'), ("a", '"""b"" c"
 def test_quoted_cells_between_tabs_are_a_warning_with_their_number(
     tmp_path, capsys, kind, row, quote, warned
 ):
-    text = ""
+    is_table = kind.endswith((".tsv", ".txt", ".csv"))
+    text = row.format("premise", "hypothesis") if is_table else ""
     for pair in QUOTED:
         text += row.format(*(cell.replace('"', quote) for cell in pair))
     (tmp_path / kind).write_text(text)
@@ -480,5 +483,5 @@ def test_quoted_cells_between_tabs_are_a_warning_with_their_number(
 
     assert [line.texts for chunk in chunks for line in chunk] == QUOTED
     err = capsys.readouterr().err
-    assert (f"{kind}:1: " in err, "2 cells with quotes" in err) == (warned, warned)
+    assert (f"{kind}:{1 + is_table}: " in err, "2 cells with quotes" in err) == (warned, warned)
     assert SECRET not in err

@@ -37,7 +37,7 @@ def test_two_logits_are_scored_over_two_classes():
 
 
 def test_two_logits_are_trained_on_two_classes():
-    batch = SimpleNamespace(label=jnp.asarray(ROWS.label))
+    batch = SimpleNamespace(label=jnp.asarray(ROWS.label), weight=None)
     logits = jnp.asarray(LOGITS[0])
     np.testing.assert_allclose(TWO_CLASSES.loss(logits, batch), LOSSES, atol=1e-6)
     assert TWO_CLASSES.correct(logits, batch).tolist() == [1, 1, 0]
