@@ -81,15 +81,17 @@ class PairFields:
         problem = f"{fields} missing; found: {self._present(len(missing) < len(required))}"
         fix: Text = "name the fields uid and label"
         if "sentence1" in required:
-            columns = [f"{PLAIN_NAMES[name]}:COLUMN" for name in missing]
-            fix = (NAMES_OF_COLUMNS, config_field("data.columns", ",".join(columns)))
+            named = [f"{plain}:COLUMN" for name, plain in PLAIN_NAMES.items() if name in missing]
+            setting = config_field("data.columns", ",".join(named))
+            fix = ("correct ", setting) if self.columns else (NAMES_OF_COLUMNS, setting)
         raise DataError(problem, file=self.file, line=self.number, field=shown[0], fix=fix)
 
     def _present(self, has_a_header: bool) -> str:
         """The names of the fields. The first line of a table without a header is a pair, which no
         message may quote."""
-        names = [str(name).removeprefix(IGNORED) for name in self.values]
-        are_names = all(re.fullmatch(r"[\w#.-]{,30}", name, re.ASCII) for name in names)
+        column_of = dict(self.columns)
+        names = [column_of.get(name, name.removeprefix(IGNORED)) for name in map(str, self.values)]
+        are_names = all(re.fullmatch(r"[\w #/()-]{,30}", name, re.ASCII) for name in names)
         if has_a_header or (self.has_names and are_names):
             return ", ".join(filter(None, names))
         return f"{len(names)} other fields"
