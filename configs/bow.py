@@ -2,7 +2,7 @@
 
   python -m mednli_jax.train --config=configs/bow.py            # demo, 17 s on 2 cores
   python -m mednli_jax.train --config=configs/bow.py:mednli
-  python -m mednli_jax.train --config=configs/bow.py:mednli_code  # as the published code: docs/results-mednli.md
+  python -m mednli_jax.train --config=configs/bow.py:mednli_code  # as the published code: docs/settings.md
 
 Expected test accuracy: demo 52.4 (three seeds); MedNLI 70.2 in the paper (six seeds, GloVe 840B),
 not measured here.

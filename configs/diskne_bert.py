@@ -6,7 +6,7 @@
 
 The protocol of :mednli is the paper's: rate 2e-5, batch 8, at most 8 epochs with early stopping,
 three runs. 256 pieces are the scripts'. That of :mednli_code is the published scripts'
-(docs/results-diskne.md). Each slot (a fold and a seed) starts from the pretrained weights, and as
+(docs/settings.md). Each slot (a fold and a seed) starts from the pretrained weights, and as
 many slots as fit into memory train at the same time. For the demo with weights give
 --config.train.learning_rate=2e-5. Macro F1 of BERT in the paper: symptoms 46.
 """

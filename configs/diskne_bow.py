@@ -3,7 +3,7 @@
   python -m mednli_jax.train --config=configs/diskne_bow.py --config.vectors.path=VECTORS --config.vectors.dim=100
 
 The two sides are matched by difference and product. A fold never trains on the name of its disease,
-so that only the frozen vectors have information about it. docs/results-diskne.md has scores with
+so that only the frozen vectors have information about it. docs/results.md has scores with
 vectors trained on facts.
 """
 

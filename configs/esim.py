@@ -2,7 +2,7 @@
 
   python -m mednli_jax.train --config=configs/esim.py           # demo, 1.5 min on 2 cores
   python -m mednli_jax.train --config=configs/esim.py:mednli
-  python -m mednli_jax.train --config=configs/esim.py:mednli_code  # as the published code: docs/results-mednli.md
+  python -m mednli_jax.train --config=configs/esim.py:mednli_code  # as the published code: docs/settings.md
 
 Expected test accuracy: demo 55.5 (three seeds); MedNLI 73.1 in the paper (six seeds, GloVe 840B),
 not measured here. The published MedNLI code has no dropout in ESIM; the original has 0.5:

@@ -6,7 +6,7 @@ premise).
 
 Expected test accuracy: demo 50.0 (the library 50.7, majority class 33.3); MedNLI 62.6 in the paper
 (dev 64.8), not measured here. The texts are whole raw texts; blanks separate words.
-docs/results-artifacts.md lists the differences to the published code.
+docs/settings.md lists the differences to the published code.
 """
 
 from ml_collections import ConfigDict

@@ -2,7 +2,7 @@
 
   python -m mednli_jax.train --config=configs/infersent.py      # demo, 47 s on 2 cores
   python -m mednli_jax.train --config=configs/infersent.py:mednli
-  python -m mednli_jax.train --config=configs/infersent.py:mednli_code  # as the published code: docs/results-mednli.md
+  python -m mednli_jax.train --config=configs/infersent.py:mednli_code  # as the published code: docs/settings.md
 
 Expected test accuracy: demo 54.9 (three seeds); MedNLI 73.5 in the paper (six seeds, GloVe 840B),
 not measured here. A plain BiLSTM: --config.model.pooling=last --config.model.matching=concat. A

@@ -6,7 +6,7 @@ premise).
 
 Expected test accuracy: demo 42.8 (the library 45.8, majority class 33.3); MedNLI 51 in the paper
 (dev 53), not measured here. The texts are whole raw texts; blanks separate words.
-docs/results-artifacts.md lists the differences to the published code.
+docs/settings.md lists the differences to the published code.
 """
 
 from ml_collections import ConfigDict

@@ -7,7 +7,7 @@
 #   PARTS="infersent-64 seeds" bash launch/accelerator_day.sh FOLDER
 #
 # Each part writes a file with its name to FOLDER. A part whose file exists is skipped, so that the same command continues
-# an interrupted day. FOLDER/table.md is a Markdown table of the rows so far, for docs/benchmarks-accelerators.md;
+# an interrupted day. FOLDER/table.md is a Markdown table of the rows so far, for docs/benchmarks.md;
 # FOLDER/log.txt holds the output of the parts. $LIMIT: most seconds of a part (300). $PARTS: only these parts. $AGAINST:
 # the other side of the benchmark, torch (default where it is installed) or none. Exit code 1: a part failed.
 set -euo pipefail

@@ -238,7 +238,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     """An NLI experiment.
 
     The values for mednli are those of the paper (Romanov & Shivade 2018, section 5), the values for
-    mednli_code those of its published code. docs/results-mednli.md lists every setting in which
+    mednli_code those of its published code. docs/settings.md lists every setting in which
     they differ.
 
     Args:
@@ -351,7 +351,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
 
     variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the
     published annotations and MedNLI from the data folder; mednli_code: trained as the published
-    scripts do (docs/results-diskne.md).
+    scripts do (docs/settings.md).
     """
     _check_variant(variant, DISKNE_VARIANTS)
     follows_code, variant = variant.endswith(CODE), variant.removesuffix(CODE)

@@ -1,7 +1,7 @@
 """The contract of a task as Protocols, and the one table of the tasks: name -> TASK.
 
 Each task folder exports TASK in its plug.py, and only this module imports the task folders. A TASK
-of the user's own code is named by its import path (docs/plugins.md). It needs
+of the user's own code is named by its import path (docs/extending.md). It needs
   Task                      for a config: names, models, the form of new inputs, defaults, rules,
                             corpus and scorer;
   training.task.Scorer      for training: batches, loss, scores; `Task.scorer` makes it.
@@ -354,7 +354,7 @@ def named(name: str) -> Task:
         if not isinstance(task, Task):
             lacking = [member for member in MEMBERS if not hasattr(task, member)]
             problem = f"'{name}' is no TASK, it has no {', '.join(lacking)}"
-            fix = "give the object what docs/plugins.md lists"
+            fix = "give the object what docs/extending.md lists"
             raise ConfigError(problem, field="task", fix=fix)
         return task
     if name not in list(tasks()):  # which takes a value of any type

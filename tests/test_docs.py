@@ -122,6 +122,7 @@ def check(call):
 def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))  # modules that pages link to
     text = page.read_text("utf-8")
     configs = {}  # the config files that the page shows
     for name, code in MODULE.findall(text):

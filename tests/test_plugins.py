@@ -1,5 +1,5 @@
-"""The TASKs of docs/plugins.md, which derive from nothing of the package, go through every
-command."""
+"""The TASKs of docs/extending.md and of the files beside it, which derive from nothing of the
+package, go through every command."""
 
 import importlib
 import json
@@ -26,8 +26,10 @@ SMALL = ("--config.train.epochs=3", "--config.seeds=0,1")
 @pytest.fixture(scope="module")
 def blocks():
     """{name of a module: its code in the documentation}."""
-    page = (ROOT / "docs" / "plugins.md").read_text()
+    page = (ROOT / "docs" / "extending.md").read_text()
     code = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", page, re.S))
+    for name in ("similar", "similar_more"):
+        code[name] = (ROOT / "docs" / f"{name}.py").read_text()
     return {name: code[name] for name in MODULES}
 
 

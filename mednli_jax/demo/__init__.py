@@ -2,7 +2,7 @@
 credentials.
 
 The data files beside this module have the layouts of MedNLI, CliCR and DisKnE; the task folders
-read them. docs/demo.md describes the rows and how they were made. facts.json has the facts of each
+read them. docs/data.md describes the rows and how they were made. facts.json has the facts of each
 split for the manifest, and the diseases of the benchmark.
 """
 

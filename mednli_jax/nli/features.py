@@ -24,7 +24,7 @@ has 7 more commented out. Every kind that the code has is here, and what is need
 The code differs: its Levenshtein distance is over tokens, its TF-IDF leaves out what fewer than
 three training sentences have (min_df=3) and scales vectors to unit length, differences have no
 sign, ratios are the larger over the smaller, similarities are 1 less a distance, and "negation" is
-the word "no" alone. docs/results-mednli.md names the columns beside the code's.
+the word "no" alone. docs/settings.md names the columns beside the code's.
 
 A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has
 none). Words are tokens with a letter or a digit; "content" words are those that are neither grammar

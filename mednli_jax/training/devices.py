@@ -31,7 +31,7 @@ Mapped = Any  # the function of jit or pmap
 AXIS = "batch"
 # share of jax's memory on a device; the rest is for prediction and fragmentation
 DEVICE_SHARE = 0.9
-# bytes; more seeds in one program are no faster on a CPU (docs/results-diskne.md)
+# bytes; more seeds in one program are no faster on a CPU (docs/results.md)
 HOST_MOST = 1 << 30
 # two kept checkpoints and one that is being written may take half of the disk
 CHECKPOINTS = 6

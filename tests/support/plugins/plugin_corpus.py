@@ -1,4 +1,4 @@
-"""A user's own corpus and task, as another package would define them (docs/plugins.md)."""
+"""A user's own corpus and task, as another package would define them (docs/extending.md)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A user's own model, as another package would define it (docs/contributing.md)."""
+"""A user's own model, as another package would define it (docs/extending.md)."""
 
 import flax.linen as nn
 import jax
