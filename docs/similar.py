@@ -82,7 +82,7 @@ class SimilarCorpus:
         return splits
 
     def prepare(self):
-        """(the prepared corpus, whether the cache had it). The key holds all that shapes the arrays."""
+        """(the prepared corpus, whether the cache had it). The key: all that shapes the arrays."""
         cache = Cache(cache_folder())
         key = {"format": FORMAT, "dim": self.dim, "seed": self.seed}
         key["sources"] = cache.digests(list(self.files().values()))
