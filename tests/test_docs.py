@@ -18,6 +18,7 @@ import pytest
 from support.commands import ROOT, environment_of, succeeds
 
 from mednli_jax.__main__ import COMMANDS
+from mednli_jax.errors import PLUGINS
 
 PAGES = pytest.mark.parametrize(
     "page",
@@ -123,6 +124,7 @@ def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(ROOT / "docs"))  # modules that pages link to
+    monkeypatch.setenv(PLUGINS, "similar")
     text = page.read_text("utf-8")
     configs = {}  # the config files that the page shows
     for name, code in MODULE.findall(text):
