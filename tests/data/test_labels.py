@@ -1,0 +1,71 @@
+"""The labels of a corpus: what a config.data.labels and the labels of a training file decide."""
+
+import pytest
+
+from mednli_jax.data.examples import LABELS
+from mednli_jax.data.labels import NLI_LABELS, Labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["no", "Yes", "YES"], ("no", "Yes")),
+        (["10", "9", "1"], ("1", "9", "10")),
+        (["1.5", "-2"], ("-2", "1.5")),
+        (["b", "A", "c"], ("A", "b", "c")),
+        (["ENTAILMENT", "Neutral", "contradiction"], LABELS),
+        (["contradiction", "entailment"], ("entailment", "contradiction")),
+        (["1", "0", "-1", "-", ""], ("0", "1")),
+        (["1", "-1"], ("-1", "1")),
+        (["0", "2", "-1"], ("-1", "0", "2")),
+        (["yes, a bit", "a:b"], ("a:b", "yes, a bit")),
+        ([], ()),
+    ],
+    ids=repr,
+)
+def test_a_training_file_decides_the_names_and_their_order(labels, names):
+    decided = Labels.of("").with_names(labels)
+
+    assert decided.names == names
+    assert Labels.of(decided.setting) == decided  # what config.json keeps says the same
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [
+        ("c,a,b", ("c", "a", "b")),
+        ("yes:entailment,no:contradiction,?:-", ("entailment", "contradiction")),
+        ("2:x,1:y,0:x", ("x", "y")),
+        ("contradiction,neutral,entailment", LABELS),
+        ("unsure:-", ()),
+        (r"a\,b,c\:d", ("a,b", "c:d")),
+    ],
+)
+def test_a_setting_names_the_labels_in_its_order(setting, names):
+    assert Labels.of(setting).names == names
+
+
+def test_a_setting_that_leaves_labels_out_keeps_the_names_of_the_training_file():
+    decided = Labels.of("unsure:-").with_names(["b", "unsure", "a"])
+
+    assert decided.names == ("a", "b")
+    assert decided.name_of["unsure"] == "-"
+    assert decided.leaves_out
+
+
+def test_names_are_read_as_labels_too_where_old_labels_have_another_name():
+    name_of = Labels.of("yes:entailment,no:contradiction").name_of
+
+    assert (name_of["yes"], name_of["entailment"]) == ("entailment", "entailment")
+    assert Labels.of("0:1,1:0").name_of["1"] == "0"
+
+
+def test_minus_one_is_no_label_only_beside_the_names_from_0_up():
+    assert Labels.of("0,1,2").name_of["-1"] == "-"
+    assert "-1" not in Labels.of("1,2").name_of
+    assert Labels.of("-1,0,1").name_of["-1"] == "-1"
+
+
+def test_an_empty_label_of_a_published_corpus_is_a_fault():
+    assert "" not in NLI_LABELS.name_of
+    assert Labels.of("a,b").name_of[""] == "-"

@@ -1,0 +1,253 @@
+"""The user's own files as people have them: columns, labels, ids and formats of well-known data
+sets and of programs."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from support.files import lines
+
+from mednli_jax import defaults
+from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.nli.config import corpus_of, with_labels
+
+SPLITS = ("train", "dev", "test")
+FIVE = ("agrees", "disagrees", "unrelated", "unclear", "sarcastic")
+
+
+def corpus(folder, **fields):
+    """The corpus of a folder. fields: of config.data."""
+    config = defaults.nli("bow", "file")
+    config.data.update(dir=str(folder), **fields)
+    config.vectors.dim = 4
+    return corpus_of(with_labels(config))
+
+
+def table(rows, separator="\t"):
+    """A table of dicts with a header."""
+    return "".join(
+        separator.join(map(str, row)) + "\n" for row in (rows[0], *map(dict.values, rows))
+    )
+
+
+def numbered(split, labels, row_of):
+    """Rows of 20 pairs. row_of: (number, texts, label) -> row."""
+    rows = []
+    for n in range(20):
+        rows.append(row_of(n, (f"Note {n} of {split}.", f"Claim {n}."), labels[n % len(labels)]))
+    return rows
+
+
+def sick(n, texts, label):
+    names = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
+    return dict(zip(names, (f"{texts[0]}{n}", *texts, 4.5, label), strict=True))
+
+
+def rte(n, texts, label):
+    return {"index": n, "sentence1": texts[0], "sentence2": texts[1], "label": label}
+
+
+def qnli(n, texts, label):
+    return {"index": n, "question": texts[0], "sentence": texts[1], "label": label}
+
+
+def bigbio(n, texts, label):
+    return {"id": f"{texts[0]}{n}", "premise": texts[0], "hypothesis": texts[1], "label": label}
+
+
+def five(n, texts, label):
+    return {"key": n, "Clinical note": texts[0], "claim": texts[1], "stance": label}
+
+
+NLI = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
+LAYOUTS = {
+    "SICK": (
+        "txt",
+        sick,
+        NLI,
+        "premise:sentence_A,hypothesis:sentence_B,label:entailment_judgment,uid:pair_ID",
+        ("entailment", "neutral", "contradiction"),
+    ),
+    "RTE of GLUE": ("tsv", rte, ("not_entailment", "entailment"), "uid:index", None),
+    "RTE of the Hub": ("jsonl", rte, (1, 0), "", ("0", "1")),
+    "QNLI": ("tsv", qnli, ("b", "a"), "premise:question,hypothesis:sentence", ("a", "b")),
+    "bigbio": ("jsonl", bigbio, NLI, "", ("entailment", "neutral", "contradiction")),
+    "five classes": (
+        "tsv",
+        five,
+        FIVE,
+        "premise:Clinical note,hypothesis:claim,label:stance,uid:key",
+        tuple(sorted(FIVE)),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("ending", "row_of", "labels", "columns", "names"), LAYOUTS.values(), ids=LAYOUTS
+)
+def test_a_known_layout_is_read_with_columns_alone(
+    tmp_path, ending, row_of, labels, columns, names
+):
+    for split in SPLITS:
+        rows = numbered(split, labels, row_of)
+        text = lines(*rows) if ending == "jsonl" else table(rows)
+        (tmp_path / f"{split}.{ending}").write_text(text)
+
+    read = corpus(tmp_path, columns=columns)
+    splits = read.splits()
+
+    assert [len(splits[split]) for split in SPLITS] == [20, 20, 20]
+    assert read.labels.names == (names or ("entailment", "not_entailment"))
+    first, second = splits["dev"].examples[:2]
+    assert (first.premise, second.hypothesis) == ("Note 0 of dev.", "Claim 1.")
+    assert first.label == str(labels[0]).casefold()
+    if "uid" in columns or row_of is bigbio:
+        assert second.uid in ("Note 1 of dev.1", "dev:1")
+
+
+def hub_rows(split):
+    """Rows of SNLI on the Hub: labels 0 to 2, and -1 for none."""
+    rows = []
+    for n in range(40):
+        label = -1 if n == 7 else n % 3
+        rows.append({"premise": f"Note {n} {split}", "hypothesis": f"Claim {n}", "label": label})
+    return rows
+
+
+def write_hub(folder, rows_of):
+    """Parquet files as on the Hub; train is in two."""
+    for split, rows in rows_of.items():
+        parts = (rows[:25], rows[25:]) if split == "train" else (rows,)
+        for number, part in enumerate(parts):
+            name = f"{split}-{number:05}-of-{len(parts):05}.parquet"
+            parquet.write_table(pa.Table.from_pylist(part), folder / name)
+
+
+def write_saved(folder, rows_of):
+    """The folder that save_to_disk of the datasets library writes."""
+    for split, rows in rows_of.items():
+        (folder / split).mkdir()
+        (folder / split / "state.json").write_text("{}")
+        content = pa.Table.from_pylist(rows)
+        path = str(folder / split / "data-00000-of-00001.arrow")
+        with pa.ipc.new_stream(path, content.schema) as stream:
+            stream.write_table(content)
+
+
+@pytest.mark.parametrize("dev", ["validation", "validation_matched"])
+@pytest.mark.parametrize("write", [write_hub, write_saved])
+def test_columns_on_disk_give_the_arrays_of_json_lines(tmp_path, monkeypatch, write, dev):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    rows_of = {split: hub_rows(split) for split in ("train", dev, "test")}
+    for name in ("columns", "lines"):
+        (tmp_path / name).mkdir()
+    write(tmp_path / "columns", rows_of)
+    for split, rows in rows_of.items():
+        (tmp_path / "lines" / f"{split}.jsonl").write_text(lines(*rows))
+
+    of_columns, _ = corpus(tmp_path / "columns").prepare()
+    of_lines, _ = corpus(tmp_path / "lines").prepare()
+
+    assert of_columns.arrays.keys() == of_lines.arrays.keys()
+    for name, array in of_lines.arrays.items():
+        np.testing.assert_array_equal(of_columns.arrays[name], array)
+    for split, expected in of_lines.splits.items():
+        assert of_columns.splits[split].uids == expected.uids
+        assert of_columns.manifest["splits"][split]["dropped_unlabelled"] == 1
+
+
+def test_a_part_of_a_split_that_is_missing_is_an_error(tmp_path):
+    write_hub(tmp_path, {split: hub_rows(split) for split in ("train", "validation")})
+    (tmp_path / "train-00001-of-00002.parquet").unlink()
+
+    with pytest.raises(DataError, match="1 of 2 parts"):
+        corpus(tmp_path)
+
+
+def write_csv(folder, rows_of):
+    for split, rows in rows_of.items():
+        with open(folder / f"{split}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def test_a_cell_may_be_long_and_a_first_column_without_a_name_is_an_index(tmp_path):
+    rows = [{"": n, "premise": "word " * 40_000, "hypothesis": "b", "label": n % 2} for n in (0, 1)]
+    write_csv(tmp_path, {"train": rows, "dev": rows})
+
+    splits = corpus(tmp_path).splits()
+
+    assert len(splits["train"].examples[0].premise_tokens) == 40_000
+    assert splits["train"].facts["tokens"] == {"binary parse": 0, "treebank": 2}
+
+
+def test_a_test_file_without_labels_is_left_out_with_a_note(tmp_path):
+    unlabelled = [{**row, "label": -1} for row in hub_rows("test")]
+    write_hub(
+        tmp_path, {"train": hub_rows("train"), "validation": hub_rows("d"), "test": unlabelled}
+    )
+
+    splits = corpus(tmp_path).splits()
+
+    assert list(splits) == ["train", "dev"]
+    assert "no labels" in splits["dev"].facts["note"]
+
+
+def test_ids_that_count_from_0_in_each_split_get_its_name(tmp_path):
+    rows_of = {}
+    for split in ("train", "dev"):
+        rows_of[split] = [{**row, "uid": n} for n, row in enumerate(hub_rows(split))]
+    write_csv(tmp_path, rows_of)
+
+    splits = corpus(tmp_path).splits()
+
+    assert splits["train"].examples[1].uid == "train:1"
+    assert splits["dev"].examples[1].uid == "dev:1"
+
+
+def test_a_pair_that_stands_in_two_splits_is_refused(tmp_path):
+    rows = [{**row, "uid": n} for n, row in enumerate(hub_rows("both"))]
+    write_csv(tmp_path, {"train": rows, "dev": rows})
+
+    with pytest.raises(DataError, match="same pairID"):
+        corpus(tmp_path).splits()
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields", "problem"),
+    [
+        (["yes"], {}, "1 label"),
+        ([f"l{n}" for n in range(101)], {}, "101 labels"),
+        (["yes", "no", ""], {}, r"67 of 202 pairs have no label\. .*labels=no,yes,-:-"),
+        (["1", "0", "-1"], {}, "where -1 is a label, --config.data.labels=-1,0,1"),
+        (["yes", "no", "x" * 65], {}, "has 65 characters"),
+        (["yes", "no", "maybe"], {"labels": "no,yes"}, "LABEL:-"),
+        (["yes", "no"], {"columns": "label:lable"}, "field 'lable' is missing; found: premise"),
+    ],
+    ids=str,
+)
+def test_labels_that_cannot_be_read_are_one_line_with_a_fix(tmp_path, labels, fields, problem):
+    rows = []
+    for n in range(202):
+        rows.append({"premise": f"a {n}", "hypothesis": "b", "label": labels[n % len(labels)]})
+    write_csv(tmp_path, {"train": rows, "dev": rows})
+
+    with pytest.raises((DataError, DataErrors), match=problem) as caught:
+        corpus(tmp_path, **fields).splits()
+
+    first = str(caught.value).splitlines()[0]
+    assert "Fix: " in first
+    assert json.dumps(rows[0]["premise"]) not in first
+
+
+def test_labels_from_2_to_100_are_read(tmp_path):
+    rows = []
+    for n in range(200):
+        rows.append({"premise": f"a {n}", "hypothesis": "b", "label": f"class {n % 100}"})
+    write_csv(tmp_path, {"train": rows, "dev": rows[:100]})
+
+    assert len(corpus(tmp_path).labels.names) == 100
