@@ -23,7 +23,7 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.errors import ConfigError, config_field
-from mednli_jax.models import disentangled, layers
+from mednli_jax.models import disentangled, layers, windows
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.disentangled import CONTENT_TO_POSITION, POSITION_TO_CONTENT, Relative
 from mednli_jax.models.packing import MASKED_ENERGY
@@ -180,9 +180,10 @@ class Encoder(nn.Module):
         if self.embedding_size not in (0, self.hidden_size):
             x = Affine(self.hidden_size, self.product_dtype, name="projection")(x)
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
-        size = row.pieces_BT.shape[1]
+        size, reach = row.pieces_BT.shape[1], self.local_attention // 2
+        in_blocks = self.knowledge == "none" and size >= windows.FEWEST_BLOCKS * reach
         distance_TT = jnp.abs(jnp.arange(size)[:, None] - jnp.arange(size))
-        is_near_TT = distance_TT <= self.local_attention // 2
+        is_near_TT = distance_TT <= reach
         window_TT = jnp.where(is_near_TT, 0.0, MASKED_ENERGY)
         head_size = self.hidden_size // self.attention_heads
         rotation = rotation_of(size, head_size, self.rotary_base)
@@ -195,16 +196,18 @@ class Encoder(nn.Module):
         layer_class = nn.remat(Layer, static_argnums=(6,)) if self.rematerialise else Layer
         form, embedded = self._layer_form(), x
         for i in range(self.layers):
+            first_alone = first_only and i == self.layers - 1
+            is_local = i in self.local_layers
+            has_blocks = is_local and in_blocks and not first_alone
             layer = layer_class(
                 form,
                 self.dropout,
                 has_first_norm=self.first_norm or i > 0,
+                reach=reach if has_blocks else 0,
                 product_dtype=self.product_dtype,
                 name=f"layer_{i}",
             )
-            first_alone = first_only and i == self.layers - 1
-            is_local = i in self.local_layers
-            layer_bias = bias + window_TT if is_local else bias
+            layer_bias = bias + window_TT if is_local and not has_blocks else bias
             if relations is not None and not first_alone:  # no link joins the first piece
                 layer_bias = layer_bias + relations.energies(i, row)
             layer_rotation = local_rotation if is_local else rotation
@@ -507,12 +510,14 @@ class LayerForm:
 class Layer(nn.Module):
     """Self-attention and a perceptron, each with dropout, residual connection and layer norm.
 
-    has_first_norm: whether a norm stands before or after the attention.
+    has_first_norm: whether a norm stands before or after the attention. reach: of local attention
+    in blocks, see models.windows; 0: all pairs of pieces.
     """
 
     form: LayerForm
     dropout: float
     has_first_norm: bool
+    reach: int
     product_dtype: DTypeLike | None
 
     @nn.compact
@@ -595,20 +600,41 @@ class Layer(nn.Module):
         noise_B2: jax.Array | None,
     ) -> jax.Array:
         """Attention of all heads (Vaswani et al. 2017, eq. 1): [B U, D]."""
-        rows, size, site = bias.shape[0], queries.shape[-1], "/".join(self.path)
+        rows, size, site = bias.shape[0], queries.shape[-1], "/".join(self.path) + "/weights"
         heads = (rows, -1, self.form.heads, size // self.form.heads)
         projected = (queries, keys, values)
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in projected)
         if rotation is not None:
             q_BNUA, k_BNTA = rotation.of(q_BNUA), rotation.of(k_BNTA)
         q_BNUA = q_BNUA * self.form.scale(heads[-1])
+        if self.reach:
+            return self._attend_near(q_BNUA, k_BNTA, v_BNTA, bias, noise_B2)
         scores_BNUT = q_BNUA @ jnp.swapaxes(k_BNTA, 2, 3)
         if relative is not None:
             scores_BNUT = scores_BNUT + relative.scores(q_BNUA, k_BNTA)
         energies_BNUT = wide(scores_BNUT) + bias
         weights_BNUT = nn.softmax(energies_BNUT).astype(v_BNTA.dtype)
-        weights_BNUT = drop(weights_BNUT, self.dropout, noise_B2, site + "/weights")
+        weights_BNUT = drop(weights_BNUT, self.dropout, noise_B2, site)
         return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
+
+    def _attend_near(
+        self,
+        q_BNTA: jax.Array,
+        k_BNTA: jax.Array,
+        v_BNTA: jax.Array,
+        bias_B11T: jax.Array,
+        noise_B2: jax.Array | None,
+    ) -> jax.Array:
+        """[B T, D], local attention in blocks, with the dropout masks of all pairs of pieces."""
+        _, heads, size, head_size = q_BNTA.shape
+        energies_BNCWX = wide(windows.energies(q_BNTA, k_BNTA, bias_B11T, self.reach))
+        weights_BNCWX = nn.softmax(energies_BNCWX).astype(v_BNTA.dtype)
+        head_N111 = jnp.arange(heads)[:, None, None, None]
+        place_NCWX = place_of(head_N111, *windows.places(size, self.reach))
+        site = "/".join(self.path) + "/weights"
+        weights_BNCWX = drop(weights_BNCWX, self.dropout, noise_B2, site, place_NCWX)
+        attended_BNTA = windows.weighted(weights_BNCWX, v_BNTA, self.reach)
+        return jnp.swapaxes(attended_BNTA, 1, 2).reshape(-1, heads * head_size)
 
 
 def _identity(x: jax.Array) -> jax.Array:
@@ -673,25 +699,41 @@ def noise_of(row_key_B: jax.Array) -> jax.Array:
     return jax.vmap(jax.random.key_data)(row_key_B)
 
 
-def drop(x: jax.Array, rate: float, noise_B2: jax.Array | None, site: str) -> jax.Array:
+def drop(
+    x: jax.Array,
+    rate: float,
+    noise_B2: jax.Array | None,
+    site: str,
+    place: jax.Array | None = None,
+) -> jax.Array:
     """Dropout of states [B T, D] or [B, D], or of attention weights [B, N, U, T].
 
     As in layers.RowDropout the mask depends on the row and the place in it, not on the padded
     length. A layer needs millions of random numbers, which take jax.random as long as the layer's
     products. Here they are mixed from the row's key, the name of the site and the place.
+
+    place: the numbers of the places of x in a row; None: those by its indices.
     """
     if noise_B2 is None or rate == 0.0:
         return x
     rows = noise_B2.shape[0]
     of_rows = x.reshape((rows, -1, x.shape[1]) if x.ndim == 2 else x.shape)
-    place = jnp.uint32(0)
-    for axis in range(of_rows.ndim - 1):
-        place = place * LONGEST + lax.broadcasted_iota(jnp.uint32, of_rows.shape[1:], axis)
+    if place is None:
+        shape = of_rows.shape[1:]
+        place = place_of(*(lax.broadcasted_iota(jnp.uint32, shape, i) for i in range(len(shape))))
     first, second = jnp.moveaxis(noise_B2.reshape(rows, 2, *(1,) * (of_rows.ndim - 1)), 1, 0)
     site_number = jnp.uint32(zlib.crc32(site.encode()))
     bits = mixed(mixed(place ^ first) + (second ^ site_number))
     stays = bits >= jnp.uint32(round(rate * 2**32))
     return jnp.where(stays, of_rows / (1.0 - rate), 0.0).reshape(x.shape)
+
+
+def place_of(*indices: jax.Array) -> jax.Array:
+    """uint32, a number for the indices of a place in a row."""
+    place = jnp.zeros((), jnp.uint32)
+    for index in indices:
+        place = place * LONGEST + index.astype(jnp.uint32)
+    return place
 
 
 def mixed(x: jax.Array) -> jax.Array:

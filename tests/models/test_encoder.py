@@ -12,7 +12,7 @@ from support import random_pairs
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.relations import HYPONYM, KINDS
-from mednli_jax.models import encoder, layers
+from mednli_jax.models import encoder, layers, windows
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
@@ -243,6 +243,31 @@ def test_dropout_keeps_its_share_at_random(shape):
                 np.take(kept, range(*ends), axis) for ends in ((0, size - shift), (shift, size))
             )
             assert correlation(one, other) < 4.5, (axis, shift)
+
+
+# ---- local attention ----
+
+
+def test_blocks_of_local_attention_change_neither_logits_nor_dropout():
+    """A model with links, here of weight 0, computes scores of all pairs of pieces."""
+    local = {"layers": 3, "local_layers": (0, 2), "local_attention": 5, "head_input": "mean"}
+    blocks, pairs = build(**local, dropout=0.3), build(**local, dropout=0.3, knowledge="bias")
+    batch = batch_of(np.arange(8), row_key=keys(np.arange(8)))
+    params = drawn(pairs)
+    params = {**params, "knowledge": jax.tree.map(jnp.zeros_like, params["knowledge"])}
+    plain = {name: leaf for name, leaf in params.items() if name != "knowledge"}
+    assert sum(WIDTH) + 3 > windows.FEWEST_BLOCKS * 2
+
+    for train in (False, True):
+        logits = [
+            np.asarray(model.apply({"params": p}, batch, train=train))
+            for model, p in ((blocks, plain), (pairs, params))
+        ]
+        np.testing.assert_allclose(logits[0], logits[1], rtol=0, atol=1e-5)
+    whole = build(dropout=0.3, layers=3, head_input="mean").apply(
+        {"params": plain}, batch, train=True
+    )
+    assert abs(whole - logits[0]).max() > 1e-2
 
 
 # ---- faults ----
