@@ -197,4 +197,4 @@ def test_the_notebook_runs(tmp_path):
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     env = {**os.environ, **environment_of(tmp_path)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)
-    assert (tmp_path / "runs" / "bow" / "report.html").is_file()
+    assert (tmp_path / "runs" / "kd" / "report.html").is_file()
