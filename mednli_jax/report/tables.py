@@ -22,7 +22,7 @@ from mednli_jax.rundir import RunData, RunDirectory, RunResult, differing
 FREE = re.compile(
     r"task|seeds|data\.(name|genre|dir|builder|labels|answer_vectors)|vectors\.path"
     r"|knowledge\.mentions|transfer\.init_from|model\.weights|train\.checkpoint_\w+"
-    r"|diskne\.at_once"
+    r"|diskne\.at_once|data\.augment_\w+"
 )
 # Sections that a model does not use.
 UNUSED = {
@@ -199,6 +199,8 @@ def _other_fields(expected: Fields, config: Fields, model: str) -> Iterator[str]
         if config["model"].get("weights") and _at(expected, field) is None:
             continue
         value = _at(config, field)
+        if field == "data.augment" and not value:  # runs of earlier versions lack the field
+            continue
         yield f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}"
 
 

@@ -71,6 +71,7 @@ def test_places_and_fields_without_effect_are_no_difference(tmp_path, run, field
         (BERT, "diskne__negatives", "random"),
         (BERT, "diskne__wording", "full"),
         (BERT, "data__hypothesis_only", True),
+        (BERT, "data__augment", 0.25),
         (BERT, "train__learning_rate", 0.1),
         (PAIR, "train__epochs", 25),
         (PAIR, "model__buckets", 8),
