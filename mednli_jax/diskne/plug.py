@@ -59,7 +59,7 @@ class DisKnE(NLI):
     choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
         *NLI.empty,
-        ("data.genre data.limit data.labels data.columns", _always, NONE),
+        ("data.genre data.limit data.labels data.columns data.augment", _always, NONE),
         ("transfer.init_from", _always, "folds cannot start from a run"),
         ("diskne.wording diskne.negatives", _is_file, "the files decide it"),
     )
