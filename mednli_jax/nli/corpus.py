@@ -604,9 +604,9 @@ class NLICorpus:
 
     def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
         """The training pairs, and after them those that the ontology writes."""
-        linker = self._linker(Linking(lemmas=True))
+        linkers = [Linking(lemmas=True).linker(ontology) for ontology in self._ontologies]
         withheld = Withheld.of_files(augment.files())
-        written = written_pairs(train.examples, linker, augment, withheld)
+        written = written_pairs(train.examples, linkers, augment, withheld)
         facts = {**train.facts, "written": written.facts, "note": written.note}
         return replace(train, examples=train.examples + written.examples, facts=facts)
 

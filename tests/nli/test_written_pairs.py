@@ -50,7 +50,7 @@ def training_pairs(*premises, labels=LABELS):
 
 
 def written_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
-    return written_pairs(training_pairs(*premises), linker, Augment(share, seed), withheld)
+    return written_pairs(training_pairs(*premises), [linker], Augment(share, seed), withheld)
 
 
 def all_labels(linker, premise, withheld=NOTHING):
@@ -155,7 +155,7 @@ def test_two_classes_are_refused(linker):
     with pytest.raises(
         UserError, match=r"data\.augment: no training pair has the label contradiction"
     ):
-        written_pairs(train, linker, Augment(1.0), NOTHING)
+        written_pairs(train, [linker], Augment(1.0), NOTHING)
 
 
 # ---- in a corpus and in the loss ----
