@@ -26,6 +26,7 @@ from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, 
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
+from mednli_jax.data.labels import listed
 from mednli_jax.data.pieces import PieceVocabulary, find_weights
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import (
@@ -1038,6 +1039,15 @@ def source_run(target: Experiment, prepared: Prepared) -> FinishedRun:
     if source.predictor:
         raise RunError(f"{folder}: has trees and no weights", fix="name the run of a network")
     source.check_words(prepared)
+    theirs, ours = source.scorer.labels, target.scorer.labels
+    if theirs != ours and not target.transfer.private:
+        problem = f"{folder}: has the labels {', '.join(theirs)}, and the corpus {', '.join(ours)}"
+        fix: Text = ("give them in this order: ", config_field("data.labels", listed(theirs)))
+        if set(theirs) != set(ours):
+            mapped = config_field("data.labels", "LABEL:NAME,...")
+            private = config_field("transfer.private", True)
+            fix = ("map them, ", mapped, ", or draw the last layers anew, ", private)
+        raise RunError(problem, fix=fix)
     if source.experiment.trains_words and not target.trains_words:
         problem = f"{folder}: trained its word vectors, which this config does not take over"
         raise RunError(problem, fix=("also give ", config_field("model.train_vectors", True)))

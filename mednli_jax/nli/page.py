@@ -31,6 +31,8 @@ from mednli_jax.report.sections import (
 from mednli_jax.rundir import RunResult, Scores, differing
 
 SPLITS = ("dev", "test")
+LONGEST_NAME = 13  # characters of a label that fit beside a confusion
+MOST_CELLS = 20  # labels of a confusion that is drawn
 MOST_COLUMNS = 10  # labels beside whose scores the predictions are counted
 # What the pairs of a slice have in common; the other slices are genres.
 SLICES = {
@@ -149,7 +151,10 @@ def _confusion(
     name: str, title: str, counts: Sequence[Sequence[int]], labels: Sequence[str], seeds: int
 ) -> tuple[str, charts.Chart | None]:
     caption = f"{name}, summed over {seeds} seeds" if seeds > 1 else name
-    return caption, charts.heat_map(counts, labels, title=title, rows="gold", columns="predicted")
+    if len(labels) > MOST_CELLS:
+        return caption, None
+    names = [label if len(label) <= LONGEST_NAME else f"{label[:12]}…" for label in labels]
+    return caption, charts.heat_map(counts, names, title=title, rows="gold", columns="predicted")
 
 
 def _class_rows(scores: Scores) -> list[tuple[str, ...]]:
