@@ -34,6 +34,9 @@ from mednli_jax.models.sparse_rows import take
 STATES = "states"
 # standard deviation of random weights, as in the code of Devlin et al.
 SPREAD = 0.02
+# A run of fine-tuning moves a weight by at most the sum of its rates, about 0.03. Attention scores
+# differ by units, so that the weights of typed links count this many times.
+LINK_SCALE = 100.0
 # more than any row's positions; makes dropout masks independent of the padded length
 LONGEST = 1 << 12
 _draw = nn.initializers.normal(SPREAD)
@@ -377,7 +380,8 @@ class TypedLinks:
 
 
 class TypedRelations(nn.Module):
-    """A learned weight of each type of relation, layer and head, 0 at the start."""
+    """A learned weight of each type of relation, layer and head, times LINK_SCALE; 0 at the
+    start."""
 
     layers: int
     heads: int
@@ -393,7 +397,7 @@ class TypedRelations(nn.Module):
     ) -> TypedLinks:
         """value_BKR, inverse_BKR: see layers.Relations."""
         shape = (self.layers, value_BKR.shape[-1], self.heads)
-        weight_LRN = self.param("relation_weight", nn.initializers.zeros, shape)
+        weight_LRN = LINK_SCALE * self.param("relation_weight", nn.initializers.zeros, shape)
         spec = "bkr,lrn->lbkn"
         onward_LBKN = einsum(spec, value_BKR, weight_LRN, self.product_dtype)
         inverse_LBKN = einsum(spec, inverse_BKR, weight_LRN, self.product_dtype)

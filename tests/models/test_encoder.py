@@ -183,7 +183,7 @@ def test_from_hypothesis_to_premise_the_inverse_relation_counts():
     )
     energies_NTT = np.asarray(links.energies(1, row))[0]
     expected = np.zeros((3, 7, 7), np.float32)
-    weight_RN = np.asarray(weight_LRN[1])
+    weight_RN = encoder.LINK_SCALE * np.asarray(weight_LRN[1])
     hypernym, hyponym = (KINDS.index(kind) for kind in ("hypernym", "hyponym"))
     expected[:, 2, 4] = 0.75 * weight_RN[hyponym]
     expected[:, 4, 2] = 0.75 * weight_RN[hypernym]
