@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.commands import ROOT, environment_of, succeeds
+from support.commands import ROOT, environment_of, run_python, succeeds
+from support.files import write_program
 
 from mednli_jax.__main__ import COMMANDS
 from mednli_jax.errors import PLUGINS
@@ -62,10 +63,8 @@ def blocks(text):
 def calls(code, folder):
     """The calls of programs in a block of shell code."""
     programs, record = folder / "programs", folder / "calls"
-    programs.mkdir(parents=True)
     for name in PROGRAMS:
-        (programs / name).write_text(STUB)
-        (programs / name).chmod(0o700)
+        write_program(programs / name, STUB)
     (folder / "pairs.tsv").touch()
     for word, value in STANDS_FOR.items():
         code = re.sub(rf"\b{word}\b", value, code) if value else code.replace(word, value)
@@ -195,6 +194,6 @@ def test_the_notebook_runs(tmp_path):
     assert not re.search(r"/(root|home|tmp|Users)/", json.dumps(cells))  # in the outputs
 
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    env = {**os.environ, **environment_of(tmp_path)}
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)
+    done = run_python("-c", code, cwd=tmp_path, **environment_of(tmp_path))
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "runs" / "kd" / "report.html").is_file()

@@ -14,7 +14,6 @@ import jax
 import pytest
 from support.cases import cases
 from support.commands import (
-    ROOT,
     SMALL,
     call_command,
     config_flag,
@@ -22,6 +21,7 @@ from support.commands import (
     read_json,
     refused,
     run_command,
+    run_python,
     succeeds,
     use_one_device,
 )
@@ -196,8 +196,7 @@ sys.exit(any(codes))
 
 
 def test_help_is_printed_where_python_drops_docstrings():
-    command = [sys.executable, "-OO", "-c", HELP]
-    printed = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    printed = run_python("-OO", "-c", HELP)
     assert printed.returncode == 0
     assert printed.stderr == ""
     assert all(name in printed.stdout for name in __main__.COMMANDS)

@@ -4,11 +4,18 @@ package, go through every command."""
 import importlib
 import json
 import re
-import subprocess
 import sys
 
 import pytest
-from support.commands import ROOT, call_command, read_json, refused, succeeds, use_one_device
+from support.commands import (
+    ROOT,
+    call_command,
+    read_json,
+    refused,
+    run_python,
+    succeeds,
+    use_one_device,
+)
 
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import PLUGINS
@@ -200,9 +207,8 @@ def test_mypy_holds_a_task_to_its_protocol(tmp_path):
 
     def check():
         settings = f"--config-file={ROOT / 'pyproject.toml'}"
-        files = (str(ROOT / "mednli_jax" / "tasks.py"), "held.py")
-        command = [sys.executable, "-m", "mypy", settings, *files]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        files = (ROOT / "mednli_jax" / "tasks.py", "held.py")
+        return run_python("-m", "mypy", settings, *files, cwd=tmp_path)
 
     accepted = check()
     assert accepted.returncode == 0, accepted.stdout

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.cases import cases
-from support.commands import ROOT
+from support.commands import run_python
 from support.files import contents
 from support.pairs import KEY, Builder
 from support.runs import curves
@@ -98,9 +98,7 @@ with atomic_folder(Path(sys.argv[1])) as folder:
 
 def test_folders_that_killed_processes_left_are_removed_and_those_in_use_are_not(tmp_path):
     target = tmp_path / "target"
-    command = [sys.executable, "-c", KILLED_WRITER, str(target)]
-    killed = subprocess.run(command, env={"PYTHONPATH": str(ROOT)})
-    assert killed.returncode == -signal.SIGKILL
+    assert run_python("-c", KILLED_WRITER, target).returncode == -signal.SIGKILL
     assert len(list(tmp_path.glob(".target.*/text"))) == 1
 
     with atomic_folder(target) as first:
@@ -466,7 +464,7 @@ def test_another_error_of_the_lock_is_no_other_process(tmp_path, monkeypatch):
 
 def test_the_package_is_imported_without_a_module_for_locks():
     code = "import sys; sys.modules['fcntl'] = None; import mednli_jax.__main__, mednli_jax.sweeps"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert run_python("-c", code).returncode == 0
 
 
 # ---- the commit ----

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from support.commands import ROOT
+from support.files import write_program
 
 TOOL = """#!/bin/bash
 echo "$PYTHON_OF_TOOL $(basename "$0") $*" >> "$CALLS"
@@ -25,12 +26,6 @@ PIP = "install --quiet --disable-pip-version-check "
 OLDEST = ["python3.11 pip -e .[test] jax==0.10.*", "python3.11 pytest"]
 NEWEST = ["python3.13 pip -e .[test]", "python3.13 pytest"]
 BOTH = "python3.11 python3.13"
-
-
-def write_program(path, text):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 vectors."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from support.commands import ROOT
+from support.commands import run_python
 from support.files import write
 
 from mednli_jax.data.text import SPECIALS
@@ -27,8 +25,7 @@ ARTICLE = json.dumps({"title": "Ague of numbats.", "abstractText": "Rare."})
 def pretrain(*flags):
     """Runs the script in a process of its own; its messages hold no text of a corpus."""
     small = ("--dim=4", "--min_count=1", "--minn=0", "--maxn=0", "--epochs=1")
-    command = [sys.executable, "launch/pretrain_vectors.py", *small, *flags]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = run_python("launch/pretrain_vectors.py", *small, *flags)
     assert "quokka" not in (done.stdout + done.stderr).lower()
     return done
 

@@ -2,7 +2,6 @@
 way to the filled tables."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,9 @@ from pathlib import Path
 import pytest
 from support.canaries import words_in, write_pairs
 from support.cloze import PHRASES, write_articles
-from support.commands import call_command, environment_of
+from support.commands import call_command, environment_of, run_python
 from support.diskne_paper import write_published
+from support.files import write_program
 from support.mednli_paper import write_everything
 from support.pair_files import SECRET
 from support.weights import write_weights
@@ -158,10 +158,8 @@ mkdir -p "$place/checkpoints" && echo '{"status": "complete"}' >"$place/result.j
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
     """Calls `reproduce mednli` with a python that records: (exit code, stderr, calls)."""
-    python = tmp_path / "python"
-    python.write_text(PYTHON)
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    write_program(tmp_path / "python", PYTHON)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
     def call(*flags):
         (tmp_path / "python.calls").write_text("")
@@ -254,17 +252,11 @@ def test_every_table_of_a_paper_is_filled_by_one_command(paper, tmp_path):
     write, corpus, flags, numbers = PAPERS[paper]
     (tmp_path / "data").mkdir()
     write(tmp_path / "data")
-    command = [sys.executable, "-m", "mednli_jax.reproduce", paper, "runs", corpus, *flags]
-    environment = {**os.environ, **environment_of(tmp_path)}
     printed = []
     for workers in ("3", "1"):  # the second time nothing is trained
-        done = subprocess.run(
-            [*command, f"--workers={workers}"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        flags_of_call = (paper, "runs", corpus, *flags, f"--workers={workers}")
+        words = ("-m", "mednli_jax.reproduce", *flags_of_call)
+        done = run_python(*words, cwd=tmp_path, timeout=None, **environment_of(tmp_path))
         assert done.returncode == 0, done.stderr[-4000:]
         assert not words_in((done.stdout + done.stderr).encode())
         assert SECRET not in done.stdout

@@ -1,14 +1,14 @@
 """The scripts that start trainings on accelerators and clusters."""
 
-import json
 import os
+import re
 import shlex
-import subprocess
-import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from support.commands import ROOT, call_script, environment_of
+from support.commands import ROOT, call_script, environment_of, read_json, run_python
+from support.files import write_program
 
 from mednli_jax.run import load_run
 
@@ -36,15 +36,12 @@ def recorded(tmp_path):
     """Calls a script with a python that records: (name, arguments, variables) -> (exit code, calls
     of python)."""
     calls = tmp_path / "calls"
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").write_text(PYTHON)
-    (tmp_path / "bin" / "python").chmod(0o755)
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    write_program(tmp_path / "bin" / "python", PYTHON)
 
     def of(name, *arguments, **variables):
         calls.write_text("")
-        settings = {"PATH": path, "CALLS": str(calls), "MEDNLI_JAX_DATA": "", **variables}
-        done = call_script(name, *arguments, timeout=120, **settings)
+        settings = {"CALLS": str(calls), "MEDNLI_JAX_DATA": "", **variables}
+        done = call_script(name, *arguments, bin=tmp_path / "bin", **settings)
         return done.returncode, calls.read_text().splitlines()
 
     return of
@@ -74,9 +71,7 @@ SCRIPTS = sorted(path.name for path in (ROOT / "launch").glob("*.sh") if path.na
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
     for flag, code in (("--help", 0), ("-h", 0), ("--frob", 2)):
-        done = subprocess.run(
-            ["bash", ROOT / "launch" / name, flag], cwd=tmp_path, capture_output=True, text=True
-        )
+        done = call_script(name, flag, cwd=tmp_path)
         assert done.returncode == code
         shown = done.stderr if code else done.stdout
         assert f"launch/{name}" in shown
@@ -140,50 +135,41 @@ esac""",
 }
 
 
+class Ended(NamedTuple):
+    """starts: the words of each start of train. verbs: the subcommands of tpu-vm."""
+
+    code: int
+    out: str
+    err: str
+    starts: list
+    verbs: list
+
+
 @pytest.fixture
 def cloud(tmp_path):
-    """cloud(*arguments of tpu_pod.sh, **variables) -> (exit code, stderr, starts of train,
-    subcommands of tpu-vm)."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "train").write_text(POD_TRAIN)
-    (tmp_path / "train").chmod(0o755)
+    """cloud(*arguments, **variables) runs tpu_pod.sh."""
+    write_program(tmp_path / "train", POD_TRAIN)
     for name, body in PROGRAMS.items():
-        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{body}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
+        write_program(tmp_path / "bin" / name, f"#!/bin/bash\n{body}\n")
+
+    def lines_of(name):
+        return (tmp_path / name).read_text().splitlines()
 
     def call(*arguments, **variables):
         for name in ("trained", "calls"):
             (tmp_path / name).write_text("")
-        settings = {
-            "NAME": "pod7",
-            "PAUSE": "0",
-            "SAVE": "0.05",
-            "TMPDIR": str(tmp_path),
-            "CLOUD": str(tmp_path),
-        }
-        settings |= {
-            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-            "CODES": "",
-            "TRIES": "9",
-            **variables,
-        }
-        command = ["bash", ROOT / "launch" / "tpu_pod.sh", *arguments]
-        done = subprocess.run(
-            command,
+        settings = {"NAME": "pod7", "PAUSE": "0", "SAVE": "0.05", "CODES": "", "TRIES": "9"}
+        folders = dict.fromkeys(("TMPDIR", "CLOUD"), str(tmp_path))
+        done = call_script(
+            "tpu_pod.sh",
+            *arguments,
             cwd=tmp_path,
-            env={**os.environ, **settings},
-            capture_output=True,
-            text=True,
-            timeout=60,
+            bin=tmp_path / "bin",
+            **{**settings, **folders, **variables},
         )
-        starts = [shlex.split(line) for line in (tmp_path / "trained").read_text().splitlines()]
-        calls = (line.split() for line in (tmp_path / "calls").read_text().splitlines())
-        return (
-            done.returncode,
-            done.stderr,
-            starts,
-            [words[3] for words in calls if "tpu-vm" in words],
-        )
+        verbs = [line.split()[3] for line in lines_of("calls") if " tpu-vm " in line]
+        starts = list(map(shlex.split, lines_of("trained")))
+        return Ended(done.returncode, done.stdout, done.stderr, starts, verbs)
 
     return call
 
@@ -195,14 +181,15 @@ FLAGS = ("--config=configs/bow.py", "--config.seeds=0,1")
 def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(
     cloud, tmp_path, codes, code, trained
 ):
-    ended, err, starts, verbs = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES=codes)
-    assert ended == code, err
-    assert [words[-3:] for words in starts] == [
-        ["--resume" if n else "--force", *FLAGS] for n in range(trained)
-    ]
-    assert verbs.count("create") == trained + 1
-    assert verbs.count("delete") == trained + 1
-    assert verbs[-1] == "delete"
+    ended = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES=codes)
+
+    assert ended.code == code, ended.err
+    first, *later = [words[-3:] for words in ended.starts]
+    assert first == ["--force", *FLAGS]
+    assert later == [["--resume", *FLAGS]] * (trained - 1)
+    for verb in ("create", "delete"):
+        assert ended.verbs.count(verb) == trained + 1
+    assert ended.verbs[-1] == "delete"
     if not codes:
         assert sorted(os.listdir(tmp_path / "runs" / "pod7" / "checkpoints")) == ["0", "1", "2"]
 
@@ -211,7 +198,7 @@ def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(
 def slice_(cloud, tmp_path):
     """A slice that is ready for `train`."""
     (tmp_path / "tried").touch()
-    assert cloud("create")[0] == cloud("install")[0] == 0
+    assert cloud("create").code == cloud("install").code == 0
     return tmp_path / "host"
 
 
@@ -222,10 +209,12 @@ def slice_(cloud, tmp_path):
 def test_bad_input_of_an_earlier_training_does_not_end_the_next(
     cloud, slice_, codes, code, trained
 ):
-    assert cloud("train", CODES="2")[0] == 2
-    ended, err, starts, _ = cloud("train", *FLAGS, CODES=codes)
-    assert ended == code, err
-    assert len(starts) == trained, err
+    assert cloud("train", CODES="2").code == 2
+
+    ended = cloud("train", *FLAGS, CODES=codes)
+
+    assert ended.code == code, ended.err
+    assert len(ended.starts) == trained
 
 
 @pytest.mark.parametrize("codes, code", [("0", 0), ("2", 2)])
@@ -234,26 +223,24 @@ def test_a_dropped_connection_neither_ends_nor_repeats_a_training(
     cloud, slice_, tmp_path, seconds, codes, code
 ):
     (tmp_path / "drops").touch()
-    ended, err, starts, _ = cloud(
-        "train", *FLAGS, CODES=codes, SECONDS_EACH=seconds, TRIES="2", PAUSE="1"
-    )
+    settings = {"SECONDS_EACH": seconds, "TRIES": "2", "PAUSE": "1"}
+
+    ended = cloud("train", *FLAGS, CODES=codes, **settings)
+
     assert not (tmp_path / "drops").exists()
-    assert ended == code, err
-    assert len(starts) == 1, err
+    assert ended.code == code, ended.err
+    assert len(ended.starts) == 1
 
 
-def test_the_log_of_a_training_is_shown_and_kept(cloud, slice_, tmp_path):
-    (slice_ / "venv" / "bin" / "python").write_text("#!/bin/bash\necho epoch 1\n")
-    settings = {**os.environ, "NAME": "pod7", "CLOUD": str(tmp_path)}
-    settings["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    command = ["bash", ROOT / "launch" / "tpu_pod.sh", "train"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0
-    assert done.stdout == "epoch 1\n"
-    assert (slice_ / "train.log").read_text() == "epoch 1\n"
-    assert not (slice_ / "train.log").stat().st_mode & 0o077
+def test_the_log_of_a_training_is_shown_and_kept_in_private(cloud, slice_):
+    write_program(slice_ / "venv" / "bin" / "python", "#!/bin/bash\necho epoch 1\n")
+
+    ended = cloud("train")
+
+    log = slice_ / "train.log"
+    assert ended.code == 0
+    assert ended.out == log.read_text() == "epoch 1\n"
+    assert not log.stat().st_mode & 0o077
 
 
 @pytest.mark.parametrize("saved, start", [(True, "--resume"), (False, "--force")])
@@ -261,22 +248,24 @@ def test_the_log_of_a_training_is_shown_and_kept(cloud, slice_, tmp_path):
 def test_a_failed_listing_of_the_bucket_is_not_an_empty_bucket(
     cloud, tmp_path, saved, start, unavailable
 ):
+    """Without a run there is nothing to fetch."""
     if saved:
         (tmp_path / "bucket" / "run" / "checkpoints").mkdir(parents=True)
     if unavailable:
         (tmp_path / "unavailable").touch()
-    ended, err, starts, verbs = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES="0")
-    assert starts[0][-3] == start, err
-    assert verbs.count("create") == 2, err
-    assert ended == (0 if saved else 1)
-    assert ("503" in err) == unavailable  # without a run there is nothing to fetch
+
+    ended = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES="0")
+
+    assert ended.starts[0][-3] == start, ended.err
+    assert ended.verbs.count("create") == 2
+    assert ended.code == (0 if saved else 1)
+    assert ("503" in ended.err) == unavailable
 
 
 def test_a_pod_gives_train_no_flag_that_it_was_not_given(cloud, slice_):
-    _, _, starts, _ = cloud("train", CODES="0")
-    assert starts[0][-1] == "--force"
-    _, _, starts, _ = cloud("train", "--config.vectors.path=", "--config.x=a b", CODES="0")
-    assert starts[0][-2:] == ["--config.vectors.path=", "--config.x=a b"]
+    assert cloud("train", CODES="0").starts[0][-1] == "--force"
+    flags = ["--config.vectors.path=", "--config.x=a b"]
+    assert cloud("train", *flags, CODES="0").starts[0][-2:] == flags
 
 
 @pytest.mark.parametrize(
@@ -286,16 +275,14 @@ def test_a_pod_gives_train_no_flag_that_it_was_not_given(cloud, slice_):
 def test_data_that_is_not_there_is_found_before_a_slice_is_made(cloud, tmp_path, config, data):
     (tmp_path / "empty").mkdir()
     (tmp_path / "snli" / "snli").mkdir(parents=True)
-    code, err, starts, verbs = cloud("all", config, CODES="2", DATA=data and str(tmp_path / data))
+
+    ended = cloud("all", config, CODES="2", DATA=data and str(tmp_path / data))
+
+    assert ended.code == 2
     is_bad = data in ("nothing", "empty") or ":" in config
-    assert code == 2, err
-    assert bool(verbs) == (not is_bad), err
-    assert bool(starts) == (not is_bad), err
-    assert not is_bad or (err.startswith("error: DATA="), err.count("\n"), "Fix: " in err) == (
-        True,
-        1,
-        True,
-    )
+    assert bool(ended.starts) == bool(ended.verbs) == (not is_bad), ended.err
+    if is_bad:
+        assert re.fullmatch(r"error: DATA=.* Fix: .*\n", ended.err)
 
 
 @pytest.mark.slow
@@ -305,23 +292,17 @@ def test_seeds_apart_give_the_run_of_one_process(tmp_path):
     flags += ("--config.model.hidden_size=8", "--config.seeds=0,1,5")
     apart = ("launch/seeds.py", f"--workdir={tmp_path / 'apart'}", "--workers=2")
     for command in (("-m", "mednli_jax.train", f"--workdir={tmp_path / 'one'}"), apart):
-        called = [sys.executable, *command, *flags]
-        done = subprocess.run(
-            called, cwd=ROOT, env=environment_of(tmp_path), capture_output=True, text=True
-        )
+        done = run_python(*command, *flags, **environment_of(tmp_path))
         assert done.returncode == 0, done.stderr
+
     assert (tmp_path / "apart.parts" / "1" / "result.json").is_file()
     one, joined = (load_run(tmp_path / name) for name in ("one", "apart"))
     assert joined.result.seeds == [0, 1, 5]
     assert set(joined.result.values) == set(one.result.values)
     for split in ("dev", "test"):
-        logits = [run.scores(split)[1] for run in (one, joined)]
-        assert abs(logits[0][0] - logits[0][1]).max() > 1e-3
-        np.testing.assert_allclose(logits[1], logits[0], rtol=0, atol=1e-6)
-        losses = [run.result.scores(split)["loss"]["per_seed"] for run in (one, joined)]
-        np.testing.assert_allclose(losses[1], losses[0], rtol=0, atol=1e-6)
-    rows = [
-        json.loads((tmp_path / name / "metrics.jsonl").read_text()) for name in ("one", "apart")
-    ]
-    assert rows[1]["seeds"] == [0, 1, 5]
-    np.testing.assert_allclose(rows[1]["train_loss"], rows[0]["train_loss"], rtol=0, atol=1e-6)
+        logits, joined_logits = (run.scores(split)[1] for run in (one, joined))
+        assert abs(logits[0] - logits[1]).max() > 1e-3
+        np.testing.assert_allclose(joined_logits, logits, rtol=0, atol=1e-6)
+    row, joined_row = (read_json(tmp_path, name, "metrics.jsonl") for name in ("one", "apart"))
+    assert joined_row["seeds"] == [0, 1, 5]
+    np.testing.assert_allclose(joined_row["train_loss"], row["train_loss"], rtol=0, atol=1e-6)

@@ -92,7 +92,3 @@ def test_train_warns_of_few_tokens_with_a_vector_in_its_log(home, vectors_of):
 
     assert WARNING in err
     assert WARNING in (home / "run" / "log.txt").read_text()
-
-
-def test_a_dry_run_warns_of_few_tokens_with_a_vector(vectors_of):
-    assert WARNING in succeeds(train, *TRAIN, "--dry-run", *vectors_of("patient"))[1]

@@ -27,6 +27,7 @@ from support.pair_files import SECRET
 Json = Any
 
 ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
 SMALL = (
     "--config.model.hidden_size=4",
     "--config.vectors.dim=8",
@@ -59,26 +60,42 @@ def run_command(
     name: str, *arguments: str, cwd: Path, stdin: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs `python -m mednli_jax.<name>` in a process of its own."""
+    words = ("-m", f"mednli_jax.{name}", *arguments)
+    return run_python(*words, cwd=cwd, stdin=stdin, **environment)
+
+
+def run_python(
+    *words: object,
+    cwd: Path = ROOT,
+    stdin: str = "",
+    timeout: float | None = 240,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python with these words in a process of its own, with further environment variables."""
     return subprocess.run(
-        [sys.executable, "-m", f"mednli_jax.{name}", *arguments],
+        [sys.executable, *map(str, words)],
         input=stdin,
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=240,
-        env={**os.environ, **environment},
+        timeout=timeout,
+        env={**os.environ, **variables},
     )
 
 
 def call_script(
-    name: str, *arguments: object, timeout: float = 60, **variables: str
+    name: str, *arguments: object, cwd: Path = ROOT, bin: Path = BIN, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs launch/<name> with these environment variables."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, **IMPORTS, **variables}
-    command = ["bash", f"launch/{name}", *map(str, arguments)]
+    """Runs launch/<name> with these environment variables. bin: a folder of programs, which are
+    found first."""
+    path = f"{bin}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout
+        ["bash", ROOT / "launch" / name, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PATH": path, **IMPORTS, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 

@@ -33,6 +33,11 @@ def write(path: Path, content: Content) -> Path:
     return path
 
 
+def write_program(path: Path, text: str) -> None:
+    """Writes an executable file."""
+    write(path, text).chmod(0o755)
+
+
 def lay_out(folder: Path, files: Mapping[str, Content], **changed: Content) -> Path:
     """Writes {name: content} below the folder; data_noun=... replaces data.noun."""
     for name, content in files.items():

@@ -3,12 +3,10 @@ used."""
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from support.commands import ROOT
+from support.commands import run_python
 
 from mednli_jax.errors import RunError
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
@@ -162,8 +160,7 @@ save(resource.RLIM_INFINITY)
 
 def test_a_save_on_a_full_disk_is_reported_once_and_leaves_nothing(checkpoints):
     """A file may hold at most 8 kB, so Orbax and its threads fail as on a full disk."""
-    command = [sys.executable, "-c", SAVE_WITHOUT_ROOM, str(checkpoints.folder)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    process = run_python("-c", SAVE_WITHOUT_ROOM, checkpoints.folder)
 
     assert process.stdout.startswith(f"{checkpoints.folder}: ")
     assert "(File too large)" in process.stdout

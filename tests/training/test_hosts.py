@@ -17,14 +17,22 @@ import jax
 import numpy as np
 import pytest
 from support.cases import cases
-from support.commands import ROOT, SMALL, config_flag, environment_of, json_lines, read_json
+from support.commands import (
+    ROOT,
+    SMALL,
+    call_script,
+    config_flag,
+    environment_of,
+    json_lines,
+    read_json,
+)
 from support.compiler import FAST
+from support.files import write_program
 from support.pair_files import write_pairs
 
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.training import hosts
 
-LAUNCH = ROOT / "launch"
 DEVICES = 4  # of each process
 LONG_SECONDS = 1200  # longer than any test takes on a busy machine
 TRAIN = (sys.executable, "-m", "mednli_jax.train")
@@ -339,11 +347,8 @@ def test_a_lost_process_ends_the_other_and_the_run_resumes_bit_identically(home,
 
 def pod(*arguments, **variables):
     """The commands of tpu_pod.sh, as lists of words."""
-    command = ["bash", LAUNCH / "tpu_pod.sh", "--dry-run", *arguments]
-    process = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={**os.environ, **variables}
-    )
-    return [shlex.split(line) for line in process.stdout.splitlines()]
+    done = call_script("tpu_pod.sh", "--dry-run", *arguments, **variables)
+    return list(map(shlex.split, done.stdout.splitlines()))
 
 
 def test_a_tpu_pod_is_created_trains_and_is_deleted_after_the_run_is_fetched():
@@ -366,14 +371,14 @@ def test_a_tpu_pod_is_created_trains_and_is_deleted_after_the_run_is_fetched():
     assert "--worker=0" in fetching
 
 
-def write_programs(folder, **programs):
-    """Writes executables, with which $PATH then begins. Returns the variables of a Slurm job."""
-    (folder / "venv" / "bin").mkdir(parents=True)
-    programs["venv/bin/python"] = programs.pop("python")
-    for name, text in programs.items():
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "5"}
+def run_slurm_job(folder, srun, python, *flags, **variables):
+    """Runs slurm.sbatch in a folder with these programs. Its calls are lines of the file calls."""
+    write_program(folder / "srun", srun)
+    write_program(folder / "scontrol", '#!/bin/sh\necho "scontrol $@" >>calls\n')
+    write_program(folder / "venv" / "bin" / "python", python)
+    return call_script(
+        "slurm.sbatch", *flags, cwd=folder, bin=folder, SLURM_JOB_ID="5", **variables
+    )
 
 
 # Starts two processes, as srun would, and returns the highest exit code.
@@ -386,7 +391,6 @@ for SLURM_PROCID in 0 1; do
 done
 exit $highest
 """
-SCONTROL = '#!/bin/sh\necho "scontrol $@" >>calls\n'
 PROCESS = "#!/bin/bash\ncodes=($CODES)\nexit ${codes[$SLURM_PROCID]}\n"
 
 
@@ -394,13 +398,11 @@ PROCESS = "#!/bin/bash\ncodes=($CODES)\nexit ${codes[$SLURM_PROCID]}\n"
 def slurm(tmp_path):
     """slurm(codes of the two processes, restarts so far) -> (exit code, flags of srun, whether the
     job is requeued)."""
-    variables = write_programs(tmp_path, srun=SRUN, scontrol=SCONTROL, python=PROCESS)
     (tmp_path / "runs" / "slurm-5" / "checkpoints").mkdir(parents=True)
 
     def run_job(codes, restarts=0):
-        settings = {**variables, "CODES": codes, "SLURM_RESTART_COUNT": str(restarts)}
-        command = ["bash", LAUNCH / "slurm.sbatch", "--config=configs/bow.py"]
-        process = subprocess.run(command, cwd=tmp_path, env=settings)
+        settings = {"CODES": codes, "SLURM_RESTART_COUNT": str(restarts)}
+        process = run_slurm_job(tmp_path, SRUN, PROCESS, "--config=configs/bow.py", **settings)
         first, *rest = (tmp_path / "calls").read_text().splitlines()
         (tmp_path / "calls").unlink()
         return process.returncode, first, rest == ["scontrol requeue 5"]
@@ -452,12 +454,7 @@ while :; do sleep 0.05; done
 
 
 def test_a_signal_to_a_task_of_slurm_lets_the_training_save(tmp_path):
-    variables = write_programs(
-        tmp_path, srun=SIGNALLING_SRUN, scontrol=SCONTROL, python=SAVING_PROCESS
-    )
-
-    command = ["bash", LAUNCH / "slurm.sbatch"]
-    process = subprocess.run(command, cwd=tmp_path, env=variables, timeout=60)
+    process = run_slurm_job(tmp_path, SIGNALLING_SRUN, SAVING_PROCESS)
 
     assert process.returncode == 3
     assert (tmp_path / "saved").exists()
@@ -467,7 +464,7 @@ def test_a_signal_to_a_task_of_slurm_lets_the_training_save(tmp_path):
 @pytest.fixture
 def gke():
     yaml = pytest.importorskip("yaml")
-    return yaml.safe_load((LAUNCH / "gke_jobset.yaml").read_text())["spec"]
+    return yaml.safe_load((ROOT / "launch" / "gke_jobset.yaml").read_text())["spec"]
 
 
 def test_only_bad_input_ends_the_hosts_of_gke(gke):
@@ -483,8 +480,7 @@ def test_only_bad_input_ends_the_hosts_of_gke(gke):
 
 @pytest.mark.parametrize("again", ["--force", "--resume"])
 def test_hosts_of_gke_wait_for_a_held_run_and_resume_one_with_checkpoints(gke, tmp_path, again):
-    (tmp_path / "python").write_text('#!/bin/sh\necho "$*"\nexit 3\n')
-    (tmp_path / "python").chmod(0o755)
+    write_program(tmp_path / "python", '#!/bin/sh\necho "$*"\nexit 3\n')
     if again == "--resume":
         (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     pod = gke["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
