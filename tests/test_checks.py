@@ -1,9 +1,11 @@
 """Settings that cannot work are refused in one line that names the field, before any file is
 read."""
 
+import json
 import re
 
 import pytest
+from support.tables import table_rows
 
 from mednli_jax import checks, defaults
 from mednli_jax.errors import ConfigError
@@ -68,22 +70,32 @@ def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least
         assert not refused.match(refusal(config_with(field), {field: value}))
 
 
+def fields_of(text):
+    """The fields of a text such as "seeds=[0, 1] train.epochs=8": values in JSON without blanks."""
+    fields = {}
+    for word in text.split():
+        field, _, value = word.partition("=")
+        value = json.loads(value)
+        fields[field] = tuple(value) if isinstance(value, list) else value
+    return fields
+
+
 @pytest.mark.parametrize(
-    "fields, fixed",
-    [
-        ({"train.average_every": 3}, {"train.average_every": 0}),
-        ({"train.average_from": 9, "train.epochs": 8}, {"train.average_from": 8}),
-        ({"transfer.private": True}, {"transfer.private": False}),
-        ({"seeds": ()}, {"seeds": (0, 1, 2)}),
-        ({"seeds": (2, 2)}, {"seeds": (0, 1, 2)}),
-        ({"seeds": (-1,)}, {"seeds": (0,)}),
-        ({"seeds": (2**32,)}, {"seeds": (2**32 - 1,)}),
-        ({"seeds": (1.5,)}, {"seeds": (1,)}),
-        ({"model.name": "ga_reader"}, {"model.name": "bow"}),
-    ],
-    ids=str,
+    "wrong, right",
+    table_rows(f"""
+        train.average_every=3 | train.average_every=0
+        train.average_from=9 train.epochs=8 | train.average_from=8
+        transfer.private=true | transfer.private=false
+        seeds=[] | seeds=[0,1,2]
+        seeds=[2,2] | seeds=[0,1,2]
+        seeds=[-1] | seeds=[0]
+        seeds=[{2**32}] | seeds=[{2**32 - 1}]
+        seeds=[1.5] | seeds=[1]
+        model.name="ga_reader" | model.name="bow"
+    """),
 )
-def test_another_rule_names_the_field_and_its_fix_works(fields, fixed):
+def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
+    fields, fixed = fields_of(wrong), fields_of(right)
     (field,) = fixed
 
     assert re.match(rf"--config\.{field}: .*\. Fix: .*\.$", refusal(config_of("bow"), fields))
@@ -91,40 +103,36 @@ def test_another_rule_names_the_field_and_its_fix_works(fields, fixed):
 
 
 @pytest.mark.parametrize(
-    "name, field, value, others",
-    [
-        ("bow", "data.tokens", "pieces", {}),
-        ("bow", "data.builder", "tfds", {}),
-        ("bow", "vectors.seed", 2**70, {}),
-        ("bow", "train.average_every", 5, {}),
-        ("esim", "model.knowledge_scale", float("nan"), {}),
-        ("esim", "model.masking", "paper", {"model.knowledge": "typed"}),
-        ("esim", "knowledge.relations", "may_treat", {"model.knowledge": "replace"}),
-        ("esim", "knowledge.mentions", "found.xml", {}),
-        (
-            "esim",
-            "knowledge.abbreviations",
-            "bundled",
-            {"model.knowledge": "replace", "knowledge.mentions": "found.tsv"},
-        ),
-        ("infersent", "model.knowledge", "typed", {}),
-        ("infersent", "model.pooling", "last", {"model.knowledge": "bias"}),
-        ("bert", "vectors.path", "glove.txt", {}),
-        ("fasttext", "train.optimizer", "adam", {}),
-        ("fasttext", "vectors.path", "glove.txt", {}),
-        ("fasttext", "model.knowledge", "replace", {}),
-        ("fasttext", "transfer.private", True, {"transfer.init_from": "runs/other"}),
-        ("ga_reader", "model.pointer", "span", {}),
-        ("diskne", "diskne.categories", ("moods",), {}),
-        ("diskne", "data.limit", 5, {}),
-        ("diskne", "transfer.init_from", "runs/other", {}),
-    ],
+    "name, text",
+    table_rows(f"""
+        bow | data.tokens="pieces"
+        bow | data.builder="tfds"
+        bow | vectors.seed={2**70}
+        bow | train.average_every=5
+        esim | model.knowledge_scale=NaN
+        esim | model.masking="paper" model.knowledge="typed"
+        esim | knowledge.relations="may_treat" model.knowledge="replace"
+        esim | knowledge.mentions="found.xml"
+        esim | knowledge.abbreviations="bundled" model.knowledge="replace" knowledge.mentions="m.tsv"
+        infersent | model.knowledge="typed"
+        infersent | model.pooling="last" model.knowledge="bias"
+        bert | vectors.path="glove.txt"
+        fasttext | train.optimizer="adam"
+        fasttext | vectors.path="glove.txt"
+        fasttext | model.knowledge="replace"
+        fasttext | transfer.private=true transfer.init_from="runs/other"
+        ga_reader | model.pointer="span"
+        diskne | diskne.categories=["moods"]
+        diskne | data.limit=5
+        diskne | transfer.init_from="runs/other"
+    """),
 )
-def test_a_setting_that_cannot_work_is_named(name, field, value, others):
-    config = config_of(name)
-    config.update_from_flattened_dict({field: value, **others})
+def test_a_setting_that_cannot_work_is_named(name, text):
+    """The first field of each row."""
+    config, fields = config_of(name), fields_of(text)
+    config.update_from_flattened_dict(fields)
 
-    with pytest.raises(ConfigError, match=rf"^--config\.{field}\b.* Fix: "):
+    with pytest.raises(ConfigError, match=rf"^--config\.{next(iter(fields))}\b.* Fix: "):
         experiment_of(config)
 
 
