@@ -113,7 +113,7 @@ def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
         esim | model.masking="paper" model.knowledge="typed"
         esim | knowledge.relations="may_treat" model.knowledge="replace"
         esim | knowledge.mentions="found.xml"
-        esim | knowledge.abbreviations="bundled" model.knowledge="replace" knowledge.mentions="m.tsv"
+        esim | knowledge.abbreviations="bundled" model.knowledge="typed" knowledge.mentions="m.tsv"
         infersent | model.knowledge="typed"
         infersent | model.pooling="last" model.knowledge="bias"
         bert | vectors.path="glove.txt"

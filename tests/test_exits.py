@@ -16,7 +16,6 @@ from support.cases import cases
 from support.commands import (
     SMALL,
     call_command,
-    config_flag,
     environment_of,
     read_json,
     refused,
@@ -32,7 +31,7 @@ from mednli_jax import __main__, cli, doctor, evaluate, predict, prepare, train
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.rundir import RunDirectory
 
-BOW = (config_flag("bow", "mednli"), *SMALL, "--config.vectors.path=")
+BOW = ("--config=bow:mednli", *SMALL, "--config.vectors.path=")
 PAIR = "No CHF.\tHeart failure.\n"
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 

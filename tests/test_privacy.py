@@ -7,6 +7,7 @@ searched for them.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -15,7 +16,6 @@ from support.canaries import NAMES, SENTENCE, WORDS, content, leaks, words_in, w
 from support.commands import (
     ROOT,
     call_command,
-    config_flag,
     environment_of,
     use_one_device,
 )
@@ -42,77 +42,47 @@ ALLOWED = (
 )
 OF_OTHERS = (r"(data|guard|\.git)(/.*)?",)  # no command wrote these
 
-VECTORS = ("--config.vectors.path=", "--config.vectors.dim=8")
-ONE_EPOCH = ("--config.train.epochs=1", "--config.train.max_buckets=1")
-SMALL = (*VECTORS, *ONE_EPOCH, "--config.model.hidden_size=4", "--config.seeds=0")
+VECTORS = "--config.vectors.path= --config.vectors.dim=8"
+ONE_EPOCH = "--config.train.epochs=1 --config.train.max_buckets=1"
+SMALL = f"{VECTORS} {ONE_EPOCH} --config.model.hidden_size=4 --config.seeds=0"
 OWN = "--config.knowledge.ontology=../data/own.tsv"
-
-
-def nli(name, *flags):
-    return (config_flag(name, "mednli"), *SMALL, *flags)
-
-
-GA = (config_flag("ga_ent", "clicr"), *SMALL, "--config.train.batch_size=4")
-ESIM = nli("esim_kd", OWN)
-BERT = (
-    config_flag("bert", "mednli"),
-    *ONE_EPOCH,
-    "--config.data.pieces=300",
-    "--config.model.layers=1",
-    "--config.model.hidden_size=8",
-    "--config.model.attention_heads=2",
-    "--config.model.intermediate_size=8",
-)
-TREES = (config_flag("features", "mednli"), *VECTORS, OWN, "--config.model.trees=4")
-FOLDS = (config_flag("diskne_esim", "file"), *SMALL, "--config.data.dir=diskne")
-ALL_ANALYSES = ("--m=30", "--n=4", "--k=9", "--tau=.6", "--min_count=1", "--out=all")
-BENCHMARK = (
-    "--models=bow",
-    "--against=none",
-    "--mode=train",
-    "--batch=8",
-    "--hidden=8",
-    "--vectors=8",
-    "--pairs=60",
-    "--rounds=1",
-)
-BUILD = (
-    "--out=diskne",
-    "--corpus=file",
-    "--data=../data/own",
-    "--ontology=../data/own.tsv",
-    "--negatives=random",
-)
+BOW = f"--config=bow:mednli {SMALL}"
+ESIM = f"--config=esim_kd:mednli {SMALL} {OWN}"
+SMALL_BERT = """--config.data.pieces=300 --config.model.layers=1 --config.model.hidden_size=8
+    --config.model.attention_heads=2 --config.model.intermediate_size=8"""
+TIMED = "--mode=train --batch=8 --hidden=8 --vectors=8 --pairs=60 --rounds=1"
+BUILT = "--corpus=file --data=../data/own --ontology=../data/own.tsv --negatives=random"
 PAIRS = f"{SENTENCE}\t{WORDS[7]} {WORDS[400]}\n"
 QUERIES = f"BEG__{WORDS[0]}__END {SENTENCE} .\t{WORDS[9]} had @placeholder .\n"
-# The commands in their order: name -> (command, flags ...). Every suite runs the first, the slow
-# test all.
+# The commands in their order, by name. Every suite runs the first, the slow test all.
 COMMANDS = {
-    "train-bow": ("train", *nli("bow"), "--workdir=bow"),
-    "report": ("report", "bow"),
-    "doctor": ("doctor",),
-    "prepare": ("prepare", *ESIM),
-    "train-esim": ("train", *ESIM, "--workdir=esim"),
-    "train-tfds": ("train", *nli("bow", "--config.data.builder=tfds"), "--workdir=tfds"),
-    "train-bert": ("train", *BERT, "--workdir=bert"),
-    "train-features": ("train", *TREES, "--workdir=trees"),
-    "train-ga": ("train", *GA, "--workdir=ga"),
-    "dry-run": ("train", *ESIM, "--workdir=none", "--dry-run"),
-    "evaluate": ("evaluate", "--run=bow", "--partition=ids.txt", "--json"),
-    "evaluate-cloze": ("evaluate", "--run=ga", "--scores=each.jsonl"),
-    "predict-pairs": ("predict", "--run=esim", "--attention"),
-    "predict-queries": ("predict", "--run=ga"),
-    "predict-bad": ("predict", "--run=bow"),
-    "analyze-all": ("analyze", "all", *ESIM, *ALL_ANALYSES),
-    "analyze-public": ("analyze", "lexical", *nli("bow"), "--min_count=1", "--public", "--out=p"),
-    "analyze-cloze": ("analyze", "cloze-stats", "--corpus=clicr", "--out=cloze"),
-    "report-compare": ("report", "bow", "esim", "--compare", "--out=compared.html"),
-    "report-cloze": ("report", "ga"),
-    "report-table": ("report", "--table=3", "--runs=.", "--out=table.html"),
-    "benchmark": ("benchmark", *BENCHMARK),
-    "report-public": ("report", "bow", "--public", "--json"),
-    "build": ("build_diskne", *BUILD),
-    "train-folds": ("train", *FOLDS, "--workdir=folds"),
+    "train-bow": f"train {BOW} --workdir=bow",
+    "report": "report bow",
+    "doctor": "doctor",
+    "prepare": f"prepare {ESIM}",
+    "train-esim": f"train {ESIM} --workdir=esim",
+    "train-tfds": f"train {BOW} --config.data.builder=tfds --workdir=tfds",
+    "train-bert": f"train --config=bert:mednli {ONE_EPOCH} {SMALL_BERT} --workdir=bert",
+    "train-features": f"train --config=features:mednli {VECTORS} {OWN} --config.model.trees=4"
+    " --workdir=trees",
+    "train-ga": f"train --config=ga_ent:clicr {SMALL} --config.train.batch_size=4 --workdir=ga",
+    "dry-run": f"train {ESIM} --workdir=none --dry-run",
+    "evaluate": "evaluate --run=bow --partition=ids.txt --json",
+    "evaluate-cloze": "evaluate --run=ga --scores=each.jsonl",
+    "predict-pairs": "predict --run=esim --attention",
+    "predict-queries": "predict --run=ga",
+    "predict-bad": "predict --run=bow",
+    "analyze-all": f"analyze all {ESIM} --m=30 --n=4 --k=9 --tau=.6 --min_count=1 --out=all",
+    "analyze-public": f"analyze lexical {BOW} --min_count=1 --public --out=p",
+    "analyze-cloze": "analyze cloze-stats --corpus=clicr --out=cloze",
+    "report-compare": "report bow esim --compare --out=compared.html",
+    "report-cloze": "report ga",
+    "report-table": "report --table=3 --runs=. --out=table.html",
+    "benchmark": f"benchmark --models=bow --against=none {TIMED}",
+    "report-public": "report bow --public --json",
+    "build": f"build_diskne --out=diskne {BUILT}",
+    "train-folds": f"train --config=diskne_esim:file {SMALL} --config.data.dir=diskne"
+    " --workdir=folds",
 }
 INPUT = {
     "predict-pairs": PAIRS,
@@ -178,7 +148,7 @@ class Home:
         return done.returncode, (streams / f"{name}.err").read_text(errors="replace")
 
     def run(self, name):
-        command, *flags = COMMANDS[name]
+        command, *flags = shlex.split(COMMANDS[name])
         script = ROOT / "launch" / f"{command}.py"
         program = [str(script)] if script.is_file() else ["-m", f"mednli_jax.{command}"]
         code, err = self.python(name, *program, *flags)
@@ -271,31 +241,26 @@ LONGER = "--config.data.max_length=48"  # a corpus that is not in the cache
 
 
 @pytest.mark.parametrize(
-    "function, fault, code, command",
+    "function, fault, code, command, line",
     [
-        ("data.text.Vocab.save", value_error, 1, (prepare, *nli("bow", LONGER))),
-        ("knowledge.linking.Linker.link", chained, 1, (prepare, *ESIM, LONGER)),
-        (
-            "rundir.RunDirectory.append_metrics",
-            full_disk,
-            2,
-            (train, *nli("bow"), "--workdir=new"),
-        ),
-        ("predict.read_chunks", value_error, 1, (predict, "--run=bow")),
-        ("report.outcomes.read_outcomes", chained, 1, (report, "bow", "bow", "--compare")),
+        ("data.text.Vocab.save", value_error, 1, prepare, f"{BOW} {LONGER}"),
+        ("knowledge.linking.Linker.link", chained, 1, prepare, f"{ESIM} {LONGER}"),
+        ("rundir.RunDirectory.append_metrics", full_disk, 2, train, f"{BOW} --workdir=new"),
+        ("predict.read_chunks", value_error, 1, predict, "--run=bow"),
+        ("report.outcomes.read_outcomes", chained, 1, report, "bow bow --compare"),
     ],
 )
 def test_a_fault_is_reported_without_the_text_it_quotes(
-    home, beside, monkeypatch, function, fault, code, command
+    home, beside, monkeypatch, function, fault, code, command, line
 ):
     monkeypatch.setattr(f"mednli_jax.{function}", fault)
 
-    outcome = call_command(*command, stdin=PAIRS)
+    outcome = call_command(command, *shlex.split(line), stdin=PAIRS)
     assert outcome.code == code, outcome
     assert words_in((outcome.out + outcome.err).encode()) == set(), outcome
     assert "Traceback" not in outcome.err
-    (line,) = re.findall("^(?:bug|error): .*", outcome.err, re.MULTILINE)
-    assert " Fix: " in line
+    (error,) = re.findall("^(?:bug|error): .*", outcome.err, re.MULTILINE)
+    assert " Fix: " in error
     assert leaks(beside, (r".*\bprivate(/.*)?", "work/bow(/.*)?", "data(/.*)?")) == {}
     assert leaks(home.folder / "cache", ALLOWED_OF_CACHE) == {}
 
@@ -303,7 +268,7 @@ def test_a_fault_is_reported_without_the_text_it_quotes(
 def test_everything_is_shown_where_text_may_be_shown(beside, monkeypatch):
     monkeypatch.setattr("mednli_jax.nli.corpus_stats.statistics", chained)
     monkeypatch.setenv(errors.SHOW_ALL, "1")
-    code, _, err = call_command(analyze, "stats", *nli("bow"))
+    code, _, err = call_command(analyze, "stats", *shlex.split(BOW))
     assert code == 1
     assert SENTENCE in err
     assert err.count("Traceback") == 2

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import SimpleNamespace
 
 import pytest
-from support.commands import ROOT, config_flag, refused
+from support.commands import ROOT, refused
 
 from mednli_jax.cli import read_config
 from mednli_jax.run import experiment_of
@@ -102,12 +102,12 @@ def are_compilers_installed():
 
 
 def test_a_wrong_target_is_one_line(script):
-    refused(script, config_flag("bow", "mednli"), "--target=h200")
+    refused(script, "--config=bow:mednli", "--target=h200")
 
 
 @pytest.mark.skipif(are_compilers_installed(), reason="the compilers are installed")
 def test_a_missing_compiler_is_one_line(script):
-    refused(script, config_flag("bow", "mednli"), "--target=h100")
+    refused(script, "--config=bow:mednli", "--target=h100")
 
 
 @pytest.mark.parametrize("config, has_links", [("esim_kd:mednli", True), ("ga_ent:clicr", False)])

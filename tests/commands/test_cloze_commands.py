@@ -14,7 +14,6 @@ import pytest
 from support.cloze import PHRASES, write_articles
 from support.commands import (
     at,
-    config_flag,
     environment_of,
     json_lines,
     read_json,
@@ -37,7 +36,7 @@ from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
 
-CONFIG = config_flag("ga_ent", "file")
+CONFIG = "--config=ga_ent:file"
 SMALL = (
     "--config.model.hidden_size=4",
     "--config.vectors.dim=8",
@@ -104,7 +103,7 @@ def without_dev_answers(tmp_path, monkeypatch):
     for phrase in PHRASES:
         text = text.replace(phrase, f"other {phrase}")
     dev.write_text(text)
-    return (config_flag("sa_ent", "file"), f"--config.data.dir={tmp_path / 'own'}", *SMALL)
+    return ("--config=sa_ent:file", f"--config.data.dir={tmp_path / 'own'}", *SMALL)
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from support.commands import (
     SMALL,
     at,
     call_command,
-    config_flag,
     environment_of,
     json_lines,
     read_json,
@@ -37,7 +36,7 @@ from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Session
 
-TRAINED = (config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL)
+TRAINED = ("--config=bow:mednli", "--config.vectors.path=", *SMALL)
 RESUME, EVALUATE = (train, *TRAINED, "--workdir=copy", "--resume"), (evaluate, "--run=copy")
 SIZES = {"train": 48, "dev": 18, "test": 17}
 LINE = "No gout.\tHe has gout.\n"
@@ -469,7 +468,7 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
     """With published masking the padding matters, so a pair is padded as in training, whichever
     pairs come with it."""
     flags = ("--config.model.masking=paper", "--workdir=published")
-    succeeds(train, config_flag("esim", "mednli"), *TRAINED[1:], *flags)
+    succeeds(train, "--config=esim:mednli", *TRAINED[1:], *flags)
     run = load_run("published")
     pair, longest = ("asthma .", "patient has gout"), ("gout in w1 w2", "patient lacks asthma")
 
@@ -487,7 +486,7 @@ def test_aflite_puts_each_pair_of_all_splits_into_one_part_by_a_runs_features(at
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
     flags = (*vectors, "--n=6", "--k=9", "--tau=.6", "--features=copy", "--out=easy", "--json")
 
-    out, _ = succeeds(analyze, "aflite", config_flag("bow", "mednli"), *flags)
+    out, _ = succeeds(analyze, "aflite", "--config=bow:mednli", *flags)
 
     easy = Path("easy/easy.txt").read_text().split()
     difficult = Path("easy/difficult.txt").read_text().split()

@@ -2,7 +2,7 @@
 ids are counted."""
 
 import pytest
-from support.commands import at, call_command, config_flag, read_json, refused, succeeds
+from support.commands import at, call_command, read_json, refused, succeeds
 from support.files import write
 from support.pair_files import write_rows
 
@@ -27,7 +27,7 @@ SPLITS = ("train", "dev", "test")
 UNLINKED = ("No fever today .", "He has a cough .")
 LINKED = ("A high fever .", "The fever is gone .")
 SETTINGS = ("--config.data.dir=own", "--config.knowledge.ontology=x.obo", "--config.vectors.dim=8")
-ESIM_KD = (config_flag("esim_kd", "file"), *SETTINGS)
+ESIM_KD = ("--config=esim_kd:file", *SETTINGS)
 RUN = "--workdir=run"
 
 
@@ -54,8 +54,8 @@ def write_corpus(tmp_path):
 CONFIGS = {
     "ESIM with links": ESIM_KD,
     "ESIM with a bias": (*ESIM_KD, "--config.model.knowledge=bias"),
-    "KIM": (config_flag("esim_kim", "file"), *SETTINGS),
-    "features": (config_flag("features", "file"), *SETTINGS, "--config.model.knowledge=paths"),
+    "KIM": ("--config=esim_kim:file", *SETTINGS),
+    "features": ("--config=features:file", *SETTINGS, "--config.model.knowledge=paths"),
 }
 
 
@@ -98,7 +98,7 @@ def test_concepts_without_links_serve_as_words(write_corpus):
     write_corpus(24, ("High fever , then fever .", "He has a cough ."))
     flags = ("--config.model.knowledge=none", "--config.vectors.retrofit=concepts")
 
-    _, err = succeeds(prepare, config_flag("esim", "file"), *SETTINGS, *flags)
+    _, err = succeeds(prepare, "--config=esim:file", *SETTINGS, *flags)
 
     assert err == ""
 

@@ -3,17 +3,17 @@ of no word."""
 
 import pytest
 from support.cloze import write_articles
-from support.commands import SMALL, at, config_flag, refused, succeeds
+from support.commands import SMALL, at, refused, succeeds
 from support.pair_files import write_own_pairs
 
 from mednli_jax import prepare, train
 
-PAIRS = (config_flag("bow", "file"), "--config.data.dir=pairs")
+PAIRS = ("--config=bow:file", "--config.data.dir=pairs")
 CORPORA = {
     "pairs": PAIRS,
-    "features": (config_flag("features", "file"), "--config.data.dir=pairs"),
-    "queries": (config_flag("ga_ent", "file"), "--config.data.dir=queries"),
-    "folds": (config_flag("diskne_bow"),),
+    "features": ("--config=features:file", "--config.data.dir=pairs"),
+    "queries": ("--config=ga_ent:file", "--config.data.dir=queries"),
+    "folds": ("--config=diskne_bow",),
 }
 WARNING = "tokens of the training texts have a vector (v.txt)"
 TRAIN = (*PAIRS, *SMALL, "--config.train.epochs=1")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from support.commands import call_command, config_flag, read_json
+from support.commands import call_command, read_json
 from support.diskne import seven_diseases
 from support.models import as_type
 
@@ -290,7 +290,7 @@ def trained(folder, tmp_path_factory):
     fields = {**SMALL, "seeds": "0,3", "diskne.categories": "symptoms,tests"}
     code, out, err = call_command(
         train,
-        config_flag("diskne_esim", "file"),
+        "--config=diskne_esim:file",
         f"--config.data.dir={folder}",
         "--config.model.name=bow",
         *(f"--config.{name}={value}" for name, value in fields.items()),

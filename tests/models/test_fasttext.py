@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import random_pairs
 from support.cases import cases
-from support.commands import at, config_flag, read_json, refused, succeeds
+from support.commands import at, read_json, refused, succeeds
 from support.pair_files import LABELS, VERBS, write_rows
 
 from mednli_jax import evaluate, train
@@ -130,7 +130,7 @@ def _trained(tmp_path_factory):
         write_rows(home / f"{split}.jsonl", rows)
     flags = ("--config.data.dir=.", "--config.model.buckets=256", "--config.train.epochs=30")
     with at(home):
-        config = config_flag("hypothesis_only", "file")
+        config = "--config=hypothesis_only:file"
         succeeds(train, config, *flags, "--workdir=run")
     return home
 
@@ -210,7 +210,7 @@ def test_without_spans_the_concepts_of_the_ontology_are_merged(run):
     {
         "spans of an unknown pair": ("--merged", "--spans=other.tsv"),
         "spans without merging": ("--spans=spans.tsv",),
-        "another corpus": ("--merged", config_flag("hypothesis_only", "file")),
+        "another corpus": ("--merged", "--config=hypothesis_only:file"),
     },
 )
 def test_merging_that_cannot_work_is_refused_without_corpus_text(spans, flags):

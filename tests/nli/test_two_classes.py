@@ -4,7 +4,7 @@ comparison, direct transfer and prediction."""
 import json
 
 import pytest
-from support.commands import SMALL, at, config_flag, read_json, succeeds
+from support.commands import SMALL, at, read_json, succeeds
 from support.pair_files import write_own
 
 from mednli_jax import evaluate, predict, train
@@ -40,7 +40,7 @@ def home(tmp_path_factory):
     (folder / "v.txt").write_text(VECTORS)
     with at(folder):
         for name, flags in FLAGS.items():
-            config = (config_flag(name, "file"), "--config.data.dir=two", LABELS)
+            config = (f"--config={name}:file", "--config.data.dir=two", LABELS)
             succeeds(train, *config, *flags, f"--workdir={name}")
         yield folder
 
@@ -82,7 +82,7 @@ def test_runs_are_compared_over_two_classes(home):
 
 
 def test_direct_transfer_to_three_classes_has_no_loss(home):
-    flags = (config_flag("bow", "file"), "--config.data.dir=three", "--workdir=direct")
+    flags = ("--config=bow:file", "--config.data.dir=three", "--workdir=direct")
     succeeds(evaluate, "--run=bow", *flags)
     test = read_json(home, "direct", "result.json")["test"]
     assert "loss" not in test
@@ -90,6 +90,6 @@ def test_direct_transfer_to_three_classes_has_no_loss(home):
 
 
 def test_direct_transfer_between_two_classes_has_a_loss(home):
-    flags = (config_flag("bow", "file"), "--config.data.dir=two", LABELS, "--json")
+    flags = ("--config=bow:file", "--config.data.dir=two", LABELS, "--json")
     out, _ = succeeds(evaluate, "--run=bow", *flags, "--split=dev")
     assert json.loads(out)["loss"]["mean"] > 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from mednli_jax.training.checkpoint import Checkpoints
 from support.cloze import write_articles
-from support.commands import SMALL, config_flag, json_lines, read_json
+from support.commands import SMALL, json_lines, read_json
 from support.files import contents
 from support.pair_files import write_pairs
 
@@ -24,7 +24,7 @@ TINY = (
     "--config.model.hidden_size=4",
 )
 BOW = (
-    config_flag("bow", "mednli"),
+    "--config=bow:mednli",
     *SMALL,
     "--config.vectors.path=",
     "--config.train.batch_size=4",
@@ -42,9 +42,9 @@ OF_BOW = {
 }
 PROTOCOLS = {
     **{name: BOW + flags for name, flags in OF_BOW.items()},
-    "esim": (config_flag("esim", "mednli"), *TINY, "--config.train.batch_size=16"),
+    "esim": ("--config=esim:mednli", *TINY, "--config.train.batch_size=16"),
     "reader": (
-        config_flag("ga_ent", "file"),
+        "--config=ga_ent:file",
         *TINY,
         "--config.data.dir=own",
         "--config.model.hops=2",
@@ -52,7 +52,7 @@ PROTOCOLS = {
         "--config.train.evaluate_every=2",
     ),
     "bert": (
-        config_flag("bert", "mednli"),
+        "--config=bert:mednli",
         *SEEDS,
         "--config.data.pieces=120",
         "--config.data.max_length=32",
@@ -63,14 +63,14 @@ PROTOCOLS = {
         "--config.train.max_buckets=1",
     ),
     "features": (
-        config_flag("features", "mednli"),
+        "--config=features:mednli",
         *SEEDS,
         "--config.vectors.dim=8",
         "--config.model.trees=20",
         "--config.knowledge.ontology=mesh",
     ),
     "folds": (
-        config_flag("diskne_bow", "demo"),
+        "--config=diskne_bow:demo",
         *TINY,
         "--config.diskne.diseases=D006333,D060050",
         "--config.diskne.at_once=4",

@@ -21,7 +21,6 @@ from support.commands import (
     ROOT,
     SMALL,
     call_script,
-    config_flag,
     environment_of,
     json_lines,
     read_json,
@@ -212,7 +211,7 @@ def start(home):
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             coordinator = f"--coordinator=127.0.0.1:{unused.getsockname()[1]}"
-        command = [*TRAIN, config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL]
+        command = [*TRAIN, "--config=bow:mednli", "--config.vectors.path=", *SMALL]
         command += [f"--workdir={run}", *flags]
         for index in range(processes):
             own = (coordinator, f"--processes={processes}", f"--process={index}")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models
-from support.commands import SMALL, at, config_flag, read_json, succeeds
+from support.commands import SMALL, at, read_json, succeeds
 from support.pair_files import write_pairs
 
 from mednli_jax import train
@@ -57,7 +57,7 @@ def test_training_in_bfloat16_is_near_that_in_float32_and_keeps_weights_of_32_bi
     """The run is opened again and scores as it did."""
     write_pairs(tmp_path / "data" / "mednli")
     small = (
-        config_flag("bow", "mednli"),
+        "--config=bow:mednli",
         "--config.vectors.path=",
         *SMALL,
         "--config.train.epochs=1",

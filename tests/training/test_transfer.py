@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import models
 from support.cases import cases
-from support.commands import at, config_flag, read_json, refused, succeeds
+from support.commands import at, read_json, refused, succeeds
 from support.pair_files import LABELS, own_pair, write_own_pairs
 from support.trees import assert_equal
 
@@ -107,7 +107,7 @@ class Home:
     def flags(self, workdir, *flags, model="infersent", seeds="0,1"):
         """Flags of `train`; of flags that are given twice the last counts."""
         own = (f"--config.seeds={seeds}", f"--workdir={workdir}")
-        return (config_flag(model, "file"), *SMALL, *own, *flags)
+        return (f"--config={model}:file", *SMALL, *own, *flags)
 
     def train(self, workdir, *flags, model="infersent"):
         succeeds(train, *self.flags(workdir, *flags, model=model))
@@ -201,7 +201,7 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     write_own_pairs(home.folder / "test-alone", THERE, [("test", SIZES["test"])])
     home.train("run", *flags, "--force", model=model)
 
-    elsewhere = ("--run=run", config_flag(model, "file"), "--config.data.dir=test-alone")
+    elsewhere = ("--run=run", f"--config={model}:file", "--config.data.dir=test-alone")
     scores = home.evaluate(*elsewhere)
 
     assert scores["trained_on"] == "file"
@@ -256,7 +256,7 @@ def test_sequential_transfer_keeps_the_vector_of_unknown_words_and_those_of_shar
 
 
 def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
-    elsewhere = ("--run=source", config_flag("infersent", "file"), "--config.data.dir=there")
+    elsewhere = ("--run=source", "--config=infersent:file", "--config.data.dir=there")
     out, _ = succeeds(evaluate, *elsewhere, "--workdir=direct")
 
     assert out.startswith("infersent on file, test, seeds 0, 1")
