@@ -252,6 +252,6 @@ def test_splits_of_a_function_are_ordered_whatever_order_it_returns(monkeypatch)
         first = {split: facts["first"] for split, facts in manifest["splits"].items()}
         assert first == {"train": 0, "dev": 30, "test": 35}
 
-        out, _ = succeeds(analyze, "lengths", *flags, "--lengths=train", "--json", words=1)
+        out, _ = succeeds(analyze, "lengths", *flags, "--lengths=train", "--json")
         figures.append({**json.loads(out), "corpus": ""})
     assert figures[0] == figures[1]

@@ -90,7 +90,7 @@ def check_command(name, flags):
     module = COMMANDS[name][0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "main", lambda *_: 0)
-        succeeds(module, *flags, words=getattr(module, "WORDS", 0))
+        succeeds(module, *flags)
 
 
 def check_script(path, flags, variables):

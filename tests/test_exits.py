@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import pwd
+import shlex
 import subprocess
 import sys
 import threading
@@ -19,7 +20,6 @@ from support.commands import (
     environment_of,
     read_json,
     refused,
-    run_command,
     run_python,
     succeeds,
     use_one_device,
@@ -27,11 +27,11 @@ from support.commands import (
 from support.pair_files import write_pairs
 
 import mednli_jax
-from mednli_jax import __main__, cli, doctor, evaluate, predict, prepare, train
+from mednli_jax import __main__, cli
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.rundir import RunDirectory
 
-BOW = ("--config=bow:mednli", *SMALL, "--config.vectors.path=")
+BOW = shlex.join(("--config=bow:mednli", *SMALL, "--config.vectors.path="))
 PAIR = "No CHF.\tHeart failure.\n"
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
@@ -45,9 +45,9 @@ def no_reader():
     os.close(writer)
 
 
-def exit_code(home, command, *flags, **streams):
+def exit_code(home, line, **streams):
     """Runs a command in a process whose output has no reader, but for `streams`."""
-    words = [sys.executable, "-m", f"mednli_jax.{command}", *flags]
+    words = [sys.executable, "-m", "mednli_jax", *shlex.split(line)]
     env = {**os.environ, **environment_of(home)}
     with no_reader() as pipe:
         streams = {"stdout": pipe, "stderr": pipe, **streams}
@@ -59,7 +59,7 @@ def home(tmp_path_factory):
     """A folder with a corpus and a finished run, whose training had no reader of its output."""
     home = tmp_path_factory.mktemp("exits")
     write_pairs(home / "data" / "mednli")
-    assert exit_code(home, "train", *BOW, "--workdir=run") == 0
+    assert exit_code(home, f"train {BOW} --workdir=run") == 0
     return home
 
 
@@ -84,13 +84,13 @@ def test_a_training_without_a_reader_is_completed_and_logged(home):
 
 def test_a_file_of_predictions_is_finished_without_a_reader_of_the_messages(home):
     pairs = 9000 * PAIR.encode()
-    assert exit_code(home, "predict", "--run=run", "--output=out.jsonl", input=pairs) == 0
+    assert exit_code(home, "predict --run=run --output=out.jsonl", input=pairs) == 0
     assert (home / "out.jsonl").read_text().count("\n") == 9000
 
 
 def test_predictions_end_with_their_reader(home):
     with subprocess.Popen(["yes", PAIR.strip()], stdout=subprocess.PIPE) as endless:
-        assert exit_code(home, "predict", "--run=run", stdin=endless.stdout) == 0
+        assert exit_code(home, "predict --run=run", stdin=endless.stdout) == 0
         endless.kill()
 
 
@@ -145,30 +145,28 @@ LONG = "x" * 300
 
 
 @pytest.mark.parametrize(
-    "command, flags",
+    "line",
     [
-        (train, (*BOW, f"--workdir={LONG}")),
-        (train, (*BOW, f"--config.data.dir={LONG}")),
-        (prepare, (*BOW, f"--config.vectors.path={LONG}")),
-        (predict, (f"--run={LONG}",)),
-        (predict, ("--run=run", f"--input={LONG}.tsv")),
-        (predict, ("--run=run", f"--output={LONG}.tsv")),
-        (evaluate, ("--run=run", f"--scores={LONG}")),
-        (doctor, (f"--data={LONG}",)),
-        (train, (*BOW, "--workdir=~nobody-here/run")),
-        (predict, ("--run=~nobody-here/run",)),
+        f"train {BOW} --workdir={LONG}",
+        f"train {BOW} --config.data.dir={LONG}",
+        f"prepare {BOW} --config.vectors.path={LONG}",
+        f"predict --run={LONG}",
+        f"predict --run=run --input={LONG}.tsv",
+        f"predict --run=run --output={LONG}.tsv",
+        f"evaluate --run=run --scores={LONG}",
+        f"doctor --data={LONG}",
+        f"train {BOW} --workdir=~nobody-here/run",
+        "predict --run=~nobody-here/run",
     ],
 )
-def test_a_path_that_cannot_be_is_one_line(at_home, command, flags):
-    err = refused(command, *flags, stdin=PAIR)
+def test_a_path_that_cannot_be_is_one_line(at_home, line):
+    err = refused(line, stdin=PAIR)
     assert err.count("\n") == 1
     assert " Fix: " in err
 
 
-@pytest.mark.parametrize(
-    "command, flags", [(prepare, BOW), (doctor, ()), (train, (*BOW, "--workdir=new"))]
-)
-def test_without_a_home_folder_the_cache_is_asked_for(at_home, monkeypatch, command, flags):
+@pytest.mark.parametrize("line", [f"prepare {BOW}", "doctor", f"train {BOW} --workdir=new"])
+def test_without_a_home_folder_the_cache_is_asked_for(at_home, monkeypatch, line):
     def unknown(_):
         raise KeyError
 
@@ -176,7 +174,7 @@ def test_without_a_home_folder_the_cache_is_asked_for(at_home, monkeypatch, comm
         monkeypatch.delenv(name)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
 
-    code, _, err = call_command(command, *flags)
+    code, _, err = call_command(line)
     assert code == cli.USAGE, err
     assert err.count("\n") == 1
     assert "$MEDNLI_JAX_CACHE" in err
@@ -229,24 +227,18 @@ def jax_setting():
         ("jax_transfer_guard_device_to_host", "disallow_explicit"),
     ],
 )
-@cases(
-    "command, flags",
-    {
-        "train": (train, (*BOW, "--workdir=new")),
-        "predict": (predict, ("--run=run",)),
-        "evaluate": (evaluate, ("--run=run",)),
-        "doctor": (doctor, ()),
-    },
+@pytest.mark.parametrize(
+    "line",
+    [f"train {BOW} --workdir=new", "predict --run=run", "evaluate --run=run", "doctor"],
+    ids=lambda line: line.split()[0],
 )
-def test_a_setting_under_which_models_do_not_run_is_named(
-    at_home, jax_setting, name, value, command, flags
-):
+def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, name, value, line):
     jax_setting(name, value)
 
-    code, out, err = call_command(command, *flags, stdin=PAIR)
-    (line,) = [line for line in (out + err).splitlines() if name in line]
+    code, out, err = call_command(line, stdin=PAIR)
+    (message,) = [text for text in (out + err).splitlines() if name in text]
     assert code == cli.USAGE
-    assert f"unset {name.upper()}" in line
+    assert f"unset {name.upper()}" in message
     assert not (at_home / "new").exists()
 
 
@@ -258,24 +250,26 @@ def test_a_setting_under_which_models_do_not_run_is_named(
     },
 )
 @pytest.mark.parametrize(
-    "command, flags",
+    "line",
     [
-        ("train", (*BOW, "--workdir=new")),
-        ("predict", ("--run=run",)),
-        ("evaluate", ("--run=run",)),
-        ("export", ("run", "new")),
-        ("doctor", ()),
-        ("benchmark", ("--models=bow", "--against=none", "--tokens=8", "--rounds=1")),
+        f"train {BOW} --workdir=new",
+        "predict --run=run",
+        "evaluate --run=run",
+        "export run new",
+        "doctor",
+        "benchmark --models=bow --against=none --tokens=8 --rounds=1",
     ],
+    ids=lambda line: line.split()[0],
 )
-def test_a_platform_without_a_device_is_one_line(home, command, flags, platform, extra):
-    env = {**environment_of(home), "JAX_PLATFORMS": platform}
-    done = run_command(command, *flags, cwd=home, stdin=PAIR, **env)
+def test_a_platform_without_a_device_is_one_line(home, line, platform, extra):
+    variables = {**environment_of(home), "JAX_PLATFORMS": platform}
+    words = ("-m", "mednli_jax", *shlex.split(line))
+    done = run_python(*words, cwd=home, stdin=PAIR, **variables)
 
     lines = (done.stdout + done.stderr).splitlines()
-    (line,) = [line for line in lines if f"JAX_PLATFORMS={platform}" in line]
+    (message,) = [text for text in lines if f"JAX_PLATFORMS={platform}" in text]
     assert done.returncode == cli.USAGE, done.stderr
-    assert extra in line
+    assert extra in message
     assert "bug" not in done.stderr
     assert not (home / "new").exists()
 
@@ -318,24 +312,24 @@ def test_a_training_that_failed_for_a_full_disk_is_completed_by_resume(at_home, 
     def refuse(*_):
         raise RunError("the disk is full. Fix: free space.")
 
-    flags = (*BOW, "--workdir=disk")
+    line = f"train {BOW} --workdir=disk"
     with monkeypatch.context() as patch:
         patch.setattr(RunDirectory, "append_metrics", refuse)
-        assert call_command(train, *flags).code == cli.USAGE
+        assert call_command(line).code == cli.USAGE
     assert read_json(at_home, "disk", "result.json")["status"] == "failed"
 
-    err = refused(train, *flags)
+    err = refused(line)
     assert "--resume" in err
     assert "--force" in err
-    succeeds(train, *flags, "--resume")
+    succeeds(line, "--resume")
 
 
 def test_a_training_whose_flags_cannot_complete_it_does_not_name_resume(at_home):
-    flags = (*BOW, "--workdir=rate", "--config.train.learning_rate=1e30")
-    assert call_command(train, *flags).code == cli.USAGE
+    line = f"train {BOW} --workdir=rate --config.train.learning_rate=1e30"
+    assert call_command(line).code == cli.USAGE
     assert read_json(at_home, "rate", "result.json")["status"] == "failed"
 
-    err = refused(train, *flags)
+    err = refused(line)
     assert "--resume" not in err
     assert "--force" in err
-    assert call_command(train, *flags, "--resume").code == cli.USAGE
+    assert call_command(line, "--resume").code == cli.USAGE

@@ -17,7 +17,7 @@ from support.commands import (
     use_one_device,
 )
 
-from mednli_jax import analyze, evaluate, predict, prepare, train
+from mednli_jax import analyze, evaluate, predict, prepare
 from mednli_jax.errors import PLUGINS
 from mednli_jax.report import __main__ as report
 
@@ -75,29 +75,29 @@ def result_of(folder):
 @pytest.fixture
 def run(tmp_path):
     """A run of the task, runs/a."""
-    succeeds(train, *CORPUS, *SMALL, "--workdir=runs/a")
+    succeeds("train", *CORPUS, *SMALL, "--workdir=runs/a")
     return tmp_path / "runs" / "a"
 
 
 def test_a_task_of_ones_own_is_prepared_and_evaluated(run):
-    assert "train: 48 pairs" in succeeds(prepare, *CORPUS)[0]
-    scores = json.loads(succeeds(evaluate, "--run=runs/a", "--json")[0])
+    assert "train: 48 pairs" in succeeds("prepare", *CORPUS)[0]
+    scores = json.loads(succeeds("evaluate --run=runs/a --json")[0])
     assert scores["accuracy"] == result_of(run)["test"]["accuracy"]
-    assert "12 examples" in succeeds(evaluate, "--run=runs/a", "--split=dev")[0]
+    assert "12 examples" in succeeds("evaluate --run=runs/a --split=dev")[0]
 
 
 def test_a_task_of_ones_own_predicts_and_is_reported(run, tmp_path):
-    out, err = succeeds(predict, "--run=runs/a", stdin=PAIR)
+    out, err = succeeds("predict --run=runs/a", stdin=PAIR)
     header, row = out.splitlines()
     assert header.split("\t") == ["same", "other"]
     assert sum(map(float, row.split("\t"))) == pytest.approx(1, abs=1e-5)
     assert "1 pairs" in err
 
-    succeeds(predict, "--run=runs/a", "--output=new.jsonl", stdin=PAIR)
+    succeeds("predict --run=runs/a --output=new.jsonl", stdin=PAIR)
     assert read_json(tmp_path, "new.jsonl").keys() == {"same", "other"}
-    succeeds(report, "runs/a")
+    succeeds("report runs/a")
     assert "Scores, test" in (run / "report.html").read_text()
-    succeeds(report, "runs/a", "--public")
+    succeeds("report runs/a --public")
 
 
 def test_a_task_of_ones_own_resumes_to_the_same_result(run, tmp_path, monkeypatch):
@@ -113,9 +113,9 @@ def test_a_task_of_ones_own_resumes_to_the_same_result(run, tmp_path, monkeypatc
     flags = (*CORPUS, *SMALL, "--workdir=runs/cut")
     with monkeypatch.context() as patch:
         patch.setattr(scorer, "score", interrupted)
-        assert call_command(train, *flags).code == 3
+        assert call_command("train", *flags).code == 3
 
-    succeeds(train, *flags, "--resume")
+    succeeds("train", *flags, "--resume")
     assert result_of(tmp_path / "runs" / "cut") == result_of(run)
 
 
@@ -138,7 +138,7 @@ def test_what_a_task_lacks_is_refused_in_one_line(run):
 def test_an_object_that_is_no_task_is_refused(tmp_path):
     (tmp_path / "similar_more.py").write_text("class Half:\n    name = 'half'\n\nTASK = Half()\n")
 
-    err = refused(prepare, *CORPUS, "--config.task=similar_more:TASK")
+    err = refused("prepare", *CORPUS, "--config.task=similar_more:TASK")
     assert "config.task" in err
     assert "accepts" in err
     assert "Traceback" not in err
@@ -155,20 +155,20 @@ def test_a_number_as_a_cell_is_a_fault_of_the_plugin(tmp_path):
 
 
 def test_analyses_of_ones_own_task_are_reached(tmp_path):
-    overlap, _ = succeeds(analyze, "overlap", *MORE_CORPUS, "--json", words=1)
+    overlap, _ = succeeds("analyze overlap", *MORE_CORPUS, "--json")
     assert json.loads(overlap)["shared"] == {"same": pytest.approx(0.25), "other": 0.0}
 
-    out, _ = succeeds(analyze, "all", *MORE_CORPUS, "--out=figures", words=1)
+    out, _ = succeeds("analyze all", *MORE_CORPUS, "--out=figures")
     assert "Shared words" in out
     assert (tmp_path / "figures" / "overlap.json").is_file()
 
 
 def test_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
-    succeeds(train, *MORE_CORPUS, *SMALL, "--workdir=runs/a")
+    succeeds("train", *MORE_CORPUS, *SMALL, "--workdir=runs/a")
 
-    assert "skills: own/x" in succeeds(evaluate, "--run=runs/a", "--skills=own/x")[0]
-    refused(evaluate, "--run=runs/a", "--vectors=own/x")
-    table = json.loads(succeeds(report, "--table=similar", "--runs=runs", "--json")[0])
+    assert "skills: own/x" in succeeds("evaluate --run=runs/a --skills=own/x")[0]
+    refused("evaluate --run=runs/a --vectors=own/x")
+    table = json.loads(succeeds("report --table=similar --runs=runs --json")[0])
     assert table == {"a": result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"]}
 
 
@@ -189,9 +189,9 @@ def test_the_task_of_rows_of_one_text_trains_and_predicts(tmp_path, monkeypatch)
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.csv").write_text(f"id,text,label\n{rows}")
 
-    succeeds(train, "--config=sentences.py", "--config.data.dir=.", *SMALL, "--workdir=run")
+    succeeds("train --config=sentences.py --config.data.dir=.", *SMALL, "--workdir=run")
 
-    out, _ = succeeds(predict, "--run=run", stdin="fever is family\n")
+    out, _ = succeeds("predict --run=run", stdin="fever is family\n")
     header, probabilities = (line.split("\t") for line in out.splitlines())
     assert tuple(header) == LABELS
     assert sum(map(float, probabilities)) == pytest.approx(1, abs=1e-5)

@@ -20,7 +20,7 @@ from support.commands import (
     use_one_device,
 )
 
-from mednli_jax import analyze, errors, predict, prepare, train
+from mednli_jax import errors, predict, prepare, train
 from mednli_jax.report import __main__ as report
 
 # The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below
@@ -268,7 +268,7 @@ def test_a_fault_is_reported_without_the_text_it_quotes(
 def test_everything_is_shown_where_text_may_be_shown(beside, monkeypatch):
     monkeypatch.setattr("mednli_jax.nli.corpus_stats.statistics", chained)
     monkeypatch.setenv(errors.SHOW_ALL, "1")
-    code, _, err = call_command(analyze, "stats", *shlex.split(BOW))
+    code, _, err = call_command("analyze stats", *shlex.split(BOW))
     assert code == 1
     assert SENTENCE in err
     assert err.count("Traceback") == 2

@@ -1,8 +1,6 @@
 """A command refuses bad input in one line with exit code 2, names the file or the flag, and leaves
 nothing on disk."""
 
-import shlex
-
 import pytest
 from support.cases import cases
 from support.commands import call_command
@@ -12,7 +10,6 @@ from support.runs import GOLD, write_run
 from support.tables import table_rows
 
 from mednli_jax import api
-from mednli_jax.__main__ import COMMANDS
 from mednli_jax.errors import UsageError
 from mednli_jax.knowledge.readers import mesh
 
@@ -153,9 +150,7 @@ def refused(call, words=""):
 
     call: the command and its flags. words: those of the message, with " / " between.
     """
-    command, *flags = shlex.split(call)
-    module = COMMANDS[command][0]
-    code, out, err = call_command(module, *flags, words=getattr(module, "WORDS", 0))
+    code, out, err = call_command(call)
     assert code == 2, err
     assert out == ""
     assert err.startswith("error: ")

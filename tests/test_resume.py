@@ -21,7 +21,7 @@ from support.commands import at, call_command, environment_of, read_json, refuse
 from support.files import contents
 from support.protocols import PROTOCOLS, flags_of, results, write_home
 
-from mednli_jax import cli, train
+from mednli_jax import cli
 from mednli_jax.training.session import Session
 
 FAST = ("warmup", "features", "folds")
@@ -75,19 +75,19 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, protocol):
     spent = 0
     with working_in(home):
         if protocol == "transfer" and not (home / "source").is_dir():
-            succeeds(train, *flags_of("warmup", "source", 1))
-        succeeds(train, *flags_of(protocol, whole, EPOCHS))
+            succeeds("train", *flags_of("warmup", "source", 1))
+        succeeds("train", *flags_of(protocol, whole, EPOCHS))
 
         for number, resume in ((4, ()), (2, ("--resume",))):
             with interrupted_at(number):
-                code, _, err = call_command(train, *flags, *resume)
+                code, _, err = call_command("train", *flags, *resume)
             assert code == cli.INTERRUPTED, err
             assert "--resume" in err
             result = read_json(home, broken, "result.json")
             assert result["status"] == "interrupted"
             assert result["seconds"] > spent - rounding
             spent = result["seconds"]
-        succeeds(train, *flags, "--resume")
+        succeeds("train", *flags, "--resume")
 
     assert results(home / broken) == results(home / whole)
     assert read_json(home, broken, "result.json")["seconds"] > spent - rounding
@@ -100,7 +100,7 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, protocol):
 def interrupted(home):
     """An interrupted run."""
     with working_in(home), interrupted_at(4):
-        code = call_command(train, *flags_of("warmup", "interrupted", EPOCHS)).code
+        code = call_command("train", *flags_of("warmup", "interrupted", EPOCHS)).code
     assert code == cli.INTERRUPTED
     return home / "interrupted"
 
@@ -130,7 +130,7 @@ def test_a_resume_under_other_settings_of_jax_is_refused(interrupted, name, valu
     flags = flags_of("warmup", interrupted.name, EPOCHS)
 
     with working_in(interrupted.parent), jax_setting(name, value):
-        err = refused(train, *flags, "--resume")
+        err = refused("train", *flags, "--resume")
     assert err.count("\n") == 1
     assert f"{name}={before}" in err
     assert f"{name}={value}" in err
@@ -145,7 +145,7 @@ def test_a_run_without_a_record_of_its_settings_is_resumed(interrupted):
     flags = flags_of("warmup", folder.name, EPOCHS)
 
     with working_in(folder.parent), jax_setting("jax_default_matmul_precision", "highest"):
-        succeeds(train, *flags, "--resume")
+        succeeds("train", *flags, "--resume")
 
 
 # ---- kill -9 ----

@@ -30,7 +30,7 @@ import sqlalchemy  # noqa: E402
 from optuna.distributions import FloatDistribution, IntDistribution  # noqa: E402
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite  # noqa: E402
 
-from mednli_jax import sweep, sweeps  # noqa: E402
+from mednli_jax import sweeps  # noqa: E402
 from mednli_jax.training.visible import one_device  # noqa: E402
 
 SECRET = "zyzzyva"  # the training prints it, and the sweep must not
@@ -181,7 +181,7 @@ def swept(space):
     """swept(*flags) -> the outcome of the command in this process."""
 
     def call(*flags):
-        outcome = call_command(sweep, *FLAGS, *flags)
+        outcome = call_command("sweep", *FLAGS, *flags)
         assert SECRET not in outcome.out + outcome.err
         assert "Traceback" not in outcome.err
         return outcome

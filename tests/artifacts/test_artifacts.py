@@ -13,7 +13,6 @@ from support.pages import check_offline
 from support.pair_files import COMMON, SECRET, write_shared_premises
 from support.pairs import pair
 
-from mednli_jax import analyze
 from mednli_jax.artifacts import heuristics, hypotheses, plug
 from mednli_jax.artifacts.heuristics import CAUSE, FINE, HYPERNYM
 from mednli_jax.cli import read_config
@@ -289,7 +288,7 @@ def ask(tmp_path, monkeypatch):
     monkeypatch.setattr(plug.PART, "analyses", analyses)
 
     def call(name, *flags):
-        return call_command(analyze, name, "--config.knowledge.ontology=own.tsv", *flags, words=1)
+        return call_command("analyze", name, "--config.knowledge.ontology=own.tsv", *flags)
 
     return call
 
@@ -354,7 +353,7 @@ def test_mednli_is_linked_by_mesh(ask):
     for variant in ("mednli", "mednli_code"):
         assert read_config(f"hypothesis_only:{variant}").knowledge.ontology == "mesh"
 
-    code, out, err = call_command(analyze, "heuristics", "--corpus=mednli", "--json", words=1)
+    code, out, err = call_command("analyze heuristics --corpus=mednli --json")
 
     assert code == 0, err
     assert "error" not in err

@@ -9,7 +9,6 @@ from support.commands import call_command, read_json
 from support.files import write
 from support.tables import table_rows
 
-from mednli_jax import analyze
 from mednli_jax.cloze import clicr
 from mednli_jax.cloze.stats import (
     read_skills,
@@ -158,7 +157,7 @@ def test_the_command_prints_and_writes_figures_and_pictures(tmp_path):
     }
 
     code, printed, errors = call_command(
-        analyze, "cloze-stats", *(f"--{name}={value}" for name, value in flags.items()), words=1
+        "analyze cloze-stats", *(f"--{name}={value}" for name, value in flags.items())
     )
 
     assert code == 0, errors

@@ -12,7 +12,6 @@ import pytest
 from support.cloze import cloze, passage
 from support.commands import call_command
 
-from mednli_jax import analyze
 from mednli_jax.cloze import untrained
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
@@ -107,7 +106,7 @@ def launch(tmp_path, monkeypatch, capsys):
 def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
     flags = ("--corpus=own", "--vectors=v.txt", "--out=runs")
-    code, out, _ = call_command(analyze, "cloze-baselines", *flags)
+    code, out, _ = call_command("analyze cloze-baselines", *flags)
     assert code == 0
     (rows,) = (
         section.grids[0].rows for section in untrained.analysis("own", tmp_path / "v.txt").sections
@@ -127,7 +126,7 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     said = tmp_path / "runs" / "private" / "maxfreq-entity-not_in_the_query.test.jsonl"
     examples = split_of(corpus_named("own"), "test").examples
     assert read_answers(said, examples) == {"test.0": "fever", "test.1": "fever"}
-    code, _, err = call_command(analyze, "cloze-baselines", "--corpus=none")
+    code, _, err = call_command("analyze cloze-baselines --corpus=none")
     assert code == 2
     assert err.startswith("error: none: ")
 

@@ -199,7 +199,7 @@ def test_our_side_in_a_process_outlives_an_error(monkeypatch):
 def test_a_case_that_cannot_be_measured_is_refused(monkeypatch, flag, named):
     monkeypatch.setattr(benchmark, "version_of", lambda package: None)
 
-    message = refused(benchmark, "--against=none", flag)
+    message = refused("benchmark --against=none", flag)
 
     assert named in message
     assert " Fix: " in message

@@ -26,7 +26,7 @@ from support.files import lines
 from support.pair_files import SECRET
 from support.runs import GOLD, write_run
 
-from mednli_jax import evaluate, predict, prepare, train
+from mednli_jax import evaluate
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze import tables
 from mednli_jax.cloze.plug import TASK as CLOZE
@@ -53,7 +53,7 @@ def home(tmp_path_factory):
     write_articles(home / "own")
     flags = ("--config.data.dir=own", "--config.model.hops=2", "--config.seeds=0,1", *SMALL)
     with at(home):
-        succeeds(train, CONFIG, *flags, "--workdir=run")
+        succeeds("train", CONFIG, *flags, "--workdir=run")
     write_run(home / "pairs", GOLD)
     (home / "ids.txt").write_text("test0.0\n")
     (home / "answers.json").write_text(json.dumps({"test0.0": "fever"}))
@@ -84,7 +84,7 @@ def queries(home):
 
 
 def test_prepare_counts_queries_passages_and_candidates(at_home):
-    out, _ = succeeds(prepare, CONFIG, "--config.data.dir=own", "--config.vectors.dim=8")
+    out, _ = succeeds("prepare", CONFIG, "--config.data.dir=own", "--config.vectors.dim=8")
 
     assert out.startswith("found in ")
     assert "  test: 9 queries of 3 passages; longest passage " in out
@@ -110,11 +110,11 @@ def without_dev_answers(tmp_path, monkeypatch):
 def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(
     without_dev_answers, tmp_path
 ):
-    _, err = succeeds(train, *without_dev_answers, f"--workdir={tmp_path / 'run'}")
+    _, err = succeeds("train", *without_dev_answers, f"--workdir={tmp_path / 'run'}")
 
     assert "no answer to score" in err
     assert read_json(tmp_path, "run", "result.json")["dev"]["loss"] is None
-    succeeds(report, tmp_path / "run")
+    succeeds("report", tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_a_dev_split_without_an_answer_that_can_be_scored_selects_no_epoch_by_lo
 ):
     flags = ("--config.train.select=loss", f"--workdir={tmp_path / 'run'}")
 
-    message = refused(train, *without_dev_answers, *flags)
+    message = refused("train", *without_dev_answers, *flags)
 
     assert "--config.train.select: is 'loss', and no dev answer can be scored" in message
 
@@ -182,7 +182,7 @@ def test_attention_maps_of_predictions_are_private(home, queries, tmp_path):
     shutil.copytree(home / "run", tmp_path / "run")
 
     with at(tmp_path):
-        out, err = succeeds(predict, "--run=run", "--attention", stdin=input_of(queries))
+        out, err = succeeds("predict --run=run --attention", stdin=input_of(queries))
 
     assert SECRET not in out + err
     check_predictions(home, queries, out)
@@ -264,7 +264,7 @@ def test_bad_passages_and_queries_are_named_by_line(line):
 
 
 def test_evaluate_repeats_the_scores_of_training(at_home):
-    out, _ = succeeds(evaluate, "--run=run", "--vectors=v.txt", "--json")
+    out, _ = succeeds("evaluate --run=run --vectors=v.txt --json")
 
     scores, expected = json.loads(out), read_json("run/result.json")["test"]
     assert scores["seeds"] == [0, 1]
@@ -279,7 +279,7 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 def test_evaluate_scores_each_query_and_each_skill(at_home):
     flags = ("--skills=skills.tsv", "--scores=each.jsonl", "--json")
 
-    scores = json.loads(succeeds(evaluate, "--run=run", *flags)[0])
+    scores = json.loads(succeeds("evaluate --run=run", *flags)[0])
 
     of_query = {row["uid"]: row for row in json_lines("each.jsonl")}
     assert sum(row["f1"] for row in of_query.values()) / 9 == pytest.approx(scores["f1"]["mean"])
@@ -351,7 +351,7 @@ def right(home, at_home):
 
 
 def test_a_run_with_all_answers_right_gains_the_queries_that_the_first_run_got_wrong(right):
-    out, _ = succeeds(report, "run", "right", "--compare", "--json")
+    out, _ = succeeds("report run right --compare --json")
 
     (row,) = json.loads(out)["comparisons"]
     ours = read_json("run/result.json")["test"]
@@ -362,13 +362,13 @@ def test_a_run_with_all_answers_right_gains_the_queries_that_the_first_run_got_w
 def test_a_run_that_lacks_a_query_is_not_compared(right):
     right.write_text("".join(right.read_text().splitlines(keepends=True)[1:]))
 
-    message = refused(report, "run", "right", "--compare")
+    message = refused("report run right --compare")
 
     assert message.startswith("error: right: 8 predictions for 9 queries")
 
 
 def test_predictions_as_csv(at_home):
-    succeeds(report, "run", "--csv")
+    succeeds("report run --csv")
 
     header = Path("run/private/predictions.test.csv").read_text()
     assert header.startswith("uid,predicted.0,predicted.1,best.0.answer")
@@ -394,7 +394,7 @@ def table(home, at_home):
 def test_the_papers_table_is_filled_from_a_folder(table):
     flags = ("--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html")
 
-    out, _ = succeeds(report, *flags)
+    out, _ = succeeds("report", *flags)
 
     table_lines = out.partition("Comparison")[0].splitlines()
     rows = {line[:34].strip(): line[34:].split() for line in table_lines}
@@ -407,7 +407,7 @@ def test_the_papers_table_is_filled_from_a_folder(table):
 
 
 def test_a_table_names_the_commands_that_fill_it_and_a_corpus_unlike_the_papers(table):
-    out, _ = succeeds(report, "--table=clicr4", "--runs=table")
+    out, _ = succeeds("report --table=clicr4 --runs=table")
 
     assert "NOT COMPARABLE with ours on file" in out
     assert "reproduce clicr table file --config.data.dir=CORPUS_FOLDER" in out

@@ -49,7 +49,7 @@ def data(tmp_path, monkeypatch):
 
 def inventory(*flags):
     """(exit code, {subject: its line}) of the command."""
-    code, out, err = call_command(doctor, *flags)
+    code, out, err = call_command("doctor", *flags)
     assert SECRET not in out + err
     return code, {line[10:].partition(":")[0]: line.strip() for line in out.splitlines()}
 

@@ -74,7 +74,7 @@ def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
         assert "of 24 training pairs none has" in err
         assert fix in err
     assert not (tmp_path / "run").exists()
-    succeeds(prepare, *flags, fix)
+    succeeds("prepare", *flags, fix)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
 def test_few_pairs_may_have_no_link_by_chance(write_corpus, size, flags):
     write_corpus(size)
 
-    _, err = succeeds(prepare, *ESIM_KD, *flags)
+    _, err = succeeds("prepare", *ESIM_KD, *flags)
 
     assert "warning: --config.knowledge.ontology: of" in err
 
@@ -91,14 +91,14 @@ def test_few_pairs_may_have_no_link_by_chance(write_corpus, size, flags):
 def test_few_pairs_without_a_link_are_not_trained_on(write_corpus):
     write_corpus(19)
 
-    assert "error: --config.knowledge.ontology: of" in refused(train, *ESIM_KD, RUN)
+    assert "error: --config.knowledge.ontology: of" in refused("train", *ESIM_KD, RUN)
 
 
 def test_concepts_without_links_serve_as_words(write_corpus):
     write_corpus(24, ("High fever , then fever .", "He has a cough ."))
     flags = ("--config.model.knowledge=none", "--config.vectors.retrofit=concepts")
 
-    _, err = succeeds(prepare, "--config=esim:file", *SETTINGS, *flags)
+    _, err = succeeds("prepare --config=esim:file", *SETTINGS, *flags)
 
     assert err == ""
 
@@ -130,7 +130,7 @@ def test_mentions_of_which_few_are_concepts_of_the_ontology_are_counted(
     flag = write_mentions(tmp_path, range(24), concepts)
 
     for _ in range(2):
-        _, err = succeeds(prepare, *ESIM_KD, flag)
+        _, err = succeeds("prepare", *ESIM_KD, flag)
 
         assert (f"m.tsv: only {in_ontology} of its 3 concepts" in err) == warned
 
@@ -140,7 +140,7 @@ def test_the_log_of_a_training_has_the_counts_of_mentions(write_corpus, tmp_path
     flag = write_mentions(tmp_path, [0], ["C1"])
     small = ("--config.model.hidden_size=4", "--config.train.epochs=1")
 
-    succeeds(train, *ESIM_KD, *small, flag, RUN)
+    succeeds("train", *ESIM_KD, *small, flag, RUN)
 
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "warning: m.tsv: only 0 of its 1 concepts" in log

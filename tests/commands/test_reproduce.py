@@ -16,7 +16,7 @@ from support.mednli_paper import write_everything
 from support.pair_files import SECRET
 from support.weights import write_weights
 
-from mednli_jax import planning, reproduce
+from mednli_jax import planning
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import tables
 from mednli_jax.report.paper import Request
@@ -106,7 +106,7 @@ def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypa
     assert [what.split(" (")[0] for what in lacking] == ["word vectors fasttext-mimic"]
     assert not [name for name in jobs if "mimic-replace" in name]
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    code, out, err = call_command(reproduce, "mednli", tmp_path / "runs", "mednli", "--tables=3")
+    code, out, err = call_command("reproduce mednli", tmp_path / "runs", "mednli", "--tables=3")
     assert code == 2
     assert out == ""
     assert err.count("corpus mednli") == 1
@@ -119,7 +119,7 @@ def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     result = {"status": "complete", "model": "esim", "seeds": [0, 1], "epochs": 5, "seconds": 6.0}
     (tmp_path / "esim" / "result.json").write_text(json.dumps(result))
     (tmp_path / "esim" / "data.json").write_text('{"splits": {"train": {"rows": 600}}}')
-    code, out, _ = call_command(reproduce, "mednli", tmp_path, "mednli", "--tables=4", "--dry-run")
+    code, out, _ = call_command("reproduce mednli", tmp_path, "mednli", "--tables=4", "--dry-run")
     assert code == 0
     assert "\n75 runs and files, 1 done; about " in out
     (line,) = (line for line in out.splitlines() if line.endswith("/source-snli-esim"))
@@ -140,7 +140,7 @@ def test_the_readers_of_clicr_the_systems_of_diskne_and_own_files(tmp_path):
     assert len(named(jobs, "--config.train.learning_rate=1e-4")) == len(jobs) == 8
     jobs, _ = planned("artifacts", "file", fields={"data.dir": "own"})
     assert {"--config=hypothesis_only:file", "--config.data.dir=own"} < jobs["hypothesis"]
-    assert call_command(reproduce, "artifacts", tmp_path, "file")[0] == 2
+    assert call_command("reproduce artifacts", tmp_path, "file")[0] == 2
 
 
 # In place of python: records its arguments, and makes the files that the commands would make.
@@ -164,7 +164,7 @@ def recorded(tmp_path, monkeypatch):
     def call(*flags):
         (tmp_path / "python.calls").write_text("")
         arguments = ("mednli", tmp_path / "runs", "demo", "--tables=6", *flags)
-        code, _, err = call_command(reproduce, *arguments)
+        code, _, err = call_command("reproduce", *arguments)
         return code, err, (tmp_path / "python.calls").read_text().splitlines()
 
     return call

@@ -6,8 +6,6 @@ from support.cloze import write_articles
 from support.commands import SMALL, at, refused, succeeds
 from support.pair_files import write_own_pairs
 
-from mednli_jax import prepare, train
-
 PAIRS = ("--config=bow:file", "--config.data.dir=pairs")
 CORPORA = {
     "pairs": PAIRS,
@@ -42,7 +40,7 @@ def vectors_of(home):
 @pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
 def test_few_tokens_with_a_vector_are_a_warning(corpus, vectors_of):
     for state in ("prepared", "found"):  # the second time the arrays come from the cache
-        out, err = succeeds(prepare, *corpus, *vectors_of("patient case"))
+        out, err = succeeds("prepare", *corpus, *vectors_of("patient case"))
 
         assert out.startswith(state)
         assert WARNING in err
@@ -50,7 +48,7 @@ def test_few_tokens_with_a_vector_are_a_warning(corpus, vectors_of):
 
 @pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
 def test_vectors_of_no_token_are_refused(corpus, vectors_of):
-    message = refused(prepare, *corpus, *vectors_of("/c/en/patient /c/en/the"))
+    message = refused("prepare", *corpus, *vectors_of("/c/en/patient /c/en/the"))
 
     assert message.splitlines()[-1].startswith("error: v.txt: ")
 
@@ -58,37 +56,37 @@ def test_vectors_of_no_token_are_refused(corpus, vectors_of):
 def test_random_vectors_need_no_token(home):
     flags = ("--config.vectors.path=", "--config.vectors.dim=4")
 
-    assert WARNING not in succeeds(prepare, *PAIRS, *flags)[1]
+    assert WARNING not in succeeds("prepare", *PAIRS, *flags)[1]
 
 
 def test_most_tokens_with_a_vector_are_no_warning(vectors_of):
     """Names of diseases have none."""
     vectors = vectors_of("patient . in train has may have lacks")
 
-    assert WARNING not in succeeds(prepare, *PAIRS, *vectors)[1]
+    assert WARNING not in succeeds("prepare", *PAIRS, *vectors)[1]
 
 
 def test_only_training_texts_count(vectors_of):
-    message = refused(prepare, *PAIRS, *vectors_of("dev test"))
+    message = refused("prepare", *PAIRS, *vectors_of("dev test"))
 
     assert "no word of the training texts" in message
 
 
 def test_each_token_of_the_training_texts_counts(vectors_of):
-    _, err = succeeds(prepare, *PAIRS, *vectors_of("train"))
+    _, err = succeeds("prepare", *PAIRS, *vectors_of("train"))
 
     assert f"only 36 of {36 * 5 + 36 * 3 + 12} {WARNING}" in err
 
 
 def test_train_leaves_no_folder_for_vectors_of_no_token(home, vectors_of):
-    message = refused(train, *TRAIN, "--workdir=run", *vectors_of("/c/en/patient"))
+    message = refused("train", *TRAIN, "--workdir=run", *vectors_of("/c/en/patient"))
 
     assert "error: v.txt: " in message
     assert not (home / "run").exists()
 
 
 def test_train_warns_of_few_tokens_with_a_vector_in_its_log(home, vectors_of):
-    _, err = succeeds(train, *TRAIN, "--workdir=run", *vectors_of("patient"))
+    _, err = succeeds("train", *TRAIN, "--workdir=run", *vectors_of("patient"))
 
     assert WARNING in err
     assert WARNING in (home / "run" / "log.txt").read_text()

@@ -14,7 +14,6 @@ from mednli_jax.artifacts import tables
 from mednli_jax.cli import read_config
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.report import __main__ as report
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.sections import markdown_text
 
@@ -151,7 +150,7 @@ def test_tables_1_2_and_6_show_percent_beside_the_paper_and_the_mean_confusion(f
 
 
 def test_the_command_prints_the_tables(folder):
-    code, out, _ = call_command(report, "--table=artifacts", f"--runs={folder}", "--markdown")
+    code, out, _ = call_command(f"report --table=artifacts --runs={folder} --markdown")
 
     assert code == 0
     assert set(out.splitlines()) > set(lines_of_tables(folder)) - {""}
@@ -160,7 +159,7 @@ def test_the_command_prints_the_tables(folder):
 def test_counts_of_few_pairs_are_not_public(folder):
     flags = ("--table=artifacts", f"--runs={folder}", "--public")
 
-    assert call_command(report, *flags)[0] == 2
+    assert call_command("report", *flags)[0] == 2
 
 
 def test_the_note_on_filtering_names_vectors_and_the_table_of_entities(folder):

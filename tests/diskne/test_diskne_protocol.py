@@ -10,14 +10,13 @@ from support.commands import call_command, read_json
 from support.diskne import seven_diseases
 from support.models import as_type
 
-from mednli_jax import defaults, train
+from mednli_jax import defaults
 from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne import fit
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, PartRows
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.report import __main__ as report
 from mednli_jax.run import experiment_of, load_run
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import devices, state
@@ -289,9 +288,7 @@ def trained(folder, tmp_path_factory):
     place = tmp_path_factory.mktemp("runs") / "BOW"
     fields = {**SMALL, "seeds": "0,3", "diskne.categories": "symptoms,tests"}
     code, out, err = call_command(
-        train,
-        "--config=diskne_esim:file",
-        f"--config.data.dir={folder}",
+        f"train --config=diskne_esim:file --config.data.dir={folder}",
         "--config.model.name=bow",
         *(f"--config.{name}={value}" for name, value in fields.items()),
         f"--workdir={place}",
@@ -314,8 +311,8 @@ def test_train_writes_the_scores_of_each_category(trained):
 def test_a_run_has_a_page_and_a_column_of_its_table(trained):
     place, _, _ = trained
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
-    assert call_command(report, place)[0] == 0
-    code, out, err = call_command(report, "--table=diskne2", f"--runs={place.parent}")
+    assert call_command("report", place)[0] == 0
+    code, out, err = call_command(f"report --table=diskne2 --runs={place.parent}")
     assert code == 0, err
     assert "Table 2" in out
     assert "macro average" in out

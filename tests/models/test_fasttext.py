@@ -14,7 +14,6 @@ from support.cases import cases
 from support.commands import at, read_json, refused, succeeds
 from support.pair_files import LABELS, VERBS, write_rows
 
-from mednli_jax import evaluate, train
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import sparse_rows, table
@@ -131,7 +130,7 @@ def _trained(tmp_path_factory):
     flags = ("--config.data.dir=.", "--config.model.buckets=256", "--config.train.epochs=30")
     with at(home):
         config = "--config=hypothesis_only:file"
-        succeeds(train, config, *flags, "--workdir=run")
+        succeeds("train", config, *flags, "--workdir=run")
     return home
 
 
@@ -142,7 +141,7 @@ def run(_trained):
 
 
 def evaluated(*flags):
-    return json.loads(succeeds(evaluate, "--run=run", "--json", *flags)[0])
+    return json.loads(succeeds("evaluate --run=run --json", *flags)[0])
 
 
 def test_a_run_learns_labels_from_hypotheses_alone(run):
@@ -217,7 +216,7 @@ def test_merging_that_cannot_work_is_refused_without_corpus_text(spans, flags):
     header = "uid\tside\tstart\tend\tconcept\n"
     Path("other.tsv").write_text(f"{header}other\thypothesis\t0\t1\tENTITY\n")
 
-    message = refused(evaluate, "--run=run", *flags)
+    message = refused("evaluate --run=run", *flags)
 
     assert message.count("\n") == 1
     assert "gout" not in message

@@ -7,7 +7,7 @@ import pytest
 from support.commands import succeeds
 from support.pair_files import write_own
 
-from mednli_jax import analyze, defaults
+from mednli_jax import defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
 from mednli_jax.errors import UsageError
@@ -71,7 +71,7 @@ def test_a_file_of_spans_has_the_ending_of_a_format(corpus, tmp_path):
 
 def analysed(name, *flags):
     flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", *flags)
-    return succeeds(analyze, name, *flags, words=1)[0]
+    return succeeds("analyze", name, *flags)[0]
 
 
 @pytest.mark.parametrize(

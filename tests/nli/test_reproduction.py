@@ -15,7 +15,6 @@ from support.runs import change, edit, write_run, wrong
 
 from mednli_jax.cli import read_config
 from mednli_jax.nli import categories, reproduction, tables
-from mednli_jax.report import __main__ as report
 
 SIX = [wrong(3)] * 6  # the paper's number of seeds, each with an accuracy of 70.0
 
@@ -251,8 +250,8 @@ def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     write_figures(secret / "corpus" / "paths.json", PATHS | paths | {"occurrences": {"0": 90}})
     flags = ("--table=mednli", f"--runs={secret}")
 
-    out, _ = succeeds(report, *flags, "--markdown", "--out=check.html")
-    figures, _ = succeeds(report, *flags, "--json")
+    out, _ = succeeds("report", *flags, "--markdown", "--out=check.html")
+    figures, _ = succeeds("report", *flags, "--json")
 
     page = (tmp_path / "check.html").read_text()
     check_offline(page)

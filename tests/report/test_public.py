@@ -9,7 +9,6 @@ from support.commands import call_command
 from support.pages import check_offline
 from support.runs import edit, write_run
 
-from mednli_jax.report import __main__ as report
 from mednli_jax.report import public
 
 GOLD = "e" * 30 + "n" * 30 + "c" * 30
@@ -24,7 +23,7 @@ def ninety(tmp_path, monkeypatch):
 
 
 def public_scores(folder):
-    return json.loads(call_command(report, folder, "--public", "--json")[1])["scores"]
+    return json.loads(call_command("report", folder, "--public", "--json")[1])["scores"]
 
 
 def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
@@ -33,7 +32,7 @@ def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
     data = {"name": "mednli", "dir": "/home/someone"}
     edit(ninety / "config.json", data=data, model={**settings, "weights": "someone"})
 
-    code, out, err = call_command(report, "run", "--public", "--json")
+    code, out, err = call_command("report run --public --json")
 
     assert code == 0
     assert err == "written: run/public.html\n"
@@ -51,7 +50,7 @@ def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
 
 @pytest.mark.parametrize("argument", ["run", "--categories", "--csv"])
 def test_a_public_report_is_of_one_run_alone(ninety, argument):
-    code, _, err = call_command(report, "run", "--public", argument)
+    code, _, err = call_command("report run --public", argument)
 
     assert code == 2
     assert "--public" in err
@@ -70,7 +69,7 @@ def test_a_public_report_has_no_scores_of_nine_pairs(ninety, tmp_path):
 
 
 def test_a_model_card_says_what_the_public_page_says(ninety):
-    code, out, err = call_command(report, "run", "--public", "--markdown")
+    code, out, err = call_command("report run --public --markdown")
 
     assert code == 0
     assert out == ""
@@ -87,7 +86,7 @@ def test_a_public_table_has_the_cells_of_the_paper_alone_and_names_no_folder(tmp
         write_run(tmp_path / "secret" / name, "eennnnccn", corpus="mednli")
 
     flags = ("--table=4", "--runs=secret", "--public", "--out=table.html", "--json")
-    code, out, _ = call_command(report, *flags)
+    code, out, _ = call_command("report", *flags)
 
     table = json.loads(out)
     assert code == 0

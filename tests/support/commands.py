@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from mednli_jax import cli, run
+from mednli_jax.__main__ import COMMANDS
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.run import experiment_of
 from mednli_jax.training.devices import Devices
@@ -99,19 +101,24 @@ def call_script(
     )
 
 
-def call_command(
-    module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize
-) -> Outcome:
-    """Runs a command in this process. Restores the settings of the process."""
+def call_command(command: ModuleType | str, *flags: object, stdin: str = "") -> Outcome:
+    """Runs a command in this process. Restores the settings of the process.
+
+    command: a module, or the command as it is typed, such as "predict --run=run".
+    """
+    if isinstance(command, str):
+        name, *typed = shlex.split(command)
+        command, flags = COMMANDS[name][0], (*typed, *flags)
+    words = getattr(command, "WORDS", 0)
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     mask = os.umask(0o077)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [module.__file__, *map(str, flags)])
+        patch.setattr(sys, "argv", [command.__file__, *map(str, flags)])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                code = cli.run(module.main, module.__doc__, module.define, words=words)
+                code = cli.run(command.main, command.__doc__, command.define, words=words)
         finally:
             os.umask(mask)
             for number, handler in handlers.items():
@@ -119,19 +126,17 @@ def call_command(
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
-def succeeds(
-    module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize
-) -> tuple[str, str]:
+def succeeds(command: ModuleType | str, *flags: object, stdin: str = "") -> tuple[str, str]:
     """(stdout, stderr) of a command that succeeds in this process."""
-    code, out, err = call_command(module, *flags, stdin=stdin, words=words)
+    code, out, err = call_command(command, *flags, stdin=stdin)
     assert code == cli.OK, err
     return out, err
 
 
-def refused(module: ModuleType, *flags: object, stdin: str = "", words: int = sys.maxsize) -> str:
+def refused(command: ModuleType | str, *flags: object, stdin: str = "") -> str:
     """The message of a command that is refused in this process: one error, with exit code 2,
     without output and without text of the corpus."""
-    code, out, err = call_command(module, *flags, stdin=stdin, words=words)
+    code, out, err = call_command(command, *flags, stdin=stdin)
     assert code == cli.USAGE, err
     assert out == "", err
     assert len(re.findall("^error: ", err, re.MULTILINE)) == 1

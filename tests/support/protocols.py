@@ -1,6 +1,7 @@
 """Small runs of each kind of training, and what a finished run of them leaves, for tests that stop
 and resume them."""
 
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,67 +17,29 @@ from support.pair_files import write_pairs
 Json = dict[str, Any]
 Flags = tuple[str, ...]
 
-SEEDS = ("--config.seeds=0,1", "--config.vectors.path=")
-TINY = (
-    *SEEDS,
-    "--config.vectors.dim=8",
-    "--config.train.max_buckets=1",
-    "--config.model.hidden_size=4",
-)
-BOW = (
-    "--config=bow:mednli",
-    *SMALL,
-    "--config.vectors.path=",
-    "--config.train.batch_size=4",
-    "--config.model.dropout=0.3",
-)
-# The flags of each protocol. Those of OF_BOW train the model `bow`; "source" is a finished run.
-OF_BOW = {
-    "average": ("--config.train.average_from=2", "--config.train.average_every=3"),
-    "warmup": (
-        "--config.train.schedule=warmup_linear",
-        "--config.train.clip=1.0",
-        "--config.train.optimizer=adamw",
-    ),
-    "transfer": ("--config.transfer.init_from=source", "--config.transfer.private=True"),
-}
+SEEDS = "--config.seeds=0,1 --config.vectors.path="
+TINY = f"""{SEEDS} --config.vectors.dim=8 --config.train.max_buckets=1
+    --config.model.hidden_size=4"""
+BOW = f"""--config=bow:mednli {" ".join(SMALL)} --config.vectors.path= --config.train.batch_size=4
+    --config.model.dropout=0.3"""
+# The flags of each protocol; "source" is a finished run.
 PROTOCOLS = {
-    **{name: BOW + flags for name, flags in OF_BOW.items()},
-    "esim": ("--config=esim:mednli", *TINY, "--config.train.batch_size=16"),
-    "reader": (
-        "--config=ga_ent:file",
-        *TINY,
-        "--config.data.dir=own",
-        "--config.model.hops=2",
-        "--config.train.batch_size=2",
-        "--config.train.evaluate_every=2",
-    ),
-    "bert": (
-        "--config=bert:mednli",
-        *SEEDS,
-        "--config.data.pieces=120",
-        "--config.data.max_length=32",
-        "--config.model.hidden_size=8",
-        "--config.model.layers=1",
-        "--config.model.intermediate_size=16",
-        "--config.train.batch_size=16",
-        "--config.train.max_buckets=1",
-    ),
-    "features": (
-        "--config=features:mednli",
-        *SEEDS,
-        "--config.vectors.dim=8",
-        "--config.model.trees=20",
-        "--config.knowledge.ontology=mesh",
-    ),
-    "folds": (
-        "--config=diskne_bow:demo",
-        *TINY,
-        "--config.diskne.diseases=D006333,D060050",
-        "--config.diskne.at_once=4",
-    ),
+    "average": f"{BOW} --config.train.average_from=2 --config.train.average_every=3",
+    "warmup": f"""{BOW} --config.train.schedule=warmup_linear --config.train.clip=1.0
+        --config.train.optimizer=adamw""",
+    "transfer": f"{BOW} --config.transfer.init_from=source --config.transfer.private=True",
+    "esim": f"--config=esim:mednli {TINY} --config.train.batch_size=16",
+    "reader": f"""--config=ga_ent:file {TINY} --config.data.dir=own --config.model.hops=2
+        --config.train.batch_size=2 --config.train.evaluate_every=2""",
+    "bert": f"""--config=bert:mednli {SEEDS} --config.data.pieces=120 --config.data.max_length=32
+        --config.model.hidden_size=8 --config.model.layers=1 --config.model.intermediate_size=16
+        --config.train.batch_size=16 --config.train.max_buckets=1""",
+    "features": f"""--config=features:mednli {SEEDS} --config.vectors.dim=8 --config.model.trees=20
+        --config.knowledge.ontology=mesh""",
+    "folds": f"""--config=diskne_bow:demo {TINY} --config.diskne.diseases=D006333,D060050
+        --config.diskne.at_once=4""",
 }
-OFTEN = ("--config.train.patience=99", "--config.train.checkpoint_minutes=0.005")
+OFTEN = "--config.train.patience=99 --config.train.checkpoint_minutes=0.005"
 
 
 class Results(NamedTuple):
@@ -94,8 +57,9 @@ def write_home(home: Path) -> None:
     write_articles(home / "own")
 
 
-def flags_of(protocol: str, folder: str | Path, epochs: int) -> Flags:
-    return (*PROTOCOLS[protocol], *OFTEN, f"--config.train.epochs={epochs}", f"--workdir={folder}")
+def flags_of(protocol: str, folder: str | Path, epochs: int) -> list[str]:
+    times = f"{OFTEN} --config.train.epochs={epochs} --workdir={folder}"
+    return shlex.split(f"{PROTOCOLS[protocol]} {times}")
 
 
 def results(folder: Path) -> Results:

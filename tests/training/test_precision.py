@@ -8,7 +8,6 @@ from support import models
 from support.commands import SMALL, at, read_json, succeeds
 from support.pair_files import write_pairs
 
-from mednli_jax import train
 from mednli_jax.data.batching import Layout
 from mednli_jax.run import load_run
 from mednli_jax.training import optim, program, state
@@ -68,7 +67,7 @@ def test_training_in_bfloat16_is_near_that_in_float32_and_keeps_weights_of_32_bi
         patch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "data"))
         for precision in ("float32", "bfloat16"):
             flags = (f"--config.train.precision={precision}", f"--workdir={precision}")
-            succeeds(train, *small, *flags)
+            succeeds("train", *small, *flags)
             losses[precision] = read_json(precision, "result.json")["dev"]["loss"]["per_seed"]
         run = load_run(tmp_path / "bfloat16")
         scores, _ = run.scores("dev")

@@ -13,10 +13,9 @@ from support.commands import at, read_json, refused, succeeds
 from support.pair_files import LABELS, own_pair, write_own_pairs
 from support.trees import assert_equal
 
-from mednli_jax import evaluate, predict, train
+from mednli_jax import evaluate, predict
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
 from mednli_jax.training import transfer
 
@@ -110,10 +109,10 @@ class Home:
         return (f"--config={model}:file", *SMALL, *own, *flags)
 
     def train(self, workdir, *flags, model="infersent"):
-        succeeds(train, *self.flags(workdir, *flags, model=model))
+        succeeds("train", *self.flags(workdir, *flags, model=model))
 
     def evaluate(self, *flags):
-        return json.loads(succeeds(evaluate, *flags, "--json")[0])
+        return json.loads(succeeds("evaluate", *flags, "--json")[0])
 
     def result(self, run):
         return read_json(run, "result.json")
@@ -257,7 +256,7 @@ def test_sequential_transfer_keeps_the_vector_of_unknown_words_and_those_of_shar
 
 def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     elsewhere = ("--run=source", "--config=infersent:file", "--config.data.dir=there")
-    out, _ = succeeds(evaluate, *elsewhere, "--workdir=direct")
+    out, _ = succeeds("evaluate", *elsewhere, "--workdir=direct")
 
     assert out.startswith("infersent on file, test, seeds 0, 1")
     result, source = home.result("direct"), home.result("source")
@@ -268,7 +267,7 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     assert result["dev"]["examples"] == SIZES["dev"]
     assert result["test"]["examples"] == SIZES["test"]
     assert read_json("direct", "config.json")["data"]["dir"] == "there"
-    succeeds(report, "direct")
+    succeeds("report direct")
     assert (home.folder / "direct" / "report.html").read_text().startswith("<!DOCTYPE html>")
     for command in (evaluate, predict):
         message = refused(command, "--run=direct")
@@ -297,7 +296,7 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     },
 )
 def test_a_source_that_does_not_fit_is_refused_and_leaves_no_run(home, flags, seeds, message):
-    *_, error = refused(train, *home.flags("refused", *flags, seeds=seeds)).splitlines()
+    *_, error = refused("train", *home.flags("refused", *flags, seeds=seeds)).splitlines()
 
     assert error.startswith(f"error: {message}")
     assert " Fix: " in error
