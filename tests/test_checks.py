@@ -1,11 +1,10 @@
 """Settings that cannot work are refused in one line that names the field, before any file is
 read."""
 
-import json
 import re
 
 import pytest
-from support.tables import table_rows
+from support.tables import fields_of, table_rows
 
 from mednli_jax import checks, defaults
 from mednli_jax.errors import ConfigError
@@ -68,16 +67,6 @@ def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least
         assert refused.match(refusal(config_with(field), {field: value}))
     for value in (least, most):  # another rule may refuse the config with it
         assert not refused.match(refusal(config_with(field), {field: value}))
-
-
-def fields_of(text):
-    """The fields of a text such as "seeds=[0, 1] train.epochs=8": values in JSON without blanks."""
-    fields = {}
-    for word in text.split():
-        field, _, value = word.partition("=")
-        value = json.loads(value)
-        fields[field] = tuple(value) if isinstance(value, list) else value
-    return fields
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from support.ontologies import is_a_matrix
 from support.pages import check_offline
 from support.pair_files import COMMON, SECRET, write_shared_premises
 from support.pairs import pair
+from support.tables import table_rows
 
 from mednli_jax.artifacts import heuristics, hypotheses, plug
 from mednli_jax.artifacts.heuristics import CAUSE, FINE, HYPERNYM
@@ -38,9 +39,9 @@ def tokens_of_classes(smoothing=0):
 def test_pmi_counts_and_shares_of_tokens_by_hand():
     rows, facts = tokens_of_classes()
 
-    assert facts == {
-        "tokens": 3, "rare_tokens": 1, "tokens_of_few_premises": 3, "pairs": {E: 2, N: 3}
-    }  # fmt: skip
+    assert facts["tokens"] == facts["tokens_of_few_premises"] == 3
+    assert facts["rare_tokens"] == 1
+    assert facts["pairs"] == {E: 2, N: 3}
     x, z, _ = rows[E]
     assert x.token == "x"
     assert x.count == 3
@@ -71,22 +72,9 @@ def test_smoothed_pmi_by_hand():
 
 def test_stop_words_are_dropped_as_published():
     """By scikit-learn's list and pattern of two word characters; merged entities stay whole."""
-    tokens = [
-        "the",
-        "patient",
-        "has",
-        "no",
-        "history_of_cancer",
-        ",",
-        "x-ray",
-        "n't",
-        "p",
-        ".",
-        "not",
-        "well",
-    ]
+    text = "the patient has no history_of_cancer , x-ray n't p . not well"
 
-    assert hypotheses.content(tokens) == ("patient", "history_of_cancer", "x-ray")
+    assert hypotheses.content(text.split()) == ("patient", "history_of_cancer", "x-ray")
 
 
 @pytest.mark.parametrize("labels", [[N] * 9, []], ids=["one class", "none"])
@@ -188,48 +176,52 @@ def heuristics_of(ontology, premise, hypothesis, words="x y z"):
 
 @pytest.mark.parametrize(
     "premise, hypothesis, holds",
-    [
+    table_rows("""
         # The example in the paper.
-        ("Diabetes Mellitus", "Endocrine System Diseases", True),
-        ("Endocrine System Diseases", "Diabetes Mellitus", False),
+        Diabetes Mellitus | Endocrine System Diseases | yes
+        Endocrine System Diseases | Diabetes Mellitus | no
         # Its second tree number lies below, although the number between the two is missing.
-        ("Diabetes Mellitus", "Metabolic Diseases", True),
-        ("Heart, Acromegaly", "Animals, Endocrine System Diseases", True),
-        ("not there", "Endocrine System Diseases", False),
-    ],
+        Diabetes Mellitus | Metabolic Diseases | yes
+        Heart, Acromegaly | Animals, Endocrine System Diseases | yes
+        not there | Endocrine System Diseases | no
+    """),
 )
 def test_hypernym_is_a_more_general_concept_in_the_hypothesis(mesh, premise, hypothesis, holds):
-    assert (HYPERNYM in heuristics_of(mesh, premise, hypothesis)) == holds
+    assert (HYPERNYM in heuristics_of(mesh, premise, hypothesis)) == (holds == "yes")
 
 
 @pytest.mark.parametrize(
     "premise, hypothesis, holds",
-    [
-        ("Acromegaly", "Cigarette Smoking", True),
-        ("Smoking", "Substance-Related Disorders", True),  # branch F has causes, too
-        ("Acromegaly", "Diabetes Mellitus", False),
-        ("Heart", "Smoking", False),  # no cause is listed for anatomy
-    ],
+    table_rows("""
+        Acromegaly | Cigarette Smoking | yes
+        # Branch F has causes, too.
+        Smoking | Substance-Related Disorders | yes
+        Acromegaly | Diabetes Mellitus | no
+        # No cause is listed for anatomy.
+        Heart | Smoking | no
+    """),
 )
 def test_probable_cause_is_a_cause_in_the_hypothesis(mesh, premise, hypothesis, holds):
-    assert (CAUSE in heuristics_of(mesh, premise, hypothesis)) == holds
+    assert (CAUSE in heuristics_of(mesh, premise, hypothesis)) == (holds == "yes")
 
 
 @pytest.mark.parametrize(
     "premise, hypothesis, words, holds",
-    [
-        ("Acromegaly", "Acromegaly", "acromegaly Denied", True),
-        ("Acromegaly", "Acromegaly", "heart is healthy", True),
-        ("Acromegaly", "Heart", "heart is normal", False),  # unrelated concepts
-        ("Patients", "Patients", "patient is normal", False),
-        ("Patients, Heart", "Patients, Heart", "patient heart normal", True),
-        ("Heart", "Heart", "normal is the heart", False),  # the concept holds the first word
-    ],
+    table_rows("""
+        Acromegaly | Acromegaly | acromegaly Denied | yes
+        Acromegaly | Acromegaly | heart is healthy | yes
+        # unrelated concepts
+        Acromegaly | Heart | heart is normal | no
+        Patients | Patients | patient is normal | no
+        Patients, Heart | Patients, Heart | patient heart normal | yes
+        # The concept holds the first word.
+        Heart | Heart | normal is the heart | no
+    """),
 )
 def test_everything_is_fine_affirms_health_of_a_shared_concept(
     mesh, premise, hypothesis, words, holds
 ):
-    assert (FINE in heuristics_of(mesh, premise, hypothesis, words)) == holds
+    assert (FINE in heuristics_of(mesh, premise, hypothesis, words)) == (holds == "yes")
 
 
 @pytest.mark.parametrize(

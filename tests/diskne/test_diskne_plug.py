@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.diskne import ROWS, write_annotations, write_mednli
+from support.tables import fields_of, table_rows
 
 from mednli_jax import defaults
 from mednli_jax.checks import check
@@ -38,36 +39,37 @@ def test_a_tuple_of_names_may_come_as_one_string(values, names):
 
 
 @pytest.mark.parametrize(
-    "variant, field, value",
-    [
-        ("demo", "data.genre", "slate"),
-        ("demo", "data.labels", "yes:entailment,no:neutral"),
-        ("demo", "diskne.wording", "sentence"),
-        ("demo", "diskne.categories", ("symptoms,moods",)),
-        ("demo", "seeds", (0, MOST_SEED + 1)),
-        ("file", "diskne.wording", "full"),
-        ("file", "diskne.negatives", "random"),
-        ("mednli", "data.builder", "tfds"),
-    ],
+    "variant, text",
+    table_rows(f"""
+        demo | data.genre="slate"
+        demo | data.labels="yes:entailment,no:neutral"
+        demo | diskne.wording="sentence"
+        demo | diskne.categories=["symptoms,moods"]
+        demo | seeds=[0,{MOST_SEED + 1}]
+        file | diskne.wording="full"
+        file | diskne.negatives="random"
+        mednli | data.builder="tfds"
+    """),
 )
-def test_settings_that_folds_do_not_have_are_refused(variant, field, value):
+def test_settings_that_folds_do_not_have_are_refused(variant, text):
+    field = text.partition("=")[0]
     with pytest.raises(ConfigError, match=rf"^--config\.{field}\b"):
-        check(config_of(variant, {field: value}))
+        check(config_of(variant, fields_of(text)))
 
 
 @pytest.mark.parametrize(
-    "variant, field, value",
-    [
-        ("demo", "seeds", (0, MOST_SEED)),
-        ("demo", "diskne.categories", ("symptoms,tests",)),
-        ("demo", "diskne.wording", "full"),
-        ("file", "diskne.wording", ""),
-        ("file", "diskne.negatives", ""),
-        ("mednli", "diskne.negatives", "random"),
-    ],
+    "variant, text",
+    table_rows(f"""
+        demo | seeds=[0,{MOST_SEED}]
+        demo | diskne.categories=["symptoms,tests"]
+        demo | diskne.wording="full"
+        file | diskne.wording=""
+        file | diskne.negatives=""
+        mednli | diskne.negatives="random"
+    """),
 )
-def test_settings_of_folds_are_accepted(variant, field, value):
-    check(config_of(variant, {field: value}))
+def test_settings_of_folds_are_accepted(variant, text):
+    check(config_of(variant, fields_of(text)))
 
 
 @pytest.mark.parametrize("ontology, names_from", [("none", ""), ("umls", "umls")])
