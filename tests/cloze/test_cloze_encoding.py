@@ -15,7 +15,6 @@ from mednli_jax.cloze.encoding import (
     Texts,
     all_views,
     encode_cloze,
-    encode_new,
     loose_positions,
 )
 from mednli_jax.data.examples import Answer
@@ -156,16 +155,6 @@ def test_bounds_stand_around_queries_and_move_the_blank_by_one():
         words = [vocab.words[number] for number in plain["query"][row, :length]]
         expected = bounded.encode(["@begin", *words, "@end"])
         assert arrays["query"][row, : length + 2].tolist() == expected
-
-
-def test_new_queries_stand_between_bounds_too():
-    splits, arrays, vocab, _, _ = encode(query_bounds=True)
-
-    encoding = ClozeEncoding("ent", query_bounds=True)
-    new, _ = encode_new({"new": splits["test"]}, vocab, encoding, ())
-
-    for name in ("query_length", "blank"):
-        np.testing.assert_array_equal(new[name], arrays[name][-len(splits["test"]) :])
 
 
 def test_a_corpus_without_an_answerable_training_query_is_refused():

@@ -18,14 +18,12 @@ from mednli_jax.data.examples import Split
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_the_queries_of_a_corpus_are_encoded_as_in_the_corpus(setup):
-    splits, whole, vocab, vectors, facts = encode_cloze(
-        corpus(), ClozeEncoding(setup, vectors_dim=6)
-    )
+    encoding = ClozeEncoding(setup, vectors_dim=6, query_bounds=setup == "ent")
+    splits, whole, vocab, vectors, facts = encode_cloze(corpus(), encoding)
     types = types_of_train(Prepared(None, facts, whole, vectors, {}))
     new_split = {NEW: Split(NEW, splits["test"].examples)}
 
-    encoder = ClozeCorpus("file", ClozeEncoding(setup))
-    new = encoder.encoded(new_split, vocab, vectors, types).arrays
+    new = ClozeCorpus("file", encoding).encoded(new_split, vocab, vectors, types).arrays
 
     test = facts["splits"]["test"]
     rows = slice(test["first"], test["first"] + test["rows"])

@@ -367,13 +367,6 @@ def test_a_run_that_lacks_a_query_is_not_compared(right):
     assert message.startswith("error: right: 8 predictions for 9 queries")
 
 
-def test_predictions_as_csv(at_home):
-    succeeds("report run --csv")
-
-    header = Path("run/private/predictions.test.csv").read_text()
-    assert header.startswith("uid,predicted.0,predicted.1,best.0.answer")
-
-
 @pytest.fixture
 def table(home, at_home):
     """The summary of a baseline that answers "fever". It stands in table/ beside a run."""

@@ -1,8 +1,10 @@
 """A config that asks for concepts is refused where no training pair can use one; mentions of other
 ids are counted."""
 
+import itertools
+
 import pytest
-from support.commands import at, call_command, read_json, refused, succeeds
+from support.commands import at, call_command, refused, succeeds
 from support.files import write
 from support.pair_files import write_rows
 
@@ -103,17 +105,6 @@ def test_concepts_without_links_serve_as_words(write_corpus):
     assert err == ""
 
 
-def write_mentions(folder, numbers, concepts):
-    """Writes m.tsv: one mention in both sides of the pairs of these numbers."""
-    rows = ["uid\tside\tstart\tend\tconcept\n"]
-    for split in SPLITS:
-        for n in numbers:
-            for side in ("premise", "hypothesis"):
-                rows.append(f"{split}{n}\t{side}\t1\t2\t{concepts[n % len(concepts)]}\n")
-    write(folder / "m.tsv", "".join(rows))
-    return "--config.knowledge.mentions=m.tsv"
-
-
 @pytest.mark.parametrize(
     "concepts, in_ontology, warned",
     [
@@ -125,23 +116,16 @@ def write_mentions(folder, numbers, concepts):
 def test_mentions_of_which_few_are_concepts_of_the_ontology_are_counted(
     write_corpus, tmp_path, concepts, in_ontology, warned
 ):
-    """Equal ids are linked whether or not the ontology has them; a cached corpus warns, too."""
+    """Equal ids are linked whether or not the ontology has them; a cached corpus warns, too. Each
+    pair has one of the concepts in both sides."""
     write_corpus(24, LINKED)
-    flag = write_mentions(tmp_path, range(24), concepts)
+    rows = ["uid\tside\tstart\tend\tconcept\n"]
+    for split, n in itertools.product(SPLITS, range(24)):
+        for side in ("premise", "hypothesis"):
+            rows.append(f"{split}{n}\t{side}\t1\t2\t{concepts[n % 3]}\n")
+    write(tmp_path / "m.tsv", "".join(rows))
 
     for _ in range(2):
-        _, err = succeeds("prepare", *ESIM_KD, flag)
+        _, err = succeeds("prepare", *ESIM_KD, "--config.knowledge.mentions=m.tsv")
 
         assert (f"m.tsv: only {in_ontology} of its 3 concepts" in err) == warned
-
-
-def test_the_log_of_a_training_has_the_counts_of_mentions(write_corpus, tmp_path):
-    write_corpus(24, LINKED)
-    flag = write_mentions(tmp_path, [0], ["C1"])
-    small = ("--config.model.hidden_size=4", "--config.train.epochs=1")
-
-    succeeds("train", *ESIM_KD, *small, flag, RUN)
-
-    log = (tmp_path / "run" / "log.txt").read_text()
-    assert "warning: m.tsv: only 0 of its 1 concepts" in log
-    assert read_json(tmp_path, "run", "result.json")["status"] == "complete"

@@ -414,13 +414,6 @@ def heat_map():
     return charts.heat_map(cells, ["a", "b"], title="<t>", rows="gold", columns="predicted")
 
 
-def test_a_chart_is_the_same_bytes_each_time():
-    first, second = heat_map(), heat_map()
-
-    assert first.svg() == second.svg()
-    assert first.file("png") == second.file("png")
-
-
 def test_a_heat_map_has_counts_and_shares_as_text():
     elements = ElementTree.fromstring(heat_map().svg()).iter()
 
@@ -470,9 +463,9 @@ def test_the_best_epoch_stands_below_the_axis():
     assert np.diff(ticks).min() > 3  # no two labels overlap
 
 
-@pytest.mark.parametrize("kind", ["svg", "pdf"])
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
 def test_files_of_a_chart_are_the_same_bytes_each_time(kind):
-    assert forest().file(kind) == forest().file(kind)
+    assert heat_map().file(kind) == heat_map().file(kind)
 
 
 def curve():

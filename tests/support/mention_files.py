@@ -1,25 +1,11 @@
 """Pairs, and the mentions in them as other programs write them: a table of spans, and MetaMap."""
 
 from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.text import treebank_tokens
 
 _PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
-_TOKENS = tuple(
-    [
-        "he",
-        "said",
-        "``",
-        "quokka",
-        "fever",
-        "''",
-        ";",
-        "wombat-like",
-        "(",
-        "axolotl",
-        ")",
-        "narwhals",
-        ".",
-    ]
-)
+_TOKENS_OF_PREMISE = "he said `` quokka fever '' ; wombat-like ( axolotl ) narwhals ."
+_TOKENS = tuple(_TOKENS_OF_PREMISE.split())
 SPAN_PAIRS = (
     NLIExample("p1", _PREMISE, "Zebrafish fever.", "neutral", _TOKENS, ("Zebrafish", "fever", ".")),
     NLIExample("p2", _PREMISE, "No fever", "neutral", _TOKENS, ("No", "fever")),
@@ -27,23 +13,7 @@ SPAN_PAIRS = (
 SPANS_HEADER = "uid\tside\tstart\tend\tconcept"
 
 _NOTE = "No chest pain, but heart and renal failure since heart attack."
-_NOTE_TOKENS = tuple(
-    [
-        "No",
-        "chest",
-        "pain",
-        ",",
-        "but",
-        "heart",
-        "and",
-        "renal",
-        "failure",
-        "since",
-        "heart",
-        "attack",
-        ".",
-    ]
-)
+_NOTE_TOKENS = tuple(treebank_tokens(_NOTE))
 MMI_PAIRS = (
     NLIExample("p1", _NOTE, "Has pain", "neutral", _NOTE_TOKENS, ("Has", "pain")),
     NLIExample("a.jpg#1r", "Heart attack", "Pain", "neutral", ("Heart", "attack"), ("Pain",)),

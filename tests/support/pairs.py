@@ -7,7 +7,6 @@ import numpy as np
 
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import Vocab
-from mednli_jax.knowledge.linking import Linker
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli.encoding import ConceptSource, Encoding, Texts, Vocabulary, WordTexts
 from support.ontologies import LINKER
@@ -102,10 +101,3 @@ def links_of(arrays: Mapping[str, np.ndarray], row: int) -> list[tuple[int, int,
     names = ("link_premise", "link_hypothesis", "link_distance")
     link_3L = np.stack([arrays[name][row] for name in names])
     return sorted(map(tuple, link_3L[:, link_3L[2] >= 0].T.tolist()))
-
-
-def encode_links(examples: Sequence[NLIExample], linker: Linker, encoding: Encoding) -> Any:
-    """(link arrays of words, facts about them)."""
-    pair_mentions = words.find_mentions(examples, linker, encoding)
-    word_source = words.mention_words(examples, encoding)
-    return words.encode_links(pair_mentions, linker, encoding, word_source, {})

@@ -50,7 +50,9 @@ def test_a_term_has_its_name_exact_synonyms_and_namespace(read):
 
 
 def test_abbreviations_and_synonyms_are_linked(read):
-    mentions = Linker(read(OBO)).link(["known", "HF", ",", "prior", "cardiac", "diseases"])
+    text = "known HF , prior cardiac diseases"
+
+    mentions = Linker(read(OBO)).link(text.split())
 
     assert [mention.concept for mention in mentions] == ["XP:4", "XP:2"]
 

@@ -77,7 +77,9 @@ def test_a_concept_has_each_active_english_synonym_once(plain):
 
 
 def test_an_attribute_is_not_linked(plain):
-    mentions = Linker(plain).link(["finding", "site", "of", "a", "quokka", "fever"])
+    text = "finding site of a quokka fever"
+
+    mentions = Linker(plain).link(text.split())
 
     assert [mention.concept for mention in mentions] == ["101"]
 
