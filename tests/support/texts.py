@@ -4,66 +4,15 @@ blanks, capitals, Chinese characters, long words.
 
 import random
 
-WORDS = [
-    "the",
-    "patient",
-    "has",
-    "no",
-    "known",
-    "history",
-    "of",
-    "diabetes",
-    "and",
-    "asthma",
-    "Ménière's",
-    "naïve",
-    "façade",
-    "SEPSIS\n[**2101-5-6**]",
-    "[DEID]",
-    "(12.5",
-    "mg/dl)",
-    "<5%",
-    "😀",
-    "👩\u200d⚕️",
-    "120/80",
-    "q.i.d.",
-    "COVID-19",
-    "日本",
-    "über-acute",
-    "x-ray",
-    "ECG/EKG\nnon-smoker,",
-    '"quoted"',
-    "'single'",
-    "it's",
-    "don't",
-    "they're",
-    "3,000",
-    "1e-4",
-    "µg",
-    "½",
-    "…",
-    "—",
-    "boatman",
-    "boatmans",
-    "ﬁnding\npneumonoultramicroscopicsilicovolcanoconiosis",
-    "Z",
-    "a",
-    "I\xa0II",
-    "tab\tbed",
-    "line\u2028end",
-    "A&P",
-    "#7",
-    "@home\na+b=c",
-    "~10",
-    "50°",
-    "CO₂",
-    "β-blocker",
-    "fever;",
-    "chills:",
-    "yes!",
-    "no?",
-    "http://x.org/y_z",
-]
+_TEXT = (
+    "the|patient|has|no|known|history|of|diabetes|and|asthma|Ménière's|naïve|façade|"
+    "SEPSIS\n[**2101-5-6**]|[DEID]|(12.5|mg/dl)|<5%|😀|👩\u200d⚕️|120/80|q.i.d.|COVID-19|日本|"
+    "über-acute|x-ray|ECG/EKG\nnon-smoker,|\"quoted\"|'single'|it's|don't|they're|3,000|"
+    "1e-4|µg|½|…|—|boatman|boatmans|ﬁnding\npneumonoultramicroscopicsilicovolcanoconiosis|"
+    "Z|a|I\xa0II|tab\tbed|line\u2028end|A&P|#7|@home\na+b=c|~10|50°|CO₂|β-blocker|fever;|"
+    "chills:|yes!|no?|http://x.org/y_z"
+)
+WORDS = _TEXT.split("|")
 GAPS = (" ", " ", " ", " ", "  ", "\n", "")
 
 
