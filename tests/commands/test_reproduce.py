@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.canaries import words_in, write_pairs
 from support.cloze import PHRASES, write_articles
-from support.commands import call_command, environment_of, run_python
+from support.commands import call_command, environment_of, read_json, run_python
 from support.diskne_paper import write_published
-from support.files import write_program
+from support.files import write, write_program
 from support.mednli_paper import write_everything
 from support.pair_files import SECRET
 from support.weights import write_weights
@@ -45,15 +45,15 @@ def named(jobs, word):
 
 def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data):
     jobs, lacking = planned("mednli", "mednli")
+
     assert lacking == {}
     assert len(named(jobs, "--workdir")) == 114
     for table in tables.TABLES.values():
-        cells = [cell for cell in table.cells if cell.paper is not None]
-        for name in {name for cell in cells for name, _ in cell.keys}:
-            assert "--config.seeds=0,1,2,3,4,5" in jobs[name]
-    assert {"--config.train.batch_size=512", "--config=bow:multinli/slate"} < jobs[
-        "source-slate-bow"
-    ]
+        for cell in table.cells:
+            for name, _ in cell.keys if cell.paper is not None else ():
+                assert "--config.seeds=0,1,2,3,4,5" in jobs[name]
+    of_slate = jobs["source-slate-bow"]
+    assert {"--config.train.batch_size=512", "--config=bow:multinli/slate"} < of_slate
     assert "--config.transfer.init_from=runs/source-snli-esim" in jobs["snli-multi-esim"]
     assert not named(jobs, "--config.model.knowledge=bias")
     assert set(planned("mednli", "mednli", "bias-esim")[0]) == {"bias-esim"}
@@ -63,21 +63,16 @@ def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data):
 def test_fields_and_files_of_the_user_reach_the_runs_that_have_them(data):
     """A run's own settings stay, those of its training aside."""
     glove, mentions = data / "vectors" / "fasttext-cc.txt", data / "metamap.mmi"
-    fields = {
-        "seeds": "0",
-        "model.trees": "4",
-        "train.batch_size": "16",
-        "vectors.path": str(glove),
-    }
+    fields = {"seeds": "0", "model.trees": "4", "train.batch_size": "16"}
+    fields["vectors.path"] = str(glove)
+
     jobs, _ = planned("mednli", "mednli", fields=fields, mentions=mentions, lexicon=mentions)
     assert named(jobs, "--config.model.trees=4") == {"features"}
     assert named(jobs, "--config.seeds=0") == set(jobs) - {"categories.json"}
     own = {f"--config.vectors.path={glove}", "--config.train.batch_size=16"}
     assert own < jobs["source-snli-bow"]
-    assert (
-        f"--config.vectors.path={data / 'vectors' / 'wiki-mimic.txt'}"
-        in jobs["vectors-wiki-mimic-bow"]
-    )
+    of_vectors = f"--config.vectors.path={data / 'vectors' / 'wiki-mimic.txt'}"
+    assert of_vectors in jobs["vectors-wiki-mimic-bow"]
     linked = named(jobs, "--config.knowledge.mentions=")
     assert {"features", "mimic-replace-esim", "concepts-bow", "corpus/paths.json"} < linked
     assert not {"esim", "retrofit-esim", "source-snli-bow"} & linked
@@ -90,14 +85,16 @@ def test_figure_3_is_drawn_again_for_other_concepts(data, tmp_path, monkeypatch)
     """The file is that of a hash of the mentions and a release of the ontology."""
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
 
-    made = []
-    for mentions in (data / "metamap.mmi", None):
+    def job_of_paths(mentions):
         request = Request(tmp_path, "mednli", "mednli", (2,), mentions=mentions)
-        _, paths, _ = planning.jobs_of(plans()["mednli"], request).jobs
-        paths.place.parent.mkdir(exist_ok=True)
-        made or paths.place.write_text(json.dumps(paths.key()))
-        made.append(paths.is_done())
-    assert made == [True, False]
+        _, job, _ = planning.jobs_of(plans()["mednli"], request).jobs
+        return job
+
+    drawn = job_of_paths(data / "metamap.mmi")
+    write(drawn.place, json.dumps(drawn.key()))
+
+    assert drawn.is_done()
+    assert not job_of_paths(None).is_done()
 
 
 def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypatch):
@@ -199,74 +196,82 @@ def test_a_run_of_another_process_is_left_to_it_until_it_dies(recorded, tmp_path
     assert len(named({call: [call] for call in calls}, "-m mednli_jax.train --config=esim")) == 1
 
 
-TINY = (
-    "--seeds=0",
-    "--config.train.epochs=1",
-    "--config.train.max_buckets=1",
-    "--config.vectors.dim=8",
-    "--config.train.batch_size=16",
-    "--config.model.hidden_size=8",
-    "--config.model.trees=4",
-)
+TINY = "--seeds=0 --config.train.epochs=1 --config.train.max_buckets=1 --config.vectors.dim=8"
+SMALL = "--config.train.batch_size=16 --config.model.hidden_size=8 --config.model.trees=4"
 
 
-def articles(folder):
-    write_articles(folder / "clicr")
-    words = [*" ".join(PHRASES).split(), "case", "had", "shows", "and"]
-    rows = [f"{word}{f' {n % 5}' * 7} {n % 3}\n" for n, word in enumerate(words)]
-    (folder / "v.vec").write_text("".join(rows))
+def write_pairs_of_mednli(data):
+    write_pairs(data / "mednli")
 
 
-def benchmark(folder):
-    write_published(folder)
+def write_queries_with_vectors(data):
+    write_articles(data / "clicr")
+    rows = ""
+    for n, word in enumerate([*" ".join(PHRASES).split(), "case", "had", "shows", "and"]):
+        rows += f"{word}{f' {n % 5}' * 7} {n % 3}\n"
+    write(data / "v.vec", rows)
+
+
+def write_benchmark_with_weights(data):
+    write_published(data)
     for seed, name in enumerate(("one", "two")):
-        write_weights(folder / name, seed)
-
-
-PAPERS = {  # (writer of made-up files, corpus, flags, tables)
-    "mednli": (write_everything, "mednli", (*TINY, "--mentions=data/metamap.mmi"), "34567"),
-    "clicr": (articles, "clicr", (*TINY[:-2], "--config.vectors.path=data/v.vec"), "4"),
-    "artifacts": (
-        lambda folder: write_pairs(folder / "mednli"),
-        "mednli",
-        (*TINY[:2], "--entities=parts", "--config.vectors.path=", TINY[3]),
-        "12456",
-    ),
-    "diskne": (
-        benchmark,
-        "mednli",
-        (
-            *TINY[:4],
-            "--weights=one=data/one,two=data/two",
-            "--only=main/BOW,main/ESIM,main/*-hypothesis,*/one,*/two,table7/*",
-        ),
-        "12345678",
-    ),
-}
+        write_weights(data / name, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("paper", PAPERS)
-def test_every_table_of_a_paper_is_filled_by_one_command(paper, tmp_path):
-    write, corpus, flags, numbers = PAPERS[paper]
+@pytest.mark.parametrize(
+    "paper, write_data, corpus, flags, numbers",
+    [
+        ("mednli", write_everything, "mednli", f"{SMALL} --mentions=data/metamap.mmi", "34567"),
+        (
+            "clicr",
+            write_queries_with_vectors,
+            "clicr",
+            "--config.train.batch_size=16 --config.vectors.path=data/v.vec",
+            "4",
+        ),
+        (
+            "artifacts",
+            write_pairs_of_mednli,
+            "mednli",
+            "--entities=parts --config.vectors.path=",
+            "12456",
+        ),
+        (
+            "diskne",
+            write_benchmark_with_weights,
+            "mednli",
+            "--weights=one=data/one,two=data/two"
+            " --only=main/BOW,main/ESIM,main/*-hypothesis,*/one,*/two,table7/*",
+            "12345678",
+        ),
+    ],
+    ids=["mednli", "clicr", "artifacts", "diskne"],
+)
+def test_every_table_of_a_paper_is_filled_by_one_command(
+    paper, write_data, corpus, flags, numbers, tmp_path
+):
     (tmp_path / "data").mkdir()
-    write(tmp_path / "data")
+    write_data(tmp_path / "data")
+    words = ("-m", "mednli_jax.reproduce", paper, "runs", corpus, *f"{TINY} {flags}".split())
+    variables = environment_of(tmp_path)
+
     printed = []
     for workers in ("3", "1"):  # the second time nothing is trained
-        flags_of_call = (paper, "runs", corpus, *flags, f"--workers={workers}")
-        words = ("-m", "mednli_jax.reproduce", *flags_of_call)
-        done = run_python(*words, cwd=tmp_path, timeout=None, **environment_of(tmp_path))
+        flag = f"--workers={workers}"
+        done = run_python(*words, flag, cwd=tmp_path, timeout=None, **variables)
         assert done.returncode == 0, done.stderr[-4000:]
         assert not words_in((done.stdout + done.stderr).encode())
         assert SECRET not in done.stdout
         printed.append(done.stdout)
+
     assert printed[0] == printed[1]
     assert "ETA" not in done.stderr
     assert "  missing" not in done.stdout
     for number in numbers:
         assert f"\nTable {number}:" in f"\n{done.stdout}"
     if paper == "mednli":
-        check = json.loads((tmp_path / "runs" / "check.json").read_text())
+        check = read_json(tmp_path, "runs", "check.json")
         assert check["verdicts"]["missing"] == 0
         assert words_in((tmp_path / "runs" / "private" / "table8.jsonl").read_bytes())
