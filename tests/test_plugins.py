@@ -148,7 +148,7 @@ def test_a_number_as_a_cell_is_a_fault_of_the_plugin(tmp_path):
     path = tmp_path / "similar_more.py"
     path.write_text(path.read_text().replace("points(mean)", "round(mean)"))
 
-    err = refused(analyze, "overlap", *MORE_CORPUS, words=1)
+    err = refused("analyze overlap", *MORE_CORPUS)
 
     assert "similar_more.py:" in err
     assert "a cell of a Grid is a string, not int" in err

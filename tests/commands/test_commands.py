@@ -28,7 +28,7 @@ from support.files import contents, lines
 from support.pair_files import LABELS, SECRET, write_pairs
 from support.runs import edit
 
-from mednli_jax import analyze, cli, evaluate, export, predict, train
+from mednli_jax import cli, evaluate, train
 from mednli_jax.errors import UserError
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
@@ -49,7 +49,7 @@ def home(tmp_path_factory):
     write_pairs(home / "data" / "mednli")
     with at(home) as patch:
         patch.setenv("MEDNLI_JAX_DATA", str(home / "data"))
-        out, err = succeeds(train, *TRAINED, "--workdir=run")
+        out, err = succeeds("train", *TRAINED, "--workdir=run")
     assert out == "run/result.json\n"
     assert SECRET not in err
     assert " parameters; seeds 0, 1; 1 device, cpu; " in err
@@ -108,17 +108,17 @@ def test_train_leaves_metrics_facts_and_one_checkpoint(home):
 def test_the_command_that_continues_a_run_works_as_it_is_printed(at_home, monkeypatch, place):
     with monkeypatch.context() as patch:
         patch.setattr(Session, "should_stop", lambda session: True)
-        code, _, err = call_command(train, *TRAINED, *place)
+        code, _, err = call_command("train", *TRAINED, *place)
     assert code == cli.INTERRUPTED, err
     words = shlex.split(err.splitlines()[-1].partition("To continue: ")[2])
 
     assert words[:3] == ["python", "-m", "mednli_jax.train"]
-    succeeds(train, *words[3:])
+    succeeds("train", *words[3:])
     assert read_json("my run/result.json")["status"] == "complete"
     # The page has the command of the last session, which a complete run leaves as it is.
     stored = read_json("my run/env.json")["command"]
     assert shlex.join(stored) in html.unescape(Path("my run/report.html").read_text())
-    assert "complete already" in succeeds(train, *stored[3:])[1]
+    assert "complete already" in succeeds("train", *stored[3:])[1]
 
 
 def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_home):
@@ -212,12 +212,12 @@ def test_dry_run_counts_memory_and_batches_and_leaves_nothing(home):
 
 
 def test_an_exported_run_predicts_without_its_corpus(at_home, monkeypatch):
-    before, _ = succeeds(predict, "--run=copy", stdin=LINE)
+    before, _ = succeeds("predict --run=copy", stdin=LINE)
 
-    assert succeeds(export, "copy", "carried")[0] == "carried\n"
+    assert succeeds("export copy carried")[0] == "carried\n"
 
     monkeypatch.setenv("MEDNLI_JAX_DATA", "absent")
-    assert succeeds(predict, "--run=carried", stdin=LINE)[0] == before
+    assert succeeds("predict --run=carried", stdin=LINE)[0] == before
     files = {name for name in contents(Path("carried")) if not name.startswith("checkpoints/")}
     assert files == set(
         [
@@ -241,7 +241,7 @@ def test_export_overwrites_nothing(at_home):
     Path("carried").mkdir()
     Path("carried/thesis.tex").write_text("text")
 
-    assert "carried" in refused(export, "copy", "carried")
+    assert "carried" in refused("export copy carried")
 
 
 # -- evaluate --------------------------------------------------------------------------------------
@@ -374,9 +374,9 @@ def test_answers_of_any_system_are_scored_as_those_of_a_run(answers, ending):
 
 def test_answers_of_any_system_are_compared_with_a_run(answers):
     Path("answers.csv").write_text(answers_as("csv", answers))
-    succeeds(evaluate, "--predictions=answers.csv", TRAINED[0], "--workdir=theirs")
+    succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
 
-    out, _ = succeeds(report, "copy", "theirs", "--compare", "--json")
+    out, _ = succeeds("report copy theirs --compare --json")
 
     accuracy = read_json("copy/result.json")["test"]["accuracy"]["per_seed"][0]
     assert json.loads(out)["comparisons"][0]["accuracy"][1] == pytest.approx(accuracy)
@@ -384,10 +384,10 @@ def test_answers_of_any_system_are_compared_with_a_run(answers):
 
 def test_answers_of_any_system_are_not_described_by_a_config(answers):
     Path("answers.csv").write_text(answers_as("csv", answers))
-    succeeds(evaluate, "--predictions=answers.csv", TRAINED[0], "--workdir=theirs")
+    succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
 
-    compared, _ = succeeds(report, "copy", "theirs", "--compare")
-    succeeds(report, "theirs")
+    compared, _ = succeeds("report copy theirs --compare")
+    succeeds("report theirs")
 
     assert "theirs: answers of another system, without a config" in compared
     page = Path("theirs/report.html").read_text()
@@ -401,12 +401,12 @@ def test_answers_of_any_system_are_not_described_by_a_config(answers):
     ):
         assert name not in page
     assert "answers.csv on mednli" in page
-    assert "answers" in refused(predict, "--run=theirs")
+    assert "answers" in refused("predict --run=theirs")
 
 
 def test_systems_of_ones_own_stand_in_the_papers_table(answers):
     Path("answers.csv").write_text(answers_as("csv", answers))
-    succeeds(evaluate, "--predictions=answers.csv", TRAINED[0], "--workdir=theirs")
+    succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
     Path("runs").mkdir()
     table = (report, "--table=3", "--runs=runs")
 
@@ -418,11 +418,11 @@ def test_systems_of_ones_own_stand_in_the_papers_table(answers):
     assert shown == [(*row, "complete") for row in rows]
     assert cells[-1]["unlike"] == ["another system"]
     for words in ("--table=4", "--with=copy"), ("--table=4", "--with=copy=a"):
-        refused(report, "--runs=runs", *words)
+        refused("report --runs=runs", *words)
 
 
 def test_the_result_of_a_run_is_printed_as_json(at_home):
-    out, _ = succeeds(report, "copy", "--json")
+    out, _ = succeeds("report copy --json")
 
     assert json.loads(out) == read_json("copy/result.json")
 
@@ -439,7 +439,7 @@ def test_the_result_of_a_run_is_printed_as_json(at_home):
 def test_wrong_answers_are_named_by_line(answers, last, place):
     Path("answers.jsonl").write_text(answers_as("jsonl", answers[:-1] + last))
 
-    message = refused(evaluate, "--predictions=answers.jsonl", TRAINED[0])
+    message = refused("evaluate --predictions=answers.jsonl", TRAINED[0])
 
     assert message.startswith(f"error: answers.jsonl:{place} ")
 
@@ -452,7 +452,7 @@ def test_predict_needs_no_corpus_and_counts_unknown_words(at_home, tmp_path, mon
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     stdin = f"{SECRET} asthma .\tpatient has asthma\nno gout today\tpatient lacks gout\nw1 w2\tw3\n"
 
-    out, err = succeeds(predict, "--run=copy", stdin=stdin)
+    out, err = succeeds("predict --run=copy", stdin=stdin)
 
     header, *rows = [line.split("\t") for line in out.splitlines()]
     assert header == ["label", *LABELS]
@@ -468,7 +468,7 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
     """With published masking the padding matters, so a pair is padded as in training, whichever
     pairs come with it."""
     flags = ("--config.model.masking=paper", "--workdir=published")
-    succeeds(train, "--config=esim:mednli", *TRAINED[1:], *flags)
+    succeeds("train --config=esim:mednli", *TRAINED[1:], *flags)
     run = load_run("published")
     pair, longest = ("asthma .", "patient has gout"), ("gout in w1 w2", "patient lacks asthma")
 
@@ -486,7 +486,7 @@ def test_aflite_puts_each_pair_of_all_splits_into_one_part_by_a_runs_features(at
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
     flags = (*vectors, "--n=6", "--k=9", "--tau=.6", "--features=copy", "--out=easy", "--json")
 
-    out, _ = succeeds(analyze, "aflite", "--config=bow:mednli", *flags)
+    out, _ = succeeds("analyze aflite --config=bow:mednli", *flags)
 
     easy = Path("easy/easy.txt").read_text().split()
     difficult = Path("easy/difficult.txt").read_text().split()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.commands import ROOT, at, read_json, refused, succeeds
 
-from mednli_jax import export, load_run, train
+from mednli_jax import load_run
 from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.models import families, weights
 from mednli_jax.models.batch import PairBatch
@@ -29,7 +29,7 @@ def runs(tmp_path, monkeypatch):
 
 
 def test_a_run_is_written_for_the_library(runs):
-    assert succeeds(export, "bert", *EXPORT)[0] == "model\n"
+    assert succeeds("export bert", *EXPORT)[0] == "model\n"
 
     files = {path.name for path in (runs / "model").glob("[!.]*")}
     assert files == set(
@@ -48,18 +48,18 @@ def test_a_folder_with_files_is_not_written_to(runs):
     (runs / "model").mkdir()
     (runs / "model" / "thesis.tex").write_text("text")
 
-    assert "holds files already" in refused(export, "bert", *EXPORT)
+    assert "holds files already" in refused("export bert", *EXPORT)
 
 
 def test_a_run_of_a_model_that_the_library_lacks_is_refused(runs):
-    assert "no model like 'esim'" in refused(export, "esim", *EXPORT)
+    assert "no model like 'esim'" in refused("export esim", *EXPORT)
 
     assert not (runs / "model").exists()
 
 
 def test_the_library_predicts_what_the_run_predicts(runs):
     """Skipped without torch and transformers."""
-    succeeds(export, "bert", *EXPORT)
+    succeeds("export bert", *EXPORT)
 
     assert_library_predicts(load_run("bert").predict(PAIRS), length=32)
 
@@ -131,7 +131,7 @@ def trained(workdir, *flags):
     """The messages of a training for one epoch."""
     short = ("--config.train.epochs=1", "--config.data.max_length=60")
     places = (f"--config.data.dir={PAIRS_FOLDER}", f"--workdir={workdir}")
-    return succeeds(train, "--config=encoder:file", *places, *short, *flags)[1]
+    return succeeds("train --config=encoder:file", *places, *short, *flags)[1]
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def roberta(tmp_path_factory):
     with at(home):
         messages = trained("first", FROM_ROBERTA, "--config.train.learning_rate=1e-2")
         assert "LABEL_0" in messages
-        assert "warning" not in succeeds(export, "first", *EXPORT)[1]
+        assert "warning" not in succeeds("export first", *EXPORT)[1]
     return home
 
 
@@ -172,7 +172,7 @@ def test_a_run_of_pretrained_weights_is_the_start_of_another(at_home):
 def test_export_warns_that_typed_links_stay_behind(at_home):
     trained("typed", FROM_ROBERTA, "--config.model.knowledge=typed")
 
-    _, err = succeeds(export, "typed", "linkless", "--format=transformers")
+    _, err = succeeds("export typed linkless --format=transformers")
 
     assert "links of the run stay behind" in err
 
@@ -186,7 +186,7 @@ def test_a_run_opens_again_and_is_exported(architecture, tokenizer, tmp_path):
     with at(tmp_path):
         trained("run", "--config.model.weights=small", "--config.model.rematerialise=True")
         predictions = load_run("run").predict(PAIRS)
-        succeeds(export, "run", *EXPORT)
+        succeeds("export run", *EXPORT)
 
     assert len(predictions) == len(PAIRS)
     exported = weights.read_architecture(tmp_path / "model")

@@ -13,7 +13,6 @@ from support.pair_files import write_rows
 from support.runs import GOLD, change, edit, write_run
 
 from mednli_jax.nli.readers import load_demo
-from mednli_jax.report import __main__ as report
 from mednli_jax.report import charts, exports
 from mednli_jax.report.sections import Grid
 
@@ -25,14 +24,14 @@ def _working_folder(tmp_path, monkeypatch):
 
 def page_of(*arguments, page="report.html"):
     """The page that the command writes; it loads and runs nothing."""
-    _, err = succeeds(report, *arguments)
+    _, err = succeeds("report", *arguments)
     assert err == f"written: {page}\n"
     with open(page) as file:
         return check_offline(file.read())
 
 
 def figures_of(*arguments):
-    return json.loads(succeeds(report, *arguments, "--json")[0])
+    return json.loads(succeeds("report", *arguments, "--json")[0])
 
 
 def charts_in(page):
@@ -131,14 +130,14 @@ def test_a_page_names_files_of_vectors_without_their_folder(tmp_path):
 def test_a_folder_that_is_no_run_is_named_with_one_nearby(tmp_path):
     write_run(tmp_path / "esim_kd", GOLD)
 
-    assert "e.g. esim_kd." in refused(report, "esim_dk")
+    assert "e.g. esim_kd." in refused("report esim_dk")
 
 
 def test_scores_and_predictions_as_csv(tmp_path):
     uids = ["a,b", *"cdefghij"]
     run = write_run(tmp_path / "run", "eeeccnccn", "eennnnccn", uids=uids)
 
-    succeeds(report, "run", "--csv")
+    succeeds("report run --csv")
 
     _, *rows = csv.reader((run / "scores.csv").open())
     scores, result = dict(rows), read_json(run, "result.json")
@@ -187,7 +186,7 @@ def demo_run(tmp_path):
 
 def test_categories_by_rules_hold_no_word_of_the_corpus(demo_run, tmp_path):
     """The command reads the demo corpus again."""
-    out, _ = succeeds(report, "run", "--categories", "--json")
+    out, _ = succeeds("report run --categories --json")
 
     figures = json.loads(out)["run"]
     assert figures["annotated"] == len(demo_run)
@@ -205,7 +204,7 @@ def test_categories_of_a_file_are_scored(demo_run, tmp_path):
     rows = [f"{example.uid}\tnegation\n" for example in demo_run[:2]]
     (tmp_path / "kinds.tsv").write_text("".join(rows))
 
-    out, _ = succeeds(report, "run", "--categories_file=kinds.tsv")
+    out, _ = succeeds("report run --categories_file=kinds.tsv")
 
     assert re.search(r"negations +2 +100\.0 +0 +- ", out)
 
@@ -221,14 +220,14 @@ def pair_of_runs(tmp_path):
 
 
 def test_a_comparison_is_printed(pair_of_runs):
-    out, _ = succeeds(report, "a", "b")
+    out, _ = succeeds("report a b")
 
     (cells,) = (line.split() for line in out.splitlines() if line.startswith("b   "))
     assert cells[:7] == ["b", "esim-demo", "1", "77.8", "78.3", "77.8", "+11.1"]
     assert cells[-4:] == ["1", "2", "1.0000", "1.0000"]
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
-    assert succeeds(report, "a", "b", "--compare")[0] == out  # as version 1 is asked
+    assert succeeds("report a b --compare")[0] == out  # as version 1 is asked
 
 
 def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):
@@ -266,7 +265,7 @@ def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
     change(tmp_path / "b" / "config.json", model__knowledge="replace")
     change(tmp_path / "c" / "config.json", model__hidden_size=32)
 
-    out, _ = succeeds(report, first, second, "--compare")
+    out, _ = succeeds("report", first, second, "--compare")
 
     assert out.startswith(f"Verdict\n{verdict}")
     assert re.search(field, out)
@@ -326,7 +325,7 @@ def table(tmp_path):
 
 
 def test_a_table_has_our_accuracy_beside_the_papers_and_the_command_for_the_others(table):
-    out, _ = succeeds(report, *table)
+    out, _ = succeeds("report", *table)
 
     assert "NOT COMPARABLE" not in out
     interval = r"\[[-+\d.]+, [-+\d.]+\]"
@@ -338,7 +337,7 @@ def test_a_table_has_our_accuracy_beside_the_papers_and_the_command_for_the_othe
 
 
 def test_the_page_of_a_table(table):
-    succeeds(report, *table, "--out=table.html")
+    succeeds("report", *table, "--out=table.html")
 
     with open("table.html") as file:
         page = check_offline(file.read())
@@ -346,13 +345,13 @@ def test_the_page_of_a_table(table):
 
 
 def test_a_table_as_csv_is_a_rectangle(table):
-    out, _ = succeeds(report, "--table=6", "--runs=runs", "--csv")
+    out, _ = succeeds("report --table=6 --runs=runs --csv")
 
     assert len({len(row) for row in csv.reader(out.splitlines())}) == 1
 
 
 def test_a_table_as_latex(table):
-    out, _ = succeeds(report, *table, "--latex")
+    out, _ = succeeds("report", *table, "--latex")
 
     assert out.count(r"\toprule") == out.count(r"\bottomrule") == 1
     rows = [line for line in out.splitlines() if line.endswith(r" \\")]
@@ -364,7 +363,7 @@ def test_a_table_as_latex(table):
 def test_the_files_of_a_run_hold_a_table_or_a_chart_each(tmp_path):
     write_run(tmp_path / "run", "eeennnccn")
 
-    succeeds(report, "run", "--files=paper")
+    succeeds("report run --files=paper")
 
     (scores,) = (tmp_path / "paper").glob("table01-*.csv")
     test, dev = csv.DictReader(scores.open())

@@ -7,9 +7,7 @@ import pytest
 from support.commands import SMALL, at, read_json, succeeds
 from support.pair_files import write_own
 
-from mednli_jax import evaluate, predict, train
 from mednli_jax.data.examples import LABELS as CLASSES
-from mednli_jax.report import __main__ as report
 
 LABELS = "--config.data.labels=yes:entailment,no:contradiction"
 FLAGS = {
@@ -41,7 +39,7 @@ def home(tmp_path_factory):
     with at(folder):
         for name, flags in FLAGS.items():
             config = (f"--config={name}:file", "--config.data.dir=two", LABELS)
-            succeeds(train, *config, *flags, f"--workdir={name}")
+            succeeds("train", *config, *flags, f"--workdir={name}")
         yield folder
 
 
@@ -58,22 +56,22 @@ def test_a_run_is_scored_over_two_classes_with_a_loss(home, name):
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_evaluate_and_the_page_agree_with_training(home, name):
-    out, _ = succeeds(evaluate, f"--run={name}", "--json")
+    out, _ = succeeds(f"evaluate --run={name} --json")
     test = read_json(home, name, "result.json")["test"]
     assert json.loads(out)["accuracy"] == test["accuracy"]
-    succeeds(report, name)
+    succeeds("report", name)
 
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_a_prediction_is_of_two_classes(home, name):
-    out, _ = succeeds(predict, f"--run={name}", stdin="gout .\tpatient has gout\n")
+    out, _ = succeeds(f"predict --run={name}", stdin="gout .\tpatient has gout\n")
     header, row = (line.split("\t") for line in out.splitlines())
     assert header == ["label", "entailment", "contradiction"]
     assert sum(map(float, row[1:])) == pytest.approx(1, abs=1e-5)
 
 
 def test_runs_are_compared_over_two_classes(home):
-    out, _ = succeeds(report, *FLAGS, "--compare", "--json")
+    out, _ = succeeds("report", *FLAGS, "--compare", "--json")
     comparisons = json.loads(out)["comparisons"]
     assert [row["second"] for row in comparisons] == ["hypothesis_only", "features"]
     for row in comparisons:
@@ -83,7 +81,7 @@ def test_runs_are_compared_over_two_classes(home):
 
 def test_direct_transfer_to_three_classes_has_no_loss(home):
     flags = ("--config=bow:file", "--config.data.dir=three", "--workdir=direct")
-    succeeds(evaluate, "--run=bow", *flags)
+    succeeds("evaluate --run=bow", *flags)
     test = read_json(home, "direct", "result.json")["test"]
     assert "loss" not in test
     assert all(scores["support"] for scores in test["per_class"].values())
@@ -91,5 +89,5 @@ def test_direct_transfer_to_three_classes_has_no_loss(home):
 
 def test_direct_transfer_between_two_classes_has_a_loss(home):
     flags = ("--config=bow:file", "--config.data.dir=two", LABELS, "--json")
-    out, _ = succeeds(evaluate, "--run=bow", *flags, "--split=dev")
+    out, _ = succeeds("evaluate --run=bow", *flags, "--split=dev")
     assert json.loads(out)["loss"]["mean"] > 0
