@@ -1,0 +1,131 @@
+"""The commands of README and docs as they stand there, at a small size: a home with all files that
+they name, and the program that stands for `python` and `mednli-jax` in it.
+
+The program runs the real command with further flags, which make it small, and writes its words and
+its exit code as a line of $DOCUMENTED.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"```bash\n(.*?)```|((?:^ {4}(?:python|metamap)[^\n]*\n)+)", re.S | re.M)
+INLINE = re.compile(r"`((?:python -m mednli_jax|mednli-jax reproduce|mednli-jax analyze)[^`]* [^`]+)`")
+# Commands that do not run here, and why.
+EXCLUDED = {
+    "pip install": "needs a network",
+    "pytest": "would run the tests in themselves",
+    "ruff ": "is run by .ci/run",
+    "mypy": "is run by .ci/run",
+    "metamap ": "needs a licence",
+    "postgresql": "needs a server",
+    "git ": "shows an earlier version",
+    "/data": "sets another data folder",
+    "tests/mutation_check": "takes hours",
+    "launch/accelerator_day": "is run by tests/commands/test_scripts.py",
+    "launch/aot": "is run by tests/commands/test_aot.py",
+    "...": "is no whole command",
+    "PAPER": "is no whole command",
+}
+WORDS = {
+    "CORPUS": "demo",
+    "FOLDER": "folder",
+    "RUN": "runs/kd",
+    "NAME": "esim",
+    "FILE": "skills.tsv",
+    "10.0.0.2": "127.0.0.1",
+}
+TRAIN = (
+    "--config.train.epochs=1",
+    "--config.train.batch_size=16",
+    "--config.train.max_buckets=1",
+    "--config.seeds=0",
+)
+MODEL = ("--config.model.hidden_size=8", "--config.vectors.dim=8")
+LIMIT = "--config.data.limit=64"
+# paper -> the run that `reproduce` trains of it
+ONLY = {
+    "mednli": "bow",
+    "artifacts": "hypothesis",
+    "clicr": "baselines/*",
+    "diskne": "main/BOW",
+}
+
+
+def commands(text: str) -> list[str]:
+    """The shell code of a page in its order: blocks, and commands within a line."""
+    found = [(match.start(), match[1] or match[2]) for match in BLOCK.finditer(text)]
+    rest = BLOCK.sub(lambda match: " " * len(match[0]), text)
+    rest = re.sub(r"```.*?```", lambda match: " " * len(match[0]), rest, flags=re.S)
+    found += [(match.start(), " ".join(match[1].split())) for match in INLINE.finditer(rest)]
+    return [small(code) for _, code in sorted(found)]
+
+
+def small(code: str) -> str:
+    """Shell code without the lines of EXCLUDED, with WORDS; processes of one run run together."""
+    code = code.replace("pip install -e . && ", "").replace("pip install -e '.[test]' && ", "")
+    lines = []
+    for line in re.sub(r" *\\\n *", " ", code).splitlines():
+        line = line.strip() if line.startswith("    ") else line
+        if not any(word in line for word in EXCLUDED):
+            lines.append(re.sub(r"(.*--process=0)(.*)", r"\1 &", line))
+    code = "\n".join(lines) + "\nwait\n"
+    for word, value in WORDS.items():
+        code = re.sub(rf"(?<![\w$]){re.escape(word)}\b", value, code)
+    return code
+
+
+def flags_of(words: list[str]) -> list[str]:
+    """Flags that make a command small. words: the command and its arguments."""
+    command, text = words[0], " ".join(words)
+    if command in ("train", "evaluate", "prepare") and "--run=" not in text and "--config" in text:
+        flags = [*TRAIN] if command == "train" else []
+        if "encoder" not in text and "bert" not in text:
+            flags += MODEL
+        elif "weights=" not in text:
+            flags += ["--config.model.hidden_size=8", "--config.model.layers=1"]
+        if "--fields" in text or "similar" in text:
+            return []
+        return flags if command == "evaluate" or "diskne" in text else [*flags, LIMIT]
+    if command == "reproduce":
+        paper = next(word for word in words[1:] if not word.startswith("-"))
+        return [f"--only={ONLY[paper]}", *TRAIN[:3], *MODEL, "--seeds=0"]
+    if command == "benchmark":
+        sizes = ("--models=bow", "--batch=16", "--pairs=64", "--hidden=8", "--vectors=8")
+        return [*sizes, "--mode=train", "--rounds=1", "--against=none"]
+    if command == "sweep":
+        return ["--trials=1", "--workers=1", *TRAIN, *MODEL]
+    if command == "analyze":
+        return ["--n=4"] if words[1] in ("all", "aflite") else []
+    if command.endswith("pretrain_vectors.py"):
+        size = ["--dims=8", "--trials=1"] if "--search" in text else ["--dim=8", "--epochs=1"]
+        return [*size, "--min_count=1"]
+    if command.endswith("seeds.py"):
+        return [*TRAIN[:3], *MODEL, LIMIT, "--config.seeds=0,1", "--workers=2"]
+    return []
+
+
+def main(program: str, *words: str) -> int:
+    """Runs a command of a page, small."""
+    arguments = list(words)
+    if program == "mednli-jax":
+        arguments = ["-m", "mednli_jax", *arguments]
+    if arguments[:2] == ["-m", "mednli_jax"]:
+        names = arguments[2:]
+    elif arguments[0] == "-m":
+        names = [arguments[1].removeprefix("mednli_jax."), *arguments[2:]]
+    else:
+        names = arguments
+    command = [sys.executable, *arguments, *flags_of(names)]
+    code = subprocess.run(command).returncode
+    with open(os.environ["DOCUMENTED"], "a") as record:
+        record.write(json.dumps({"command": " ".join([program, *words]), "code": code}) + "\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

