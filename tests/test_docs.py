@@ -177,7 +177,7 @@ def texts_of_the_package():
 
 
 def test_the_messages_of_the_page_are_those_of_the_package():
-    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    page = (ROOT / "docs" / "fine-tuning.md").read_text("utf-8")
     messages = re.findall(r"^\| `(.*?)` \|", page, re.M)
     texts = list(texts_of_the_package())
 

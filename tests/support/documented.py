@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```bash\n(.*?)```|((?:^ {4}(?:python|metamap)[^\n]*\n)+)", re.S | re.M)
-INLINE = re.compile(r"`((?:python -m mednli_jax|mednli-jax reproduce|mednli-jax analyze)[^`]* [^`]+)`")
+INLINE = re.compile(r"`((?:python -m mednli_jax|mednli-jax (?:reproduce|analyze))[^`]* [^`]+)`")
 # Commands that do not run here, and why.
 EXCLUDED = {
     "pip install": "needs a network",
