@@ -7,7 +7,7 @@ no poodle": the place after "no" is downward. Sources of the tables:
   [C] Chapman et al. 2001, A Simple Algorithm for Identifying Negated Findings (NegEx)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mednli_jax.knowledge.words import FUNCTION_WORDS
@@ -95,6 +95,7 @@ UNCLEAR = frozenset(" ".join(_UNCLEAR).split())
 NUMBERS, QUESTIONS = frozenset(_NUMBERS.split()), frozenset(_QUESTIONS.split())
 CLAUSE_ENDS, RELATIVE = frozenset(_CLAUSE_ENDS.split()), frozenset(_RELATIVE.split())
 VERBS, DEFINITE = frozenset(_VERBS.split()), frozenset(_DEFINITE.split())
+ARTICLES = frozenset(("a", "an", "the"))
 AUXILIARIES = frozenset(("is", "are", "was", "were"))
 EXISTENTIAL = ("there", "it")  # "there is no dog": the operator opens the clause
 
@@ -112,12 +113,13 @@ def directions(tokens: Sequence[str]) -> list[str]:
     start, end = _clause(words, place)
     if not RELATIVE.isdisjoint(words[start - 1 : start]):
         return [UNSURE] * len(words)
-    phrase_end = _phrase_end(words, place, end)
+    phrase_end = _first(words, place + 1, end, (FUNCTION_WORDS - ARTICLES).__contains__)
     directed = [UNSURE] * len(words)
     directed[start:place] = [UP] * (place - start)
     directed[place + 1 : phrase_end] = [operator.phrase] * (phrase_end - place - 1)
     if not operator.opens or _opens(words[start:place]):
-        scope = phrase_end if operator.rest != UP else _after_verb(words, phrase_end, end)
+        verb = _first(words, phrase_end, end, VERBS.__contains__)
+        scope = phrase_end if operator.rest != UP else verb
         directed[scope:end] = [operator.rest] * (end - scope)
     return [_checked(words, number, direction) for number, direction in enumerate(directed)]
 
@@ -162,34 +164,20 @@ def _ends_clause(word: str) -> bool:
 
 def _clause(words: Sequence[str], place: int) -> tuple[int, int]:
     """The first place of the clause around a place, and the place after its last."""
-    start, end = place, place + 1
+    start = place
     while start and not _ends_clause(words[start - 1]):
         start -= 1
-    while end < len(words) and not _ends_clause(words[end]):
-        end += 1
-    return start, end
+    return start, _first(words, place + 1, len(words), _ends_clause)
 
 
-def _phrase_end(words: Sequence[str], place: int, end: int) -> int:
-    """The place after the noun phrase that follows an operator; its articles belong to it."""
-    for number in range(place + 1, end):
-        is_article = words[number] in ("a", "an", "the")
-        if words[number] in FUNCTION_WORDS and not is_article:
-            return number
-    return end
+def _first(words: Sequence[str], start: int, end: int, is_wanted: Callable[[str], bool]) -> int:
+    """The first place from `start` on whose word is wanted; `end` where there is none."""
+    return next((place for place in range(start, end) if is_wanted(words[place])), end)
 
 
 def _opens(before: Sequence[str]) -> bool:
     """Whether a word after these of its clause opens the clause."""
     return not before or (before[0] in EXISTENTIAL and set(before[1:]) <= AUXILIARIES)
-
-
-def _after_verb(words: Sequence[str], start: int, end: int) -> int:
-    """The place after the first auxiliary; `end` where the clause has none."""
-    for number in range(start, end):
-        if words[number] in VERBS:
-            return number + 1
-    return end
 
 
 def _checked(words: Sequence[str], place: int, direction: str) -> str:

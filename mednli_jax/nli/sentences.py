@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from mednli_jax.nli.encoding import Tokens
+from mednli_jax.nli.replacements import article
 
 
 class Sentence(NamedTuple):
@@ -32,6 +33,19 @@ class Sentence(NamedTuple):
         end = self.spans[last - 1][1] if last > first else start
         new = self.text[:start] + text + self.text[end:]
         return Sentence.of(new, (*self.tokens[:first], *tokens, *self.tokens[last:]))
+
+    def with_words(self, first: int, last: int, text: str) -> "Sentence | None":
+        """With the words of a text in place of tokens `first` to `last` (exclusive); a capital
+        letter stays, and the article before them is made to fit."""
+        words = text.split()
+        if self.tokens[first].istitle():
+            words[0] = words[0].capitalize()
+        old = self.tokens[first - 1] if first else ""
+        if old.casefold() in ("a", "an"):
+            fitting = article(words[0])
+            words.insert(0, fitting.capitalize() if old.istitle() else fitting)
+            first -= 1
+        return self.changed(first, last, " ".join(words), words)
 
 
 class Change(NamedTuple):

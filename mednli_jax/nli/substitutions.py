@@ -7,7 +7,6 @@ the label, so that some labels are wrong.
 
 import hashlib
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
@@ -20,7 +19,8 @@ from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
 from mednli_jax.nli.negated_probe import FILE as NEGATED_FILE
 from mednli_jax.nli.negated_probe import ProbePair, negated_pairs
-from mednli_jax.nli.replacements import PARTS, RULES, Partners, article, fits, partners_of, words_of
+from mednli_jax.nli.replacements import PARTS, RULES, Partners, fits, partners_of, words_of
+from mednli_jax.nli.sentences import Sentence
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
 
@@ -166,32 +166,18 @@ def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[
         if example.premise in premises or not REVERSING.isdisjoint(tokens):
             continue
         premises.add(example.premise)
+        sentence = Sentence.of(example.premise, example.premise_tokens)
         for place, token in enumerate(tokens):
-            if tokens.count(token) > 1:
+            if sentence is None or tokens.count(token) > 1:
                 continue
             for part in PARTS:
                 if not fits(part, tokens, place):
                     continue
                 for kind, partner in partners.get((token, part), ()):
-                    sentence = _replaced(example.premise, token, partner)
-                    if sentence and partner not in tokens:
-                        yield ProbePair(
-                            kind, RULES[kind], example, token, partner, example.premise, sentence
-                        )
-
-
-def _replaced(text: str, word: str, partner: str) -> str | None:
-    """The text with the word replaced and its article made to fit; None unless the word occurs
-    exactly once."""
-    matches = list(re.finditer(rf"\b(?:(an?)(\s+))?({word})\b", text, re.IGNORECASE))
-    if len(matches) != 1:
-        return None
-    old_article, gap, old = matches[0].groups()
-    new = partner.capitalize() if old[0].isupper() else partner
-    if old_article:
-        fitting = article(partner)
-        new = (fitting.capitalize() if old_article[0].isupper() else fitting) + gap + new
-    return text[: matches[0].start()] + new + text[matches[0].end() :]
+                    changed = sentence.with_words(place, place + 1, partner)
+                    if changed and partner not in tokens:
+                        words = (token, partner, example.premise, changed.text)
+                        yield ProbePair(kind, RULES[kind], example, *words)
 
 
 def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:

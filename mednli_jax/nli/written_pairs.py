@@ -20,7 +20,7 @@ from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.nli.mention_changes import MentionChanges
 from mednli_jax.nli.polarity import NEGATIONS, operators_in
-from mednli_jax.nli.replacements import RULES, article
+from mednli_jax.nli.replacements import RULES
 from mednli_jax.nli.sentences import Change, Changer, Sentence
 from mednli_jax.nli.word_changes import WordChanges
 
@@ -265,15 +265,7 @@ def _candidate(number: int, premise: Sentence, change: Change, seed: int) -> _Ca
 def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExample:
     """The pair. source: the training example of its premise."""
     premise, change = candidate.premise, candidate.change
-    first, words = change.first, change.words.split()
-    if premise.tokens[first][0].isupper() and not premise.tokens[first].isupper():
-        words[0] = words[0].capitalize()
-    if first and premise.tokens[first - 1].casefold() in ("a", "an"):
-        first -= 1
-        fitting = article(words[0])
-        is_upper = premise.tokens[first][0].isupper()
-        words.insert(0, fitting.capitalize() if is_upper else fitting)
-    hypothesis = premise.changed(first, change.last, " ".join(words), words)
+    hypothesis = premise.with_words(change.first, change.last, change.words)
     assert hypothesis is not None
     return NLIExample(
         uid=f"{WRITTEN}{number:06}",
