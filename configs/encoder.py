@@ -1,5 +1,5 @@
 """A pretrained encoder as the classifier of sentence pairs: BERT, RoBERTa, ELECTRA, Megatron-BERT
-(GatorTron) or ModernBERT, as its config.json says, fine-tuned as in Devlin et al. 2019, appendix A.3.
+(GatorTron), ModernBERT, DeBERTa-v2 or v3, as its config.json says, fine-tuned as in Devlin et al. 2019, appendix A.3.
 
   pip install -e '.[bert]'
   python -m mednli_jax.train --config=configs/encoder.py                  # demo, a small BERT from scratch

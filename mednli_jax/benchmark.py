@@ -6,7 +6,8 @@ median ratio.
   python -m mednli_jax.benchmark --models=ga_reader --mode=train --json=readers.jsonl
 
   --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; the
-                               encoders bert, roberta, electra, megatron-bert, modernbert
+                               encoders bert, roberta, electra, megatron-bert, modernbert,
+                               deberta-v2
   --against=torch|none         the other side: the fastest of at most four PyTorch settings
   --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
                                epoch: one epoch end to end, after the script that one writes first
