@@ -3,7 +3,6 @@ written as JSON lines, CSV, TABs or Parquet."""
 
 import csv
 import io
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,8 +13,6 @@ from mednli_jax.errors import DataError, Problems, UsageError
 
 JsonValue = Any
 Record = Mapping[str, JsonValue]  # column -> value
-
-CHUNK = 8192  # records of a row group of Parquet
 
 
 def tab_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -50,7 +47,7 @@ def write_records(records: Iterable[Record], stream: BinaryIO, ending: str) -> N
     """Writes records in the format of an ending. A table has the columns of its first record; its
     values that are no texts are JSON. TABs and line breaks of texts in .tsv become blanks."""
     if ending == ".parquet":
-        _write_parquet(iter(records), stream)
+        _write_parquet(records, stream)
         return
     text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
     table, names = csv.writer(text), None
@@ -74,26 +71,12 @@ def _cell(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _write_parquet(records: Iterator[Record], stream: BinaryIO) -> None:
-    """Types are those of the first CHUNK records; a column without a value there is of strings."""
+def _write_parquet(records: Iterable[Record], stream: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    writer, schema = None, None
     try:
-        while chunk := list(itertools.islice(records, CHUNK)):
-            rows = pa.Table.from_pylist(chunk, schema=schema)
-            if schema is None:
-                fields = []
-                for field in rows.schema:
-                    is_empty = pa.types.is_null(field.type)
-                    fields.append(field.with_type(pa.string()) if is_empty else field)
-                schema = pa.schema(fields)
-                writer = parquet.ParquetWriter(stream, schema)
-            assert writer is not None  # as the schema is
-            writer.write_table(rows.cast(schema))
+        parquet.write_table(pa.Table.from_pylist(list(records)), stream)
     except pa.ArrowException:  # its message may quote a text
         problem = "a column of the input holds values of several types"
         raise UsageError(problem, fix="write .jsonl in place of .parquet") from None
-    if writer is not None:
-        writer.close()

@@ -229,21 +229,15 @@ def _missing(owner: str, file: str, folders: Sequence[Path]) -> DataError:
         problem = f"no file called {stem} is in {folder}"
         if path := next(filter(_is_data, sorted(folder.glob(f"{stem}.*"))), None):
             return unread_format(path)
-        below = [path for path in folder.rglob(f"*/{stem}*") if _is_data(path)]
-        if below:
-            return DataError(f"{problem}, but {below[0]} is there", file=file, fix=_at(below[0]))
         files = [path.name for path in folder.iterdir() if _is_data(path)]
-        if path := _misspelled(folder, stem):
-            problem += f", but {path.name} is there"
+        below = next(folder.glob(f"*/{stem}*.*"), None)  # as in data/ of the Hub
+        if path := below or _misspelled(folder, stem):
+            problem += f", but {path.relative_to(folder)} is there"
         elif len(files) == 1:
             fix = f"split {files[0]} into files called train, dev and, for a score, test"
     elif deeper := next(folder.rglob(f"{file}*"), None):
         problem += f", but {deeper} is there"
     return DataError(problem, file=file, fix=fix)
-
-
-def _at(path: Path) -> str:
-    return f"give --config.data.dir={path.parent}"
 
 
 def _check_spelling(folder: Path, split: str, problems: Problems) -> None:

@@ -89,8 +89,8 @@ class NLITask:
     def on(self, other: Scorer) -> "NLITask":
         """This scorer for the corpus of another: rows are also scored over labels of that corpus
         for which the model has no logit."""
-        more = tuple(label for label in other.labels if label not in self.labels)
-        if len(more) == len(other.labels):
+        scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
+        if len(scored) == len(self.labels) + len(other.labels):
             theirs, ours = ", ".join(other.labels), ", ".join(self.labels)
             mapped = [f"{label}:NAME" for label in other.labels]
             raise ConfigError(
@@ -98,11 +98,10 @@ class NLITask:
                 field="data.labels",
                 fix=("say which is which: ", config_field("data.labels", ",".join(mapped))),
             )
-        if more:
-            warn(f"the run has no output for {', '.join(more)}: it is wrong on pairs with them")
-        if other.labels == self.labels:
-            return self
-        return replace(self, scored=self.labels + more, classes=tuple(range(len(self.labels))))
+        outputs = len(self.labels)
+        if more := ", ".join(scored[outputs:]):
+            warn(f"the run has no output for {more}: it is wrong on pairs with them")
+        return replace(self, scored=scored, classes=tuple(range(outputs)))
 
     def model_facts(self, manifest: Facts) -> Facts:
         """Arguments of models.table.Entry.build."""

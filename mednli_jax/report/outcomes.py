@@ -55,7 +55,7 @@ class Outcomes:
         return metrics.confusion(gold, self.predicted.reshape(-1), len(self.labels))
 
     def with_labels(self, labels: Sequence[str]) -> "Outcomes":
-        """The same with the numbers of the same labels in another order."""
+        """The same with the numbers that its labels have among others."""
         number_C = np.array([labels.index(label) for label in self.labels])
         gold, predicted, voted = number_C[self.gold], number_C[self.predicted], number_C[self.voted]
         return replace(self, gold=gold, predicted=predicted, voted=voted, labels=labels)
@@ -351,10 +351,8 @@ def aligned(first: Finished, second: Finished) -> Finished:
     not the same."""
     check_corpora(first, second)
     uids, moved = first.outcomes.uids, second.outcomes
-    if set(first.outcomes.labels) != set(moved.labels):
-        labels = f"{', '.join(first.outcomes.labels)}, and {', '.join(moved.labels)}"
-        raise _unlike(first, second, f"the labels are {labels}")
-    moved = moved.with_labels(first.outcomes.labels)
+    labels = dict.fromkeys((*first.outcomes.labels, *moved.labels))
+    moved = moved.with_labels(list(labels))
     place = {uid: i for i, uid in enumerate(moved.uids)}
     shared = sum(uid in place for uid in uids)
     if not len(uids) == len(moved) == shared:
@@ -369,7 +367,7 @@ def aligned(first: Finished, second: Finished) -> Finished:
     if (moved.gold[order] != first.outcomes.gold).any():
         raise _unlike(first, second, "their labels differ")
     predicted, voted = moved.predicted[:, order], moved.voted[order]
-    outcomes = replace(first.outcomes, predicted=predicted, voted=voted)
+    outcomes = replace(moved, uids=uids, gold=first.outcomes.gold, predicted=predicted, voted=voted)
     return replace(second, outcomes=outcomes)
 
 
@@ -435,13 +433,14 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
 
 
 def flips(first: Outcomes, second: Outcomes) -> dict[str, Flips]:
-    """gold class -> majority votes that changed."""
-    counts = np.zeros((len(first.labels),) * 3, int)  # gold, first, second
+    """gold class -> majority votes that changed. second: with the labels of the first, and maybe
+    more."""
+    counts = np.zeros((len(second.labels),) * 3, int)  # gold, first, second
     np.add.at(counts, (first.gold, first.voted, second.voted), 1)
     of_class = {}
-    for index, (label, moved) in enumerate(zip(first.labels, counts, strict=True)):
-        gained = dict(zip(first.labels, moved[:, index].tolist(), strict=True))
-        lost = dict(zip(first.labels, moved[index].tolist(), strict=True))
+    for index, (label, moved) in enumerate(zip(second.labels, counts, strict=True)):
+        gained = dict(zip(second.labels, moved[:, index].tolist(), strict=True))
+        lost = dict(zip(second.labels, moved[index].tolist(), strict=True))
         del gained[label], lost[label]
         changed = int(moved.sum() - moved.trace())
         of_class[label] = Flips(
