@@ -94,6 +94,8 @@ def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:
     """Further facts of a split. shared: earlier split -> what both have."""
     if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
         yield f"    tokens from: {_named_counts(facts['tokens'])}"
+    if "labels" in facts:
+        yield f"    labels: {_named_counts(facts['labels'])}"
     if "written" in facts:
         yield f"    {facts['note']}"
     for earlier, counts in shared.items():
