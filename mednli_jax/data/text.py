@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from mednli_jax.files import write_atomic
@@ -34,11 +35,36 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)  # the pairs of a premise stand together
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
-    """Penn Treebank tokens of one sentence; double quotes become `` and ''."""
+    """Penn Treebank tokens of one sentence; double quotes become `` and ''.
+
+    Words repeat, and the tokeniser is slow: it reads each word once. Its rules look at one word and
+    the blanks beside it, except those for double quotes, other white space and the last word.
+    """
+    text = sentence.rstrip()
+    if '"' in text or "''" in text or not text.isprintable():
+        return _treebank(sentence)
+    *words, last = text.split(" ")
+    tokens = list(chain.from_iterable(map(_word_tokens, words)))
+    return (*tokens, *_last_word_tokens(last + sentence[len(text) :]))
+
+
+@lru_cache(maxsize=1 << 16)
+def _word_tokens(word: str) -> tuple[str, ...]:
+    """Tokens of a word that is not the last of its sentence."""
+    return _treebank(f"x {word} x")[1:-1]
+
+
+@lru_cache(maxsize=1 << 14)
+def _last_word_tokens(word: str) -> tuple[str, ...]:
+    """Tokens of the last word of a sentence, with the white space after it."""
+    return _treebank(f"x {word}")[1:]
+
+
+def _treebank(text: str) -> tuple[str, ...]:
     # A slow import that only corpora without parses need.
     from nltk.tokenize import TreebankWordTokenizer
 
-    return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
+    return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(text)))
 
 
 def treebank_tokens(text: str) -> tuple[str, ...]:

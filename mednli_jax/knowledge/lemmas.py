@@ -46,15 +46,29 @@ class Lemmas:
             synsets.setdefault((name.casefold(), part_of_speech), []).append(concept)
         return synsets
 
+    @cached_property
+    def _beginnings(self) -> set[str]:
+        """The words with which a longer name begins. Only its last word is inflected."""
+        beginnings = set()
+        for name, _ in self._synsets:
+            words = name.split(" ")
+            for end in range(1, min(len(words), _MOST_TOKENS)):
+                beginnings.add(" ".join(words[:end]))
+        return beginnings
+
     def link(self, tokens: Sequence[str]) -> list[Mention]:
         """The mentions of one sentence, in order; those of phrases and of their words overlap."""
         words = [token.casefold() for token in tokens]
         mentions = []
         for start in range(len(words)):
-            for end in range(start + 1, min(start + _MOST_TOKENS, len(words)) + 1):
-                key = self._key(" ".join(words[start:end]))
+            phrase = ""
+            for end, word in enumerate(words[start : start + _MOST_TOKENS], start=start + 1):
+                phrase = f"{phrase} {word}" if phrase else word
+                key = self._key(phrase)
                 if key:
                     mentions.append(Mention(start, end, key))
+                if phrase not in self._beginnings:
+                    break
         return mentions
 
     def indices(self, key: str) -> list[int]:

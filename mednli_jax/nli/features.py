@@ -32,6 +32,8 @@ nor negation. Dimension letters: N pairs, S distinct sentences, V words, D numbe
 of places in the ontology.
 """
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence, Sized
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,6 +82,8 @@ _NEGATIONS = """
 NEGATIONS = frozenset(_NEGATIONS.split())
 _NO_CONTENT = FUNCTION_WORDS | NEGATIONS
 NO_CONCEPT = -1.0
+_BLEU_ORDER = 4  # the longest n-grams
+_UNMATCHED = 0.1
 _STRIDE = 4096  # pairs at a time: bounds the memory of summed vectors
 
 SentenceMentions = Sequence[Sequence[Mention]]  # of each of N sentences
@@ -247,12 +251,31 @@ def alignment(first: str, second: str) -> tuple[int, int]:
 def bleu(reference: Tokens, candidate: Tokens) -> float:
     """Sentence BLEU-4 (Papineni et al. 2002, section 2.3); 0 without any word in common.
 
-    An order without any match counts 0.1 n-grams (Chen & Cherry 2014, smoothing 1).
+    An order without any match counts _UNMATCHED n-grams (Chen & Cherry 2014, smoothing 1).
     """
-    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+    matches = len(candidate)
+    logarithms = []
+    for order in range(1, _BLEU_ORDER + 1):
+        if matches:  # of the order before; no match contains no longer match
+            matches = _matches(reference, candidate, order)
+        if order == 1 and not matches:
+            return 0.0
+        precision = (matches or _UNMATCHED) / max(len(candidate) + 1 - order, 1)
+        logarithms.append(math.log(precision) / _BLEU_ORDER)
+    brevity = math.exp(min(0.0, 1 - len(reference) / len(candidate)))
+    return brevity * math.exp(math.fsum(logarithms))
 
-    smoothing = SmoothingFunction(epsilon=0.1).method1
-    return float(sentence_bleu([reference], candidate, smoothing_function=smoothing))
+
+def _matches(reference: Tokens, candidate: Tokens, order: int) -> int:
+    """The n-grams of the candidate that the reference has, each at most as often as there."""
+    in_reference, in_candidate = _ngrams(reference, order), _ngrams(candidate, order)
+    shared = in_reference.keys() & in_candidate.keys()
+    return sum(min(in_reference[ngram], in_candidate[ngram]) for ngram in shared)
+
+
+def _ngrams(tokens: Tokens, order: int) -> Counter[Tokens]:
+    shifted = [tokens[first:] for first in range(order)]
+    return Counter(zip(*shifted, strict=False))
 
 
 # ---- TF-IDF and word vectors ----
