@@ -63,7 +63,7 @@ from mednli_jax.rundir import (
     write_kept,
 )
 from mednli_jax.terminal import warn
-from mednli_jax.training import gradient, hosts, loop, optim, transfer
+from mednli_jax.training import compiler, gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import PRECISIONS, Program
@@ -184,6 +184,17 @@ class Experiment:
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
         """The optimiser for training on these batches."""
         return optim.build_optimizer(self.optimizer, batches.steps)
+
+    def numeric_settings(self) -> dict[str, Json]:
+        """The settings that change a run's numbers: jax's, and the option of its compiler for a
+        step on one device."""
+        options = compiler.options_for(
+            self.model.entry.module,
+            "train",
+            platform=jax.devices()[0].platform,
+            product_dtype=PRECISIONS[self.precision].product_dtype,
+        )
+        return {**numeric_settings(), compiler.YNNPACK: options.get(compiler.YNNPACK)}
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus
@@ -335,13 +346,14 @@ def train(
             source=data.source,
             command_line=command_line,
             on_epoch=on_epoch,
+            settings=experiment.numeric_settings(),
         )
         if resume and directory.status() == "complete":
             session.say(f"{folder}: the run is complete already; nothing to do.")
             return None
         if resume:  # checked before anything is written, so that a refusal does not change the run
             directory.check_data(data.prepared.manifest)
-            directory.check_settings(numeric_settings())
+            directory.check_settings(session.settings)
             directory.metrics()
             session.count_earlier_sessions()
         session.write_status("running")

@@ -518,7 +518,8 @@ class RunDirectory:
     def check_settings(self, settings: Mapping[str, Json]) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it
         was recorded."""
-        before = self.environment(fix=RESTORE).settings
+        environment = self.environment(fix=RESTORE)
+        before = environment.settings
         changed = [name for name in before if name in settings and before[name] != settings[name]]
         if not changed:
             return
@@ -527,7 +528,10 @@ class RunDirectory:
         steps = []
         for name in changed:
             variable, value = name.upper(), before[name]
-            steps.append(f"unset {variable}" if value is None else f"export {variable}={value}")
+            if not name.startswith("jax_"):  # a version of jax decides it
+                steps.append(f"install jax {environment.versions['jax']}")
+            else:
+                steps.append(f"unset {variable}" if value is None else f"export {variable}={value}")
         problem = f"{self.folder}: the run began with {began}, and this process has {now}"
         raise RunError(problem, fix=(f"{'; '.join(steps)}; or start over with ", FORCE))
 

@@ -315,15 +315,31 @@ class Whole(
 # -- the tasks -------------------------------------------------------------------------------------
 
 
-@cache
-def tasks() -> Mapping[str, Whole]:
-    """{name: TASK}. The folders are imported at the first call, because they are not needed for
-    `--help`."""
-    from mednli_jax.cloze import plug as cloze
-    from mednli_jax.diskne import plug as diskne
-    from mednli_jax.nli import plug as nli
+def _nli() -> Whole:
+    from mednli_jax.nli.plug import TASK
 
-    return {NLI: nli.TASK, CLOZE: cloze.TASK, DISKNE: diskne.TASK}
+    return TASK
+
+
+def _cloze() -> Whole:
+    from mednli_jax.cloze.plug import TASK
+
+    return TASK
+
+
+def _diskne() -> Whole:
+    from mednli_jax.diskne.plug import TASK
+
+    return TASK
+
+
+# Functions, so that a command imports only the folder of its task.
+_TASKS: Mapping[str, Callable[[], Whole]] = {NLI: _nli, CLOZE: _cloze, DISKNE: _diskne}
+
+
+def tasks() -> dict[str, Whole]:
+    """{name: TASK} of all tasks."""
+    return {name: task() for name, task in _TASKS.items()}
 
 
 @cache
@@ -357,11 +373,10 @@ def named(name: str) -> Task:
             fix = "give the object what docs/extending.md lists"
             raise ConfigError(problem, field="task", fix=fix)
         return task
-    if name not in list(tasks()):  # which takes a value of any type
-        raise ConfigError(
-            f"unknown task '{name}'", field="task", fix=f"give one of {', '.join(tasks())}"
-        )
-    return tasks()[name]
+    if name not in list(_TASKS):  # which takes a value of any type
+        fix = f"give one of {', '.join(_TASKS)}"
+        raise ConfigError(f"unknown task '{name}'", field="task", fix=fix)
+    return _TASKS[name]()
 
 
 MEMBERS = (
@@ -393,7 +408,7 @@ def task_of_run(folder: Path) -> Task:
     try:
         return named(run.task)
     except ConfigError:
-        problem = f"{run.folder / 'config.json'}: its 'task' is none of {', '.join(tasks())}"
+        problem = f"{run.folder / 'config.json'}: its 'task' is none of {', '.join(_TASKS)}"
         raise RunError(problem, fix="restore the file, or train again with this version") from None
 
 

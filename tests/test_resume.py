@@ -22,6 +22,7 @@ from support.files import contents
 from support.protocols import PROTOCOLS, flags_of, results, write_home
 
 from mednli_jax import cli
+from mednli_jax.training import compiler
 from mednli_jax.training.session import Session
 
 FAST = ("warmup", "features", "folds")
@@ -146,6 +147,19 @@ def test_a_run_without_a_record_of_its_settings_is_resumed(interrupted):
 
     with working_in(folder.parent), jax_setting("jax_default_matmul_precision", "highest"):
         succeeds("train", *flags, "--resume")
+
+
+def test_a_resume_with_another_option_of_the_compiler_is_refused(interrupted):
+    folder = shutil.copytree(interrupted, interrupted.with_name("compiled_otherwise"))
+    env = read_json(folder, "env.json")
+    assert env["settings"][compiler.YNNPACK] is None
+    env["settings"][compiler.YNNPACK] = ""
+    (folder / "env.json").write_text(json.dumps(env))
+
+    with working_in(folder.parent):
+        err = refused("train", *flags_of("warmup", folder.name, EPOCHS), "--resume")
+    assert err.count("\n") == 1
+    assert f"install jax {env['versions']['jax']}" in err
 
 
 # ---- kill -9 ----

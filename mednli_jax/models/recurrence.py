@@ -21,7 +21,7 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Segments
-from mednli_jax.models.products import BY_COLUMNS, BY_ROWS, dot
+from mednli_jax.models.products import BY_ROWS, dot
 
 Arrays = tuple[jax.Array, ...]  # an array for each direction, or the arrays of one direction
 
@@ -121,6 +121,15 @@ def _write(x_N: jax.Array, rows_R: jax.Array, at: jax.Array) -> jax.Array:
     return lax.dynamic_update_slice_in_dim(x_N, rows_R, at, 0)
 
 
+def _unwritten(slots: int, width: int, recurrent: Arrays, place: int = 0) -> list[jax.Array]:
+    """An array [slots, width] for each direction, to which a loop writes all rows.
+
+    The first values do not matter, but must differ between the arrays: the compiler makes one array
+    of equal ones and copies it for each. Here they are a number of U; `place` is its column.
+    """
+    return [jnp.full((slots, width), u_HG[0, place]) for u_HG in recurrent]
+
+
 def _column_sums(x_NG: jax.Array) -> jax.Array:
     """[G], sums over the slots. A TPU adds rows one by one, so there a matrix product is used."""
     # With a single row of ones the compiler would turn the product into a sum.
@@ -178,9 +187,11 @@ class _Saved(NamedTuple):
     keep_N1: jax.Array
 
     def constants(self, d_out: Arrays) -> list[Arrays]:
-        """(U, gradient of the states, stored arrays...) of each direction."""
-        directions = zip(self.recurrent, d_out, self.stored, strict=True)
-        return [(u_HG, d_out_NH, *stored) for u_HG, d_out_NH, stored in directions]
+        """(U^T, gradient of the states, stored arrays...) of each direction."""
+        # The barrier keeps the compiler from transposing U in every step instead.
+        transposed = lax.optimization_barrier([u_HG.T for u_HG in self.recurrent])
+        directions = zip(transposed, d_out, self.stored, strict=True)
+        return [(u_GH, d_out_NH, *stored) for u_GH, d_out_NH, stored in directions]
 
 
 def _lstm_forward(
@@ -214,8 +225,9 @@ def _lstm_forward(
         return _State((h, c), stored)
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
-    zeros_NH = jnp.zeros((gates[0].shape[0], size), wide)
-    empty = [(x_NG, zeros_NH, zeros_NH) for x_NG in gates]
+    slots = gates[0].shape[0]
+    h, c = (_unwritten(slots, size, recurrent, place) for place in range(2))
+    empty = list(zip(gates, h, c, strict=True))
     constants = list(zip(recurrent, bias, strict=True))
     stored = _run_forward(step, (zeros_RH, zeros_RH), empty, constants, segments)
     return tuple(h_NH for _, h_NH, _ in stored), _Saved(stored, recurrent, keep_N1)
@@ -229,7 +241,7 @@ def _lstm_backward(
     is_cell_G = _is_cell(size)
 
     def step(
-        t: jax.Array, state: _State, u_HG: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
+        t: jax.Array, state: _State, u_GH: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
     ) -> _State:
         at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
         d_h, d_c = state.carry
@@ -248,11 +260,12 @@ def _lstm_backward(
         inner_RG = jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
         slope_RG = jnp.where(is_cell_G, 1 - a_RG**2, a_RG * (1 - a_RG))
         d_gates_RG = outer_RG * inner_RG * slope_RG
-        d_h_last = dot(BY_COLUMNS, d_gates_RG, u_HG, dtype)
+        d_h_last = dot(jnp.matmul, d_gates_RG, u_GH, dtype)
         return _State((d_h_last, d_c * f), (_write(d_gates_NG, d_gates_RG, at),))
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
-    empty = [(jnp.zeros_like(activations_NG),) for activations_NG, _, _ in saved.stored]
+    unwritten = _unwritten(d_out[0].shape[0], 4 * size, saved.recurrent)
+    empty = [(d_gates_NG,) for d_gates_NG in unwritten]
     stored = _run_backward(step, (zeros_RH, zeros_RH), empty, saved.constants(d_out), segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
     before_N = slot_before(segments)
@@ -345,8 +358,9 @@ def _gru_loop(
         return _State((h,), stored)
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
-    zeros_NH = jnp.zeros((gates[0].shape[0], size), wide)
-    empty = [(zeros_NH, x_NG, zeros_NH) if saves else (zeros_NH,) for x_NG in gates]
+    slots = gates[0].shape[0]
+    h, products = (_unwritten(slots, size, recurrent, place) for place in range(2))
+    empty = list(zip(h, gates, products, strict=True)) if saves else [(h_NH,) for h_NH in h]
     constants = list(zip(gates, recurrent, bias, strict=True))
     return _run_forward(step, (zeros_RH,), empty, constants, segments)
 
@@ -359,7 +373,7 @@ def _gru_backward(
     first_slot = jnp.asarray(offsets(segments))
 
     def step(
-        t: jax.Array, state: _State, u_HG: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
+        t: jax.Array, state: _State, u_GH: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
     ) -> _State:
         at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
         (d_h,) = state.carry
@@ -373,7 +387,7 @@ def _gru_backward(
         d_r = d_c * _read(products_NH, at, rows) * r * (1 - r)
         d_z = d_h * (c - h_last) * z * (1 - z)
         d_product_RG = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
-        d_h_last = d_h * (1 - z) + dot(BY_COLUMNS, d_product_RG, u_HG, dtype)
+        d_h_last = d_h * (1 - z) + dot(jnp.matmul, d_product_RG, u_GH, dtype)
         d_gates_RG = jnp.concatenate([d_r, d_z, d_c], axis=-1)
         return _State((d_h_last,), (_write(d_gates_NG, d_gates_RG, at),))
 
@@ -386,7 +400,8 @@ def _gru_backward(
         return _recurrent_gradient(h_NH, before_N, d_product_NG, dtype)
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
-    empty = [(jnp.zeros_like(activations_NG),) for _, activations_NG, _ in saved.stored]
+    unwritten = _unwritten(d_out[0].shape[0], 3 * size, saved.recurrent)
+    empty = [(d_gates_NG,) for d_gates_NG in unwritten]
     stored = _run_backward(step, (zeros_RH,), empty, saved.constants(d_out), segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
     d_recurrents = tuple(map(d_recurrent, saved.stored, d_gates))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
@@ -293,6 +292,8 @@ def relation_statistics(
     examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
     class, over labelled examples; None if all have it, or there is one class.
     """
+    from scipy.stats import chi2_contingency  # a slow import
+
     label_N = _labels(examples)
     classes = [name for name in labels if (label_N == name).any()]
     figures = {}
@@ -307,7 +308,7 @@ def relation_statistics(
             lacking.append(int((~of_class).sum()))
         chi_square = p = None
         if len(classes) > 1 and any(having) and any(lacking):
-            test = stats.chi2_contingency([having, lacking], correction=False)
+            test = chi2_contingency([having, lacking], correction=False)
             chi_square, p = float(test.statistic), float(test.pvalue)
         figures[kind] = {
             "examples": int(has_N.sum()),

@@ -16,24 +16,23 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
 from mednli_jax.errors import FORCE, RESUME, RunError, Setting
 from mednli_jax.terminal import warn
 
+if TYPE_CHECKING:  # Functions import Orbax, which is slow: commands without a checkpoint do not.
+    import orbax.checkpoint as ocp
+
 PyTree = Any
 Json = dict[str, Any]
 
 KEEP = 2
-# If Orbax created its folders in a thread and that failed, other threads would wait for them and
-# keep the process alive for many minutes.
-_AT_ONCE = ocp.AsyncOptions(create_directories_asynchronously=False)
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
 
@@ -118,19 +117,20 @@ class Checkpoints:
             self._drop_old(1 if alone else KEEP)
 
     def _write(self, number: int, state: PyTree, meta: Json) -> None:
+        import orbax.checkpoint as ocp
+
         target = self.folder / str(number)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # What a save left that was killed before its manifest.
         self._manifest(number).unlink(missing_ok=True)
         shutil.rmtree(target, ignore_errors=True)
         tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-        with (
-            _without_echoes(),
-            ocp.StandardCheckpointer(
-                async_options=_AT_ONCE, multiprocessing_options=_alone()
-            ) as checkpointer,
-        ):
-            checkpointer.save(target, tree)
+        # If Orbax created its folders in a thread and that failed, other threads would wait for
+        # them and keep the process alive for many minutes.
+        at_once = ocp.AsyncOptions(create_directories_asynchronously=False)
+        saver = ocp.StandardCheckpointer(async_options=at_once, multiprocessing_options=_alone())
+        with _without_echoes(), saver:
+            saver.save(target, tree)
         files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
 
     def _drop_failed(self, number: int) -> None:
@@ -179,9 +179,11 @@ def _reason(error: Exception) -> str:
     return type(error).__name__
 
 
-def _alone() -> ocp.options.MultiprocessingOptions:
+def _alone() -> "ocp.options.MultiprocessingOptions":
     """Options with which this process saves and loads whole arrays and waits for no other
     process."""
+    import orbax.checkpoint as ocp
+
     if jax.process_count() == 1:
         return ocp.options.MultiprocessingOptions()
     index = jax.process_index()
@@ -190,6 +192,8 @@ def _alone() -> ocp.options.MultiprocessingOptions:
 
 def _restored(folder: Path) -> PyTree:
     """The arrays of a checkpoint in host memory, on whatever devices they were saved."""
+    import orbax.checkpoint as ocp
+
     options = _alone()
     with _without_echoes(), ocp.StandardCheckpointer(multiprocessing_options=options) as saved:
         shapes = saved.metadata(folder).item_metadata.tree

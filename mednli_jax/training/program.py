@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -23,6 +24,7 @@ from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.errors import RunError
+from mednli_jax.training import compiler
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices, Formats
 from mednli_jax.training.step import Sums, predict_step, train_step
@@ -258,12 +260,23 @@ class Program:
                 self._compiled[key] = self._with_formats(kind, body, arguments, names)
             else:
                 lowered = self._lowered(kind, body, arguments)
-                self._compiled[key] = pool.submit(lowered.compile) if pool else lowered.compile()
+                compile_body = partial(lowered.compile, self._compiler_options(kind))
+                self._compiled[key] = pool.submit(compile_body) if pool else compile_body()
             # Some processes compile longer, and a collective would time out.
             self.devices.hosts.meet()
             self.compile_seconds += time.monotonic() - started
         compiled: Compiled = self._compiled[key]
         return compiled
+
+    def _compiler_options(self, kind: _Kind) -> compiler.Options:
+        if self.devices.count > 1:
+            return {}
+        return compiler.options_for(
+            type(self.model),
+            kind.name,
+            platform=self.devices.platform,
+            product_dtype=self.precision.product_dtype,
+        )
 
     def _lowered(
         self, kind: _Kind, body: Body, arguments: tuple[Any, ...], formats: Formats | None = None

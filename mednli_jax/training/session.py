@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -15,7 +15,6 @@ from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.files import write_json
 from mednli_jax.rundir import RunDirectory, environment
 from mednli_jax.terminal import rate_text, say
-from mednli_jax.training.settings import numeric_settings
 
 Json = Any
 FinishedRun = Any  # run.FinishedRun, of a higher layer
@@ -46,7 +45,7 @@ class Session:
       resume: continue the run in the directory.
       profile: trace some steps.
       source: the finished run from whose weights training starts, or None.
-      command_line: of this process, for env.json.
+      command_line, settings: of this process, for env.json. Settings change a run's numbers.
       on_epoch: called with each row of metrics, after it was written.
     """
 
@@ -59,11 +58,12 @@ class Session:
         source: FinishedRun = None,
         command_line: Sequence[str] = (),
         on_epoch: Callable[[dict[str, Json]], None] = lambda row: None,
+        settings: Mapping[str, Json] | None = None,
     ) -> None:
         self.directory = directory
         self.resume = resume
         self.source = source
-        self.command_line = command_line
+        self.command_line, self.settings = command_line, settings or {}
         self.on_epoch = on_epoch
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals = 0
@@ -147,7 +147,7 @@ class Session:
         if self.directory:
             names = [f"{device.platform}:{device.device_kind}" for device in devices]
             run_facts = environment(self.command_line)
-            facts = replace(run_facts, devices=names, settings=numeric_settings())
+            facts = replace(run_facts, devices=names, settings=self.settings)
             write_json(self.directory.folder / "env.json", facts.to_json())
             write_json(self.directory.folder / "data.json", manifest)
 

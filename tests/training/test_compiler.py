@@ -1,0 +1,33 @@
+"""The compiler's option that chooses the library of float32 products on a CPU."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from mednli_jax.models.bow import BOW
+from mednli_jax.models.esim import ESIM
+from mednli_jax.training import compiler
+
+
+def options_for(model=ESIM, mode="train", platform="cpu", product_dtype=None):
+    return compiler.options_for(model, mode, platform=platform, product_dtype=product_dtype)
+
+
+def test_eigen_computes_the_products_of_esim():
+    product = jax.jit(jnp.matmul).lower(jnp.ones((64, 300)), jnp.ones((300, 300)))
+
+    assert options_for()
+    assert "ynn_fusion" not in product.compile(options_for()).as_text()
+
+
+@pytest.mark.parametrize(
+    "differs", [{"model": BOW}, {"platform": "gpu"}, {"product_dtype": jnp.bfloat16}]
+)
+def test_other_programs_keep_the_default(differs):
+    assert options_for(**differs) == {}
+
+
+def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
+    monkeypatch.setattr(compiler, "YNNPACK", "xla_cpu_experimental_no_such_option")
+
+    assert options_for() == {}
