@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAM = f"""#!/bin/bash
 exec {sys.executable} {documented.__file__} "${{0##*/}}" "$@"
 """
-RUN = ("--config=esim:demo", "--workdir=runs/kd")
+# Runs that a page takes as there already.
+FIRST = """
+mednli-jax train --config=esim:mednli --workdir=runs/kd
+mkdir -p runs/table3 folder
+for run in runs/esim runs/table3/esim run; do cp -r runs/kd $run; done
+mednli-jax train --config=ga_anonym:clicr --config.vectors.path=vectors/clicr.vec \\
+  --workdir=folder/ga_anonym
+"""
+MODULE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.S)  # code of a module that a page shows
 MODEL = """
 from mednli_jax.models.bow import BOW as MyModel
 """
@@ -54,7 +63,31 @@ def write_inputs(home):
     (home / "mypackage").mkdir()
     (home / "mypackage" / "__init__.py").touch()
     (home / "mypackage" / "models.py").write_text(MODEL)
+    write_uids(home)
     (home / "PUBMED").write_text("fever and pain . " * 200)
+
+
+def write_uids(home):
+    """Partitions, answers and skills for the test parts of MedNLI and CliCR, pairs.csv, notes."""
+    rows = json_lines(home / "data" / "mednli" / "mli_test_v1.jsonl")
+    uids = [row["pairID"] for row in rows]
+    (home / "figures").mkdir()
+    for name, part in (("easy", uids[::2]), ("difficult", uids[1::2])):
+        (home / "figures" / f"{name}.txt").write_text("\n".join(part) + "\n")
+        np.save(home / f"{name}.npy", np.array(part))
+    answers = "".join(f"{uid},neutral\n" for uid in uids)
+    (home / "answers.csv").write_text(f"uid,label\n{answers}")
+    clicr = json.loads((home / "data" / "clicr" / "test1.0.json").read_text("utf-8"))
+    queries = [query["id"] for row in clicr["data"] for query in row["document"]["qas"]]
+    lines = [json.dumps({"uid": uid, "answer": "gout"}) + "\n" for uid in queries]
+    (home / "answers.jsonl").write_text("".join(lines))
+    (home / "skills.tsv").write_text("".join(f"{uid}\tnegation\n" for uid in queries))
+    cells = []
+    for number in range(40):
+        truth = ("supported", "refuted", "possible", "unclear")[number % 4]
+        cells.append(f"{number},patient {number // 2} has fever,{truth} is noted,{truth}\n")
+    (home / "pairs.csv").write_text(f"case,note,claim,truth\n{''.join(cells)}")
+    (home / "new.csv").write_text("case,note,claim\n1,patient has fever,refuted is noted\n")
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +104,8 @@ def home(tmp_path_factory):
     for name in ("python", "mednli-jax"):
         (programs / name).write_text(PROGRAM)
         (programs / name).chmod(0o700)
+    bash, _ = run_block(home, documented.small(FIRST))
+    assert bash.returncode == 0, bash.stderr
     return home
 
 
@@ -98,6 +133,8 @@ def run_block(home, code):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_command_of_a_page_runs(page, home):
     failed = []
+    for name, code in MODULE.findall(page.read_text("utf-8")):
+        (home / f"{name}.py").write_text(code)
     for code in documented.commands(page.read_text("utf-8")):
         bash, ran = run_block(home, code)
         for row in ran:

@@ -47,12 +47,12 @@ TRAIN = (
 )
 MODEL = ("--config.model.hidden_size=8", "--config.vectors.dim=8")
 LIMIT = "--config.data.limit=64"
-# paper -> the run that `reproduce` trains of it
-ONLY = {
-    "mednli": "bow",
-    "artifacts": "hypothesis",
-    "clicr": "baselines/*",
-    "diskne": "main/BOW",
+# paper -> flags by which `reproduce` trains one run of it
+REPRODUCE = {
+    "mednli": ("--only=bow", *TRAIN[:3], *MODEL, "--seeds=0"),
+    "artifacts": ("--only=hypothesis", TRAIN[0], "--seeds=0"),
+    "clicr": ("--only=baselines/*",),
+    "diskne": ("--only=main/BOW", *TRAIN[:3], *MODEL, "--seeds=0"),
 }
 
 
@@ -82,18 +82,14 @@ def small(code: str) -> str:
 def flags_of(words: list[str]) -> list[str]:
     """Flags that make a command small. words: the command and its arguments."""
     command, text = words[0], " ".join(words)
-    if command in ("train", "evaluate", "prepare") and "--run=" not in text and "--config" in text:
-        flags = [*TRAIN] if command == "train" else []
-        if "encoder" not in text and "bert" not in text:
-            flags += MODEL
-        elif "weights=" not in text:
-            flags += ["--config.model.hidden_size=8", "--config.model.layers=1"]
-        if "--fields" in text or "similar" in text:
-            return []
-        return flags if command == "evaluate" or "diskne" in text else [*flags, LIMIT]
+    if command in ("train", "prepare", "evaluate"):
+        return training_flags(command, text)
     if command == "reproduce":
-        paper = next(word for word in words[1:] if not word.startswith("-"))
-        return [f"--only={ONLY[paper]}", *TRAIN[:3], *MODEL, "--seeds=0"]
+        if "--tables=2" in words:
+            return []
+        if "--tables=7,8" in words:
+            return ["--only=table7/name", *TRAIN[:3], "--seeds=0"]
+        return [*REPRODUCE[words[1]]]
     if command == "benchmark":
         sizes = ("--models=bow", "--batch=16", "--pairs=64", "--hidden=8", "--vectors=8")
         return [*sizes, "--mode=train", "--rounds=1", "--against=none"]
@@ -107,6 +103,18 @@ def flags_of(words: list[str]) -> list[str]:
     if command.endswith("seeds.py"):
         return [*TRAIN[:3], *MODEL, LIMIT, "--config.seeds=0,1", "--workers=2"]
     return []
+
+
+def training_flags(command: str, text: str) -> list[str]:
+    """Of a command with the config of a model; those of another config have their own sizes."""
+    if "--run=" in text or "--fields" in text or "similar" in text:
+        return []
+    flags = [*TRAIN] if command == "train" else []
+    if "encoder" not in text and "bert" not in text:
+        flags += MODEL
+    elif "weights=" not in text:
+        flags += ["--config.model.hidden_size=8", "--config.model.layers=1"]
+    return flags if command == "evaluate" or "diskne" in text else [*flags, LIMIT]
 
 
 def main(program: str, *words: str) -> int:
