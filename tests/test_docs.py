@@ -163,6 +163,24 @@ def test_the_readme_is_short():
     assert (ROOT / "README.md").stat().st_size <= 8_000
 
 
+def test_the_program_of_the_page_splits_pairs_by_note(tmp_path):
+    page = (ROOT / "docs" / "fine-tuning.md").read_text("utf-8")
+    (tmp_path / "split.py").write_text(dict(MODULE.findall(page))["split"])
+    rows = [f"{number},note {number // 3},claim {number},yes" for number in range(60)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["case,note,claim,truth", *rows]) + "\n")
+
+    subprocess.run([sys.executable, "split.py"], cwd=tmp_path, check=True)
+
+    of_split = {}
+    for split in ("train", "dev", "test"):
+        header, *of_split[split] = (tmp_path / "own" / f"{split}.csv").read_text().splitlines()
+        assert header == "case,note,claim,truth"
+    assert sorted(sum(of_split.values(), [])) == sorted(rows)
+    notes = [{row.split(",")[1] for row in of_split[split]} for split in of_split]
+    assert [len(of) for of in notes] == [16, 2, 2]
+    assert len(set.union(*notes)) == 20
+
+
 def texts_of_the_package():
     """The strings in the code of the package, a blank in place of each value."""
     for path in ROOT.glob("mednli_jax/**/*.py"):
