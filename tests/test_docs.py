@@ -171,13 +171,14 @@ def test_the_program_of_the_page_splits_pairs_by_note(tmp_path):
 
     subprocess.run([sys.executable, "split.py"], cwd=tmp_path, check=True)
 
-    of_split = {}
+    written, notes = [], []
     for split in ("train", "dev", "test"):
-        header, *of_split[split] = (tmp_path / "own" / f"{split}.csv").read_text().splitlines()
+        header, *of_split = (tmp_path / "own" / f"{split}.csv").read_text().splitlines()
         assert header == "case,note,claim,truth"
-    assert sorted(sum(of_split.values(), [])) == sorted(rows)
-    notes = [{row.split(",")[1] for row in of_split[split]} for split in of_split]
-    assert [len(of) for of in notes] == [16, 2, 2]
+        written += of_split
+        notes.append({row.split(",")[1] for row in of_split})
+    assert sorted(written) == sorted(rows)
+    assert list(map(len, notes)) == [16, 2, 2]
     assert len(set.union(*notes)) == 20
 
 
