@@ -23,7 +23,8 @@ median ratio.
   --figure=FILE.png            a chart of the ratios and their ranges
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
 
-Other programs on the machine make the figures worthless. PyTorch comes with pip install
+Other programs on the machine make the figures worthless: a warning tells where they took more than
+a tenth of it. PyTorch comes with pip install
 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted.
 """
 
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from mednli_jax.benchmarking.cases import Choices
     from mednli_jax.benchmarking.measure import Measurement
 
+# share of the machine from which other programs change the ratios
+MOST_OTHERS = 0.1
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
     "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
@@ -121,6 +124,8 @@ def main(values: cli.Flags) -> None:
                 rows.append(row)
                 # Each setting of PyTorch with its speed, or why it has none.
                 say("; ".join(row.notes) or "not compared")
+                if row.others > MOST_OTHERS:
+                    warn(f"other programs took {row.others:.0%} of the machine: measure again")
                 line = json.dumps({**vars(row), **machine}, allow_nan=False)
                 if values.json == "true":
                     print(line, flush=True)
@@ -192,9 +197,11 @@ def write_figure(results: Sequence[Measurement], path: Path) -> None:
         warn("no row was compared with PyTorch: no figure is drawn")
         return
     title = f"Examples per second, mednli_jax over PyTorch, on {results[0].device}"
+    machine, others = machine_facts(), max(row.others for row in results)
     x = (
         "times PyTorch's speed: right of the line mednli_jax is faster\n"
-        "dot: median of the rounds; bar: slowest to fastest round"
+        f"dot: median of {results[0].rounds} rounds; bar: slowest to fastest round\n"
+        f"{machine['cpu']}, {machine['cpus']} processors; other programs took up to {others:.0%}"
     )
     chart = charts.ranges(ranges, title=title, x=x, line=1.0, width=620)
     write_atomic(path, chart.file("png"))

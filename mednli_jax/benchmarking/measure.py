@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -55,6 +56,8 @@ class Measurement:
         faster. With several seeds, the examples of all seeds count.
       seconds, torch_seconds: of one epoch at the measured speed.
       seeds_cost: our seconds for S seeds in one program over S times those of one seed.
+      others: share of the machine's processors that other programs took during the rounds; 0 where
+        the system does not tell.
       notes: the speed of each setting, or why it has none.
     """
 
@@ -77,6 +80,7 @@ class Measurement:
     torch_peak_mb: int | None = None
     compile_seconds: float
     rounds: int
+    others: float = 0.0
     device: str
     corpus: str
     hidden: int
@@ -98,12 +102,14 @@ class Usage(NamedTuple):
     """The corpus of a side, the size of its training part, and the cost of the side.
 
     mb: peak memory of the accelerator if there is one, else of the process.
+    others: share of the processors that other programs took during the rounds of the side.
     """
 
     corpus: str
     pairs: int
     mb: int
     compile_seconds: float
+    others: float = 0.0
 
 
 class Side:
@@ -161,6 +167,37 @@ def _answer(method: Callable[..., Answer], arguments: Sequence[object]) -> Answe
     return method(WORKER, *arguments)
 
 
+class _OtherPrograms:
+    """The seconds of processors that other programs take while this process works."""
+
+    def __init__(self) -> None:
+        self._taken = self._all = 0.0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        before, own, started = _busy_seconds(), time.process_time(), time.perf_counter()
+        yield
+        own_seconds = time.process_time() - own
+        self._taken += max(0.0, _busy_seconds() - before - own_seconds)
+        self._all += (time.perf_counter() - started) * (os.cpu_count() or 1)
+
+    @property
+    def share(self) -> float:
+        return rounded(self._taken / self._all) if self._all else 0.0
+
+
+def _busy_seconds() -> float:
+    """Seconds of all processors spent on programs since the machine started; 0 where the system
+    does not tell."""
+    try:
+        first_line = Path("/proc/stat").read_text().partition("\n")[0]
+    except OSError:
+        return 0.0
+    # user, nice, system, idle, waiting, interrupts, soft interrupts, other guests: see proc(5)
+    ticks = list(map(int, first_line.split()[1:9]))
+    return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK")
+
+
 class Contender(Protocol):
     """Our side (ours.Ours) or PyTorch's (torch_side.TorchSide)."""
 
@@ -196,6 +233,9 @@ class Worker:
     side: Contender
     plan: list[Batch]
 
+    def __init__(self) -> None:
+        self.others = _OtherPrograms()
+
     def start(self, case: Case, setting: Setting | None = None) -> Started:
         """Builds a side, ours without a setting, and warms it up: in the mode "epoch" by an
         epoch."""
@@ -213,11 +253,12 @@ class Worker:
         positions: of the round's batches in the plan, from 0 to 1.
         """
         compiled, started = self.side.compile_seconds, time.perf_counter()
-        if self.mode == "epoch":
-            examples = self.side.epoch(number)
-        else:
-            batches = [self.plan[int(position * len(self.plan))] for position in positions]
-            examples = self.side.run(self.mode, batches)
+        with self.others.watched():
+            if self.mode == "epoch":
+                examples = self.side.epoch(number)
+            else:
+                batches = [self.plan[int(position * len(self.plan))] for position in positions]
+                examples = self.side.run(self.mode, batches)
         compiling = self.side.compile_seconds - compiled
         return (time.perf_counter() - started - compiling) / examples
 
@@ -231,6 +272,7 @@ class Worker:
             len(self.work.rows("train")),
             round(peak / MEGABYTE),
             rounded(self.side.compile_seconds),
+            self.others.share,
         )
 
 
@@ -286,6 +328,7 @@ def _measured(
         seconds = _seconds_of_rounds(sides, case.rounds, started.seconds)
         usage = {name: measured.end() for name, measured in sides.items()}
     row = _row_of_ours(case, started.device, seconds["ours"], usage["ours"])
+    row.others = max(of_side.others for of_side in usage.values())
     if "one seed" in sides:
         row.seeds_cost = rounded(np.median(seconds["ours"] / seconds["one seed"]))
     notes += [f"{name}: {np.median(1 / seconds[name]):.4g} examples/s" for name in opponents]
