@@ -3,9 +3,17 @@
 import random
 
 import pytest
+from nltk.tokenize import TreebankWordTokenizer
 from support.tables import table_rows
 
-from mednli_jax.data.text import UNK, Vocab, binary_parse_tokens, split_sentences, treebank_tokens
+from mednli_jax.data.text import (
+    UNK,
+    Vocab,
+    binary_parse_tokens,
+    sentence_tokens,
+    split_sentences,
+    treebank_tokens,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +64,25 @@ def test_sentences_and_tokens_are_the_text_again():
 
         assert "".join(split_sentences(text)) == text
         assert "".join(treebank_tokens(text)) == "".join(text.split())
+
+
+def test_a_sentence_has_the_tokens_of_the_whole_sentence():
+    tokenise = TreebankWordTokenizer().tokenize
+    draw = random.Random(0)
+    pieces = [
+        *"aZé1.,:;'\"`()[]-?!%$  \n\t\u00a0",
+        "n't",
+        "'s",
+        "''",
+        "...",
+        "--",
+        "cannot",
+        "'tis",
+    ]
+    for _ in range(3000):
+        sentence = "".join(draw.choices(pieces, k=draw.randrange(16)))
+
+        assert list(sentence_tokens(sentence)) == tokenise(sentence)
 
 
 def test_a_vocabulary_has_every_token_in_order_of_frequency_whatever_the_order_of_texts():

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from support.cases import cases
 from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
 from support.pair_files import write_own
@@ -286,3 +287,14 @@ def test_paths_of_a_corpus_are_between_the_concepts_of_a_mentions_file(source_of
     path.write_text("\n".join(lines))
     table = boosting.load(*source_of(mentions=str(path)))
     assert column(table, "path_nearest").tolist() == [1] * 6
+
+
+def test_bleu_is_that_of_nltk_to_the_last_bit():
+    smoothing = SmoothingFunction(epsilon=0.1).method1
+    draw = random.Random(0)
+    for _ in range(500):
+        sides = [tuple(draw.choices("abc", k=draw.randrange(9))) for _ in range(2)]
+        reference, candidate = sides
+
+        expected = sentence_bleu([reference], candidate, smoothing_function=smoothing)
+        assert features.bleu(reference, candidate) == expected
