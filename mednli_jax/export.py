@@ -1,7 +1,7 @@
 """Copy what prediction needs of a finished run into a folder that can be carried elsewhere.
 
   python -m mednli_jax.export runs/esim_kd-demo carried
-  echo '{"premise": "No history of CHF.", "hypothesis": "Patient has heart disease."}' |
+  echo '{"premise": "No heart disease.", "hypothesis": "The patient has heart failure."}' |
     python -m mednli_jax.predict --run=carried
   python -m mednli_jax.export runs/encoder-mednli model --format=transformers
 

@@ -1,7 +1,7 @@
 """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of
 its seeds).
 
-  printf 'No CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/a
+  printf 'No heart disease.\\tPatient has CHF.\\n' | python -m mednli_jax.predict --run=runs/a
   python -m mednli_jax.predict --run=runs/a --input=pairs.csv --output=predicted.jsonl
   python -m mednli_jax.predict --run=runs/a < pairs.jsonl > probabilities.tsv
 

@@ -110,6 +110,7 @@ FIELDS_OF_PAIR = {"premise": "No CHF.", "hypothesis": "CHF."}
 def test_a_run_from_python_is_a_run_of_the_command(runs):
     ours, of_command = runs
 
+    assert "batches of 64 (30 rows in even, whole groups)" in (ours.folder / "log.txt").read_text()
     assert ours.scores == of_command.scores
     assert ours.scores["test"].keys() >= {"accuracy", "loss"}
     assert ours.predict([PAIR]) == of_command.predict([PAIR])

@@ -96,13 +96,18 @@ def _model_line(experiment: Experiment, trainer: Trainer) -> str:
     # "cpu" or "gpu NVIDIA H200"
     kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))
     plural = "s" if len(devices) > 1 else ""
-    size, rows = experiment.batches.size, _joined(trainer.batches["train"].sizes, " or ")
-    grouped = "" if rows == str(size) else f" ({rows} rows in even, whole groups)"
     return (
         f"{experiment.model.name}: {parameters(trainer.learner):,} parameters; "
         f"seeds {_joined(experiment.seeds)}; {len(devices)} device{plural}, {kind}; "
-        f"batches of {size}{grouped}"
+        f"{_size(trainer.batches['train'])}"
     )
+
+
+def _size(batches: Batches) -> str:
+    """The size of batches that the config asks for, and their rows where these are others."""
+    size, rows = f"{batches.plan.batch_size:g}", _joined(batches.sizes, " or ")
+    grouped = "" if rows == size else f" ({rows} rows in even, whole groups)"
+    return f"batches of {size}{grouped}"
 
 
 def _joined(values: Sequence[Any], separator: str = ", ") -> str:
@@ -204,7 +209,7 @@ def describe(
         yield f"{name:50} {leaf.shape[1:]!s:>22}"
     yield (
         f"{parameters(learner):,} parameters a seed, {len(seeds)} seeds, "
-        f"batches of {_joined(batches['train'].sizes, ' or ')}, {program.devices.count} devices"
+        f"{_size(batches['train'])}, {program.devices.count} devices"
     )
     plans = _plans(batches, seeds)
     for split, plan in plans.items():
