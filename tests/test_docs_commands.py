@@ -22,6 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAM = f"""#!/bin/bash
 exec {sys.executable} {documented.__file__} "${{0##*/}}" "$@"
 """
+KNOWN = ("patient", "history", "the", "of", "fever", "no", "has", "gout", "more", "words", "a", ".")
 # Runs that a page takes as there already.
 FIRST = """
 mednli-jax train --config=esim:mednli --workdir=runs/kd
@@ -41,7 +42,7 @@ def vectors(path):
     path.parent.mkdir(exist_ok=True)
     rng = np.random.default_rng(0)
     lines = []
-    for word in (*WORDS, "patient", "history", "the", "of", "fever", "no", "has"):
+    for word in (*WORDS, *KNOWN):
         lines.append(f"{word} {' '.join(map(str, rng.normal(size=8).round(3)))}\n")
     path.write_text("".join(lines))
 
