@@ -97,39 +97,45 @@ def _modern_fields(config: Config, faults: list[str]) -> Fields:
     scaling = config.get("rope_scaling") or {}
     by_kind = {kind: (rope.get(kind) or {}) | scaling for kind in (GLOBAL, LOCAL)}
     for kind, parameters in by_kind.items():
-        rope_type = parameters.get("rope_type") or parameters.get("type", "default")
-        if rope_type != "default":
-            faults.append(f"'rope_type' of {kind} is {json.dumps(rope_type)}, not \"default\"")
+        for name in ("rope_type", "type"):
+            rope_type = parameters.get(name, "default")
+            if rope_type != "default":
+                faults.append(f"'{name}' of {kind} is {json.dumps(rope_type)}, not \"default\"")
     pooling = config.get("classifier_pooling", "cls")
     if pooling not in POOLINGS:
         faults.append(f"'classifier_pooling' is {json.dumps(pooling)}")
     base = config.get("global_rope_theta", 160_000.0)
     local_base = config.get("local_rope_theta", 10_000.0) or base
-    return {
+    local_layers = [layer for layer, kind in enumerate(kinds) if kind == LOCAL]
+    fields = {
         "rotary_base": by_kind[GLOBAL].get("rope_theta", base),
         "local_rotary_base": by_kind[LOCAL].get("rope_theta", local_base),
         "local_attention": config.get("local_attention", 128),
-        "local_layers": tuple(i for i, kind in enumerate(kinds) if kind == LOCAL),
+        "local_layers": tuple(local_layers),
         "head_input": POOLINGS.get(pooling, "first"),
-        **{ours: config.get(theirs, False) for theirs, ours in BIASES.items()},
     }
+    for name, ours in BIASES.items():
+        fields[ours] = config.get(name, False)
+    return fields
 
 
 def _modern_config(fields: Fields) -> Config:
     """The entries of _modern_fields, in the spelling of Transformers 5."""
     local_layers = fields["local_layers"]
     kinds = [LOCAL if i in local_layers else GLOBAL for i in range(fields["layers"])]
-    bases = {GLOBAL: fields["rotary_base"], LOCAL: fields["local_rotary_base"]}
-    poolings = {ours: theirs for theirs, ours in POOLINGS.items()}
-    return {
+    poolings = {ours: name for name, ours in POOLINGS.items()}
+    config: Config = {
         "rope_parameters": {
-            kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()
+            GLOBAL: {"rope_type": "default", "rope_theta": fields["rotary_base"]},
+            LOCAL: {"rope_type": "default", "rope_theta": fields["local_rotary_base"]},
         },
         "local_attention": fields["local_attention"],
         "layer_types": kinds,
         "classifier_pooling": poolings[fields["head_input"]],
-        **{theirs: fields[ours] for theirs, ours in BIASES.items()},
     }
+    for name, ours in BIASES.items():
+        config[name] = fields[ours]
+    return config
 
 
 def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
@@ -146,6 +152,7 @@ def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
     asked = config.get("pos_att_type") or []
     terms = asked.split("|") if isinstance(asked, str) else asked
     terms = [term.strip().lower() for term in terms]
+    norms = (config.get("norm_rel_ebd") or "none").lower().split("|")
     if unknown := set(terms) - set(TERMS):
         faults.append(f"'pos_att_type' has {', '.join(sorted(unknown))}")
     types = config.get("type_vocab_size", 0)
@@ -155,16 +162,16 @@ def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
     if width and activation != "gelu":
         faults.append(f"'conv_act' is {json.dumps(activation)}, not \"gelu\"")
     longest = config.get("max_relative_positions", -1)
-    norms = config.get("norm_rel_ebd", "none").lower().split("|")
+    relative_terms = [term for term in TERMS if term in terms]
     return {
         "token_types": types,
-        "second_type": min(types, 1),
+        "second_type": int(types == 2),
         "absolute_positions": config.get("position_biased_input", True),
         "relative_positions": longest if longest > 0 else config["max_position_embeddings"],
         "relative_buckets": max(config.get("position_buckets", -1), 0),
-        "relative_terms": tuple(term for term in TERMS if term in terms),
+        "relative_terms": tuple(relative_terms),
         "relative_shared": config.get("share_att_key", False),
-        "relative_norm": "layer_norm" in [norm.strip() for norm in norms],
+        "relative_norm": "layer_norm" in map(str.strip, norms),
         "convolution": width,
     }
 

@@ -216,6 +216,13 @@ def test_each_field_of_the_architecture_matters(family, changes, folders):
         ("electra", {"type_vocab_size": 1}, "'type_vocab_size'"),
         ("megatron-bert", {"num_hidden_layers": 0}, "'num_hidden_layers'"),
         ("bert", {"model_type": "t5"}, "'model_type' is \"t5\""),
+        ("modernbert", {"classifier_pooling": "max"}, "'classifier_pooling' is \"max\""),
+        ("modernbert", {"rope_scaling": {"type": "yarn"}}, "'type' of full_attention is"),
+        ("deberta-v2", {"relative_attention": False}, "'relative_attention' is false, not true"),
+        ("deberta-v2", {"pos_att_type": "p2p|c2p"}, "'pos_att_type' has p2p"),
+        ("deberta-v2", {"conv_act": "tanh"}, '\'conv_act\' is "tanh", not "gelu"'),
+        ("deberta-v2", {"embedding_size": 8}, "'embedding_size' is 8, not 16"),
+        ("deberta-v2", {"type_vocab_size": 1}, "'type_vocab_size' is 1, not 0 or 2"),
     ],
 )
 def test_what_the_module_lacks_is_refused_by_name(family, changes, message, tmp_path):
@@ -240,6 +247,21 @@ def test_both_spellings_of_modernbert_s_config_are_read(tmp_path):
     }
     assert families.fields_of(config | older) == newer
     assert newer["local_layers"] == (1, 2)
+
+
+def test_positions_that_a_deberta_does_not_read_are_ignored(tmp_path):
+    """As published: a file may have embeddings of positions whatever its config.json says."""
+    folder = written("deberta-v2", tmp_path)
+    tensors = arrays_of("deberta-v2", "weight")
+    tensors["deberta.embeddings.position_embeddings.weight"] = np.ones((64, 16), np.float32)
+    save_file(tensors, folder / "model.safetensors")
+    model = model_of("deberta-v2", folder)
+
+    params = drawn(model, batch_of("deberta-v2", slice(2)))
+    read = weights.load_weights(folder, params, labels=LABELS)
+
+    assert read.unused == ["embeddings.position_embeddings.weight"]
+    assert "positions" not in read.params["embeddings"]
 
 
 @pytest.mark.parametrize("family", NAMES)
