@@ -77,7 +77,6 @@ EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
     ),
     ("data.augment", of_blanks, "pairs are not written in tokens 'blanks'"),
     ("data.augment", of_features, "features are of the corpus's own pairs"),
-    ("data.augment", has_mentions, "a file of mentions has none of written pairs"),
     ("transfer.init_from", of_features, "features have no weights to transfer"),
     ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
     ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),

@@ -588,6 +588,8 @@ class NLICorpus:
         if self.augment is not None:
             splits["train"] = self._augmented(splits["train"], self.augment)
         source = self.recogniser(splits)
+        if self.augment is not None and isinstance(source, Recognised):
+            source = self._with_written(source, splits["train"].examples)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
         arrays, facts = encoding.encode_splits(
             splits, texts, source, corpus_paths, labels=self.labels.names
@@ -601,6 +603,18 @@ class NLICorpus:
         # Where the corpus has parses, new texts get the closest tokeniser.
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
         return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
+
+    def _with_written(self, source: Recognised, train: Sequence[NLIExample]) -> Recognised:
+        """With the concepts of written pairs, which the package's linker finds."""
+        written = [example for example in train if example.uid.startswith(WRITTEN)]
+        sentences: dict[tuple[str, str], encoding.Tokens] = {}
+        for example in written:
+            for side in SIDES:
+                sentences[example.uid, side] = encoding.all_tokens(example, side)
+        words = {word for tokens in sentences.values() for word in tokens}
+        linker = self._linker(Linking(), words)
+        spans = {key: linker.link(tokens) for key, tokens in sentences.items()}
+        return replace(source, spans={**source.spans, **spans})
 
     def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
         """The training pairs, and after them those that the ontology writes."""

@@ -184,6 +184,21 @@ def test_written_pairs_follow_those_of_the_corpus_in_train_alone():
     assert is_written[300 : sizes["train"]].all()
 
 
+def test_written_pairs_have_links_beside_a_file_of_mentions(tmp_path):
+    """The file has one mention in each split, and none of written pairs."""
+    path = tmp_path / "mentions.tsv"
+    lines = ["uid\tside\tstart\tend\tconcept"]
+    for split in corpus_of(augmented()).splits().values():
+        lines.append(f"{split.examples[0].uid}\tpremise\t0\t1\tD001249")
+    path.write_text("\n".join(lines))
+    config = augmented()
+    config.knowledge.mentions = str(path)
+    arrays = corpus_of(config).build().arrays
+    has_link = (arrays["link_distance"] >= 0).any(axis=1)
+    assert has_link[arrays["written"]].any()
+    assert not has_link[~arrays["written"]].any()
+
+
 def test_hypothesis_only_reads_no_written_premise():
     arrays = corpus_of(augmented(hypothesis_only=True)).build().arrays
     assert not arrays["premise_length"].any()
