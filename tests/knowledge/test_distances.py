@@ -139,6 +139,16 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
     assert longest > 1
 
 
+def test_the_longest_distance_is_of_all_pairs():
+    """Pairs are crossed in blocks, and the longest distance is in the first."""
+    chain = graph([(1, 0), (2, 1)], 3)
+    top, bottom = [Mention(0, 1, "X0")], [Mention(0, 1, "X2")]
+
+    links = corpus_links(chain, [bottom] + [top] * 5000, [top] * 5001, max_links=1, max_tokens=1)
+
+    assert links.longest == 2
+
+
 @pytest.mark.parametrize(
     "premise, hypothesis, longest, distances_of_links",
     table_rows("""

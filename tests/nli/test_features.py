@@ -82,6 +82,12 @@ def test_by_hand(name):
     np.testing.assert_allclose(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
 
 
+def test_negations_of_both_sides_are_not_of_one_side():
+    negated = ("no pain", "no fever , no cough", "neutral")
+    table = computed(corpus([negated, *PAIRS[1:]]))
+    assert column(table, "negation_one_side")[0] == 0
+
+
 # Terms are words and pairs of words. One that a single one of the five distinct training sentences
 # has weighs RARE, and "pain", which two have, TWICE.
 RARE = math.log(6 / 2) + 1
