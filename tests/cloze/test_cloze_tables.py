@@ -1,7 +1,6 @@
 """Files of answers are read whole or refused with a line number; tables show our figures beside the
 paper's."""
 
-import gzip
 import json
 import runpy
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.cloze import cloze, passage
 from support.commands import call_command
+from support.files import write
 
 from mednli_jax.cloze import untrained
 from mednli_jax.cloze.clicr import write_clicr
@@ -26,36 +26,40 @@ EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in 
 
 def test_both_forms_of_a_file_say_the_same(tmp_path):
     said = {"p.0": "Fever", "p.2": "", "p.1": "é 50 %"}
-    write_atomic(tmp_path / "a.jsonl", answer_lines(said))
-    (tmp_path / "c.json").write_text(json.dumps(said, indent=1))
-    (tmp_path / "d.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
     rows = [json.dumps({"answer": text, "uid": uid, "score": 3}) for uid, text in said.items()]
-    (tmp_path / "e.txt").write_text("\ufeff\n" + "\r\n\n".join(rows) + "\n")
+    write_atomic(tmp_path / "a.jsonl", answer_lines(said))
+    write(tmp_path / "c.json", json.dumps(said, indent=1))
+    write(tmp_path / "d.json.gz", json.dumps(said))
+    write(tmp_path / "e.txt", "\ufeff\n" + "\r\n\n".join(rows) + "\n")
+
     for name in ("a.jsonl", "c.json", "d.json.gz", "e.txt"):
         assert read_answers(tmp_path / name, EXAMPLES) == said, name
     assert (tmp_path / "a.jsonl").stat().st_mode & 0o077 == 0
 
 
-# Two seeds on 30 queries. The first answers three right; the second answers one right and gives
-# half of the words of another.
-SEEDS = ({f"p.{i}": "fever" for i in range(3)}, {"p.0": "fever", "p.1": "fever of unknown"})
+@pytest.fixture
+def seeds():
+    """Two seeds on 30 queries. The first answers three right; the second answers one right and
+    gives "fever of unknown" to another: one word of three, so F1 is .5."""
+    first = {f"p.{i}": "fever" for i in range(3)}
+    second = {"p.0": "fever", "p.1": "fever of unknown"}
+    return [query_scores(EXAMPLES, answers) for answers in (first, second)]
 
 
-def seeds_of():
-    return [query_scores(EXAMPLES, own) for own in SEEDS]
+def test_scores_of_several_seeds_are_means(seeds):
+    whole, part = seed_scores(seeds), seed_scores(seeds, [0, 1])
 
-
-def test_scores_of_several_seeds_are_means():
-    whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
     assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
     assert part["examples"] == 2
     assert part["accuracy"]["mean"] == 0.75
-    assert part["f1"]["per_seed"] == pytest.approx(
-        [1, 0.75]
-    )  # "fever of unknown" shares one word of three: F1 is .5
-    each = {row["uid"]: row for row in rows(seeds_of())}
-    assert each["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
-    assert each["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
+    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])
+
+
+def test_scores_of_a_query_are_means_over_seeds(seeds):
+    of_query = {row.pop("uid"): row for row in rows(seeds)}
+
+    assert of_query["p.1"] == {"answered": 1, "exact_match": 0.5, "f1": 0.75}
+    assert of_query["p.2"] == {"answered": 0.5, "exact_match": 0.5, "f1": 0.5}
 
 
 def write_corpus(folder):
@@ -72,20 +76,20 @@ def write_corpus(folder):
     return folder
 
 
-def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
-    write_corpus(tmp_path / "clicr")
-    for name in (str(tmp_path / "clicr"), "clicr"):
-        monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-        splits = corpus_named(name)
-        assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
-        assert [example.tags for example in split_of(splits, "dev").examples] == [
-            ("seen",),
-            ("unseen",),
-        ]
-        # CliCR's passages begin with their titles, those of a folder do not.
-        assert splits["dev"].examples[0].passage.tokens[:2] == (
-            ("A", "case") if name == "clicr" else ("Fever", "and")
-        )
+@pytest.mark.parametrize("name", ["clicr", "folder"])
+def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch, name):
+    """CliCR's passages begin with their titles, those of a folder do not."""
+    folder = write_corpus(tmp_path / "clicr")
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+
+    splits = corpus_named("clicr" if name == "clicr" else str(folder))
+
+    first, second = splits["dev"].examples
+    assert (first.uid, second.uid) == ("dev.0", "dev.1")
+    start = "A case" if name == "clicr" else "Fever and"
+    assert " ".join(first.passage.tokens[:2]) == start
+    tags = [tag for example in split_of(splits, "dev").examples for tag in example.tags]
+    assert tags == ["seen", "unseen"]
 
 
 @pytest.fixture
