@@ -28,7 +28,9 @@ from pathlib import Path
 
 from coverage import CoverageData
 
-ROOT, SECONDS, FIRST = Path(__file__).parents[1].resolve(), 900, 6
+ROOT = Path(__file__).parents[1].resolve()
+SECONDS = 900
+FIRST = 6
 PYTEST = (
     *("-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"),
     *("-o", "addopts=", "-m", "not slow"),
@@ -119,7 +121,8 @@ def importing(fault: Fault) -> list[str]:
     module = fault.file.removesuffix(".py").replace("/", ".")
     ranks = {}
     for path in ROOT.glob("tests/**/test_*.py"):
-        names, is_first = modules_imported_by(path), path.stem == f"test_{fault.first}"
+        names = modules_imported_by(path)
+        is_first = path.stem == f"test_{fault.first}"
         if is_first or module in names:
             ranks[path.relative_to(ROOT).as_posix()] = (not is_first, len(names))
     return sorted(ranks, key=lambda name: ranks[name])[:FIRST]

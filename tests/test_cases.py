@@ -71,7 +71,8 @@ def test_case(name, run_case):
                 assert text.encode() not in path.read_bytes(), path
 
     if twin := table.get("same_arrays_as"):
-        arrays, expected = prepared_arrays(folder), prepared_arrays(run_case(twin).folder)
+        arrays = prepared_arrays(folder)
+        expected = prepared_arrays(run_case(twin).folder)
         assert expected
         assert expected.keys() == arrays.keys()
         for file, array in expected.items():

@@ -84,7 +84,8 @@ def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least
     """),
 )
 def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
-    fields, fixed = fields_of(wrong), fields_of(right)
+    fields = fields_of(wrong)
+    fixed = fields_of(right)
     (field,) = fixed
 
     assert re.match(rf"--config\.{field}: .*\. Fix: .*\.$", refusal(config_of("bow"), fields))
@@ -118,7 +119,8 @@ def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
 )
 def test_a_setting_that_cannot_work_is_named(name, text):
     """The first field of each row."""
-    config, fields = config_of(name), fields_of(text)
+    config = config_of(name)
+    fields = fields_of(text)
     config.update_from_flattened_dict(fields)
 
     with pytest.raises(ConfigError, match=rf"^--config\.{next(iter(fields))}\b.* Fix: "):

@@ -52,7 +52,8 @@ def home(blocks, tmp_path, monkeypatch):
         lines = ""
         for number in range(size):
             is_other = number % 2
-            first, second = WORDS[number % 6], WORDS[(number + is_other) % 6]
+            first = WORDS[number % 6]
+            second = WORDS[(number + is_other) % 6]
             label = "other" if is_other else "same"
             lines += f"pt has {first} .\t{second} is noted\t{label}\n"
         (tmp_path / "own" / f"{split}.tsv").write_text(lines)
@@ -102,7 +103,8 @@ def test_a_task_of_ones_own_predicts_and_is_reported(run, tmp_path):
 
 def test_a_task_of_ones_own_resumes_to_the_same_result(run, tmp_path, monkeypatch):
     scorer = importlib.import_module("similar").SimilarScorer
-    score, calls = scorer.score, []
+    score = scorer.score
+    calls = []
 
     def interrupted(self, rows, logits):
         calls.append(rows)

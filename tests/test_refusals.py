@@ -14,8 +14,10 @@ from mednli_jax.errors import UsageError
 from mednli_jax.knowledge.readers import mesh
 
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\taxolotl\tC01.100\t\n"
-TRAIN, DEV = "file/train.jsonl", "file/dev.jsonl"
-MLI, SNLI = "mednli/mli_train_v1.jsonl", "snli/snli_1.0_dev.jsonl"
+TRAIN = "file/train.jsonl"
+DEV = "file/dev.jsonl"
+MLI = "mednli/mli_train_v1.jsonl"
+SNLI = "snli/snli_1.0_dev.jsonl"
 GOOD_FILES = {
     "own.tsv": MESH,
     TRAIN: pairs(0),

@@ -50,7 +50,8 @@ def working_in(home):
 def interrupted_at(number):
     """A SIGINT arrives when the loop asks for the n-th time whether to stop: after a chunk of
     steps, or a tree."""
-    should_stop, main_thread = Session.should_stop, threading.main_thread().ident
+    should_stop = Session.should_stop
+    main_thread = threading.main_thread().ident
     questions = iter(range(1, sys.maxsize))
 
     def interrupting(session):
@@ -70,7 +71,8 @@ def interrupted_at(number):
 def test_an_interrupted_run_resumes_bit_for_bit(home, protocol):
     """It is interrupted twice, the second time after it was resumed. Its seconds are those of all
     sessions."""
-    whole, broken = f"{protocol}-whole", f"{protocol}-broken"
+    whole = f"{protocol}-whole"
+    broken = f"{protocol}-broken"
     flags = flags_of(protocol, broken, EPOCHS)
     rounding = 0.1 if protocol == "features" else 0  # trees grow within the rounding of seconds
     spent = 0
@@ -127,7 +129,8 @@ def jax_setting(name, value):
     ],
 )
 def test_a_resume_under_other_settings_of_jax_is_refused(interrupted, name, value):
-    before, files = getattr(jax.config, name), contents(interrupted)
+    before = getattr(jax.config, name)
+    files = contents(interrupted)
     flags = flags_of("warmup", interrupted.name, EPOCHS)
 
     with working_in(interrupted.parent), jax_setting(name, value):

@@ -197,7 +197,8 @@ def test_a_file_that_replaces_an_open_one_is_private(tmp_path):
 
 
 def test_a_page_takes_no_other_files_place(tmp_path):
-    path, head = tmp_path / "report.html", "<!DOCTYPE html>"
+    path = tmp_path / "report.html"
+    head = "<!DOCTYPE html>"
     write_over(path, f"{head}1", head)
     write_over(path, f"{head}2", head)
 
@@ -372,7 +373,8 @@ def first(tmp_path):
 @pytest.mark.parametrize("option", ["resume", "force"])
 def test_two_processes_never_train_in_one_folder(tmp_path, first, option):
     """The second is refused while the first lives, and a killed one leaves no lock."""
-    before, run = contents(tmp_path), RunDirectory.existing(tmp_path / "a")
+    before = contents(tmp_path)
+    run = RunDirectory.existing(tmp_path / "a")
     assert run.in_training()
 
     with trainer(tmp_path / "a", option) as second:

@@ -113,7 +113,8 @@ def test_the_values_of_a_random_trial_follow_from_its_number_alone():
 
 def test_tpe_draws_near_the_best_results_in_whatever_order_they_came():
     space = {"x": FloatDistribution(0, 1)}
-    search, attempts = sweeps.Sweep(space, trials=40, tpe=True), []
+    search = sweeps.Sweep(space, trials=40, tpe=True)
+    attempts = []
     for number in range(40):
         params = search.after(number, attempts)
         assert params == search.after(number, attempts[::-1])
@@ -152,7 +153,8 @@ def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout
     """clips/clicr, randomized_hyperparam_search.py."""
     fields = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))["get_sweep"]().fields
 
-    size, rate = fields["model.hidden_size"], fields["model.dropout"]
+    size = fields["model.hidden_size"]
+    rate = fields["model.dropout"]
     assert size.low == 50
     assert size.high == 160
     assert rate.low == 0.1
@@ -582,7 +584,8 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
     space(SEARCH)
     flags = ("--config.train.steps=5", "--config.train.pace=0.1", f"--storage={url}")
     RUNS.mkdir(parents=True)
-    rng, kills = random.Random(int(os.environ.get("KILLS_SEED", "0"))), 0
+    rng = random.Random(int(os.environ.get("KILLS_SEED", "0")))
+    kills = 0
     workers = [started(*flags), started(*flags)]
 
     while kills < 10:

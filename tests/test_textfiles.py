@@ -50,7 +50,8 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_records_may_span_lines_and_name_their_first(tmp_path):
-    path, problems = tmp_path / "x.csv", Problems()
+    path = tmp_path / "x.csv"
+    problems = Problems()
     path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n \n3,4\n5,"6\n7,8\n')
 
     records = list(files.csv_records(path, problems))

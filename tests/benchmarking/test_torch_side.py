@@ -68,7 +68,8 @@ def pytorch(case, work, style=""):
 def of_equal_lengths(work):
     """The pairs of a workload with sentences of one length: without padding all styles compute the
     same."""
-    arrays, size = dict(work.arrays), 4
+    arrays = dict(work.arrays)
+    size = 4
     shape = (len(arrays["label"]), size)
     for side in SIDES:
         arrays[side] = np.random.default_rng(1).integers(2, 99, shape).astype(np.int32)
@@ -90,12 +91,14 @@ def of_equal_lengths(work):
 )
 def test_styles_and_grouped_premises_compute_the_same(pairs, model, style, grouping):
     """LSTMs get pairs without padding."""
-    work, batches = pairs if model == "bow" else of_equal_lengths(pairs), [np.arange(12)]
+    work = pairs if model == "bow" else of_equal_lengths(pairs)
+    batches = [np.arange(12)]
     exact = pytorch(case_of(model, mode="predict"), work)
     styled = pytorch(case_of(model, grouping, "predict"), work, style)
     styled.model.load_state_dict(exact.model.state_dict())
 
-    logits, expected = styled.predict(batches)[0], exact.predict(batches)[0]
+    logits = styled.predict(batches)[0]
+    expected = exact.predict(batches)[0]
 
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
 
@@ -182,7 +185,8 @@ def assert_steps_agree(case, work, to_params, style=""):
     to_params: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these
     arrays.
     """
-    mine, side = ours.Ours(case, work, dropout=0.0), pytorch(case, work, style)
+    mine = ours.Ours(case, work, dropout=0.0)
+    side = pytorch(case, work, style)
     learner = mine.trainer.learner
     arrays = {name: value.detach().numpy().copy() for name, value in side.model.named_parameters()}
     params = to_params(arrays, jax.tree.map(lambda x: np.array(x[0]), learner.params))
@@ -249,8 +253,11 @@ def test_training_of_encoders_follows_ours(family, tmp_path):
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "esim", "ga_reader", "sa_reader", "bert"])
 def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
-    case, style = case_of(model), "sdpa" if model == "bert" else ""
-    work, batches, logits = cases.workload_of(case), [np.arange(8)], {}
+    case = case_of(model)
+    style = "sdpa" if model == "bert" else ""
+    work = cases.workload_of(case)
+    batches = [np.arange(8)]
+    logits = {}
 
     for precision in ("float32", "bfloat16"):
         side = pytorch(replace(case, precision=precision), work, style)
@@ -258,7 +265,8 @@ def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
         side.train(batches)
         assert {parameter.dtype for parameter in side.model.parameters()} == {torch.float32}
 
-    full, near = logits["float32"], logits["bfloat16"]
+    full = logits["float32"]
+    near = logits["bfloat16"]
     assert near.dtype == torch.float32
     assert not torch.equal(full, near)
     is_candidate = full > -1e6  # a reader masks missing candidates

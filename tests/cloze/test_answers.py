@@ -60,7 +60,8 @@ def test_blanks_do_not_count():
 
 def bleu(predictions, answers, order):
     """answers: of each prediction, with "/" between."""
-    examples, texts = [], {}
+    examples = []
+    texts = {}
     for number, (prediction, of_query) in enumerate(zip(predictions, answers, strict=True)):
         examples.append(cloze(f"q{number}", "x", "_", *of_query.split("/")))
         texts[f"q{number}"] = prediction
@@ -168,7 +169,8 @@ def test_a_split_is_sliced_by_answer_length_semantic_type_and_tag(scores):
         "semantic type": "none problem test",
         "tag": "seen unseen",
     }
-    unseen, one_word = slices["tag"]["unseen"], slices["answer length"]["1"]
+    unseen = slices["tag"]["unseen"]
+    one_word = slices["answer length"]["1"]
     assert unseen["queries"] == 2
     assert unseen["f1"] == pytest.approx(1 / 3)
     assert one_word["queries"] == 2

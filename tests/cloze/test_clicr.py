@@ -178,7 +178,8 @@ def test_passages_without_candidates_are_counted_and_named(read, capsys):
     bare = article("r2", context=f"No {SECRET} .")
     split = read(article("r1"), bare)
 
-    facts, warning = split.facts, capsys.readouterr().err
+    facts = split.facts
+    warning = capsys.readouterr().err
     assert facts["passages_without_candidates"] == facts["queries_without_candidates"] == 1
     problem = "1 passages have no marked phrase"
     assert warning.startswith(f"warning: dev1.0.json:data[1].document.context: {problem}")

@@ -27,7 +27,8 @@ def encode(setup="ent", words=("xylo",), **options):
 
 
 def assert_positions(arrays, name, number, spans_of_candidates):
-    candidates, positions = [], []
+    candidates = []
+    positions = []
     for candidate, spans in enumerate(spans_of_candidates):
         for start, end in spans:
             positions += range(start, end)
@@ -37,7 +38,8 @@ def assert_positions(arrays, name, number, spans_of_candidates):
 
 
 def assert_passage(arrays, number, view, vocab):
-    tokens, candidates = view.passage.tokens, view.passage.candidates
+    tokens = view.passage.tokens
+    candidates = view.passage.candidates
     assert own_part(arrays, "passage", number) == vocab.encode(tokens)
     assert Texts(arrays).candidates(number) == candidates
     assert_positions(arrays, "position", number, view.passage.positions)
@@ -63,7 +65,9 @@ def assert_query(arrays, row, example, view, vocab):
 def test_arrays_hold_the_queries_and_passages_of_the_views(setup, most):
     splits, arrays, vocab, vectors, facts = encode(setup, max_passage=most)
 
-    row, number_of_passage, type_of_phrase = 0, {}, {}
+    row = 0
+    number_of_passage = {}
+    type_of_phrase = {}
     for name, split in splits.items():
         assert facts["splits"][name]["first"] == row
         for example, view in all_views(split.examples, setup, max_tokens=most):
@@ -89,7 +93,8 @@ def test_training_has_only_queries_with_a_right_candidate_dev_and_test_have_all(
 
     encoded, arrays, _, _, facts = encode(setup)
 
-    train, dev = facts["splits"]["train"], facts["splits"]["dev"]
+    train = facts["splits"]["train"]
+    dev = facts["splits"]["dev"]
     for name in ("dev", "test"):
         assert len(encoded[name]) == len(splits[name])
     assert (arrays["gold"][: train["rows"]] >= 0).all()
@@ -135,7 +140,8 @@ def test_words_of_dev_and_test_with_a_vector_are_added(tmp_path):
     assert vector_of["w3"] == [4, 5, 6]
     assert not {"yodel", "elsewhere"} & vector_of.keys()
     assert vector_of[SPECIALS[0]] == [0, 0, 0]
-    vocabulary, size = facts["vocabulary"], len(vocab) - len(SPECIALS)
+    vocabulary = facts["vocabulary"]
+    size = len(vocab) - len(SPECIALS)
     assert vocabulary["with_vector"] == 2
     assert vocabulary["of_other_splits"] == 1
     assert vocabulary["words"] == size
@@ -158,7 +164,8 @@ def test_bounds_stand_around_queries_and_move_the_blank_by_one():
 
 
 def test_a_corpus_without_an_answerable_training_query_is_refused():
-    splits, absent = corpus(), (Answer("not there"),)
+    splits = corpus()
+    absent = (Answer("not there"),)
     train = splits["train"]
     examples = tuple(replace(example, answers=absent) for example in train.examples)
 

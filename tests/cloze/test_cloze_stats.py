@@ -124,7 +124,8 @@ def test_shares_and_f1_of_skills_by_hand():
     assert figures["queries"] == 2
     assert figures["unknown"] == 1
     assert figures["mean"] == 1.0
-    shares, f1 = figures["shares"], figures["f1"]["ours"]
+    shares = figures["shares"]
+    f1 = figures["f1"]["ours"]
     assert shares["bridging"] == 0.5
     assert shares["object tracking"] == 0.5
     assert shares["none"] == 0.5
@@ -144,7 +145,8 @@ def test_skills_of_no_query_are_refused():
 
 
 def test_the_command_prints_and_writes_figures_and_pictures(tmp_path):
-    folder, out = tmp_path / "corpus", tmp_path / "out"
+    folder = tmp_path / "corpus"
+    out = tmp_path / "out"
     folder.mkdir()
     dev = [cloze("d.1", passage("He had [asthma] .", "d"), "_", "asthma")]
     for split, examples in {"train": TRAIN, "dev": dev, "test": TEST}.items():

@@ -47,7 +47,8 @@ def seeds():
 
 
 def test_scores_of_several_seeds_are_means(seeds):
-    whole, part = seed_scores(seeds), seed_scores(seeds, [0, 1])
+    whole = seed_scores(seeds)
+    part = seed_scores(seeds, [0, 1])
 
     assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
     assert part["examples"] == 2

@@ -58,7 +58,8 @@ class Reference:
 
     def interpolated(self, word, context):
         lower = self.interpolated(word, context[1:]) if context else 1 / len(self.words)
-        counts, discount = self.counts[len(context)], self.discounts[len(context)]
+        counts = self.counts[len(context)]
+        discount = self.discounts[len(context)]
         after = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == context}
         if not any(after.values()):
             return lower
@@ -90,7 +91,8 @@ HISTORIES = ("", "w1", "w1 w3", "w2 w8 w1", "w1 zebra", "zebra w1", "w0 w0 w0 w0
 def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
     text = random_text(seed, sentences)
 
-    model, reference = estimate(text, order=order), Reference(text, order)
+    model = estimate(text, order=order)
+    reference = Reference(text, order)
 
     discounts = [level.discounts for level in model.levels]
     for of_level, expected in zip(discounts, reference.discounts, strict=True):
@@ -126,7 +128,8 @@ PATIENT = cloze("b", "x", "the _", "patient")
 
 
 def test_the_likeliest_word_after_the_left_side_of_a_query_is_its_answer():
-    text, query = "the [fever] of the patient rose", "we gave [aspirin] for _ ."
+    text = "the [fever] of the patient rose"
+    query = "we gave [aspirin] for _ ."
     examples = [cloze(f"t{number}", text, query, "chest pain") for number in range(3)]
 
     model = estimate(training_text(examples))

@@ -26,7 +26,8 @@ TEXT = (
 
 
 def example(query="@placeholder", *answers, title="On BEG__gout__END", uid="q"):
-    passage, marked = clicr_passage("r", title, TEXT), parse_marked(query)
+    passage = clicr_passage("r", title, TEXT)
+    marked = parse_marked(query)
     texts = []
     for text in answers:
         texts.append(Answer(text, origin="UMLS" if texts else "dataset"))

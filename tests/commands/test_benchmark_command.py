@@ -45,7 +45,8 @@ def test_a_batch_of_made_up_pairs_has_as_many_distinct_words_as_real_text():
 
 def test_made_up_passages_have_the_shape_of_clicr():
     work = workload.made_up_passages(4_096, tokens=300, dim=4)
-    train, arrays = work.rows("train"), work.arrays
+    train = work.rows("train")
+    arrays = work.arrays
 
     passage_P, query_Q = work.lengths(train)
     assert passage_P.mean() == pytest.approx(300, rel=0.05)

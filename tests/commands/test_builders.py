@@ -127,7 +127,8 @@ def with_a_flipped_bit(content):
     return content[:200] + bytes([content[200] ^ 1]) + content[201:]
 
 
-RECORD, FACTS = "*train.array_record*", "1.0.0/metadata.json"
+RECORD = "*train.array_record*"
+FACTS = "1.0.0/metadata.json"
 
 
 @pytest.mark.parametrize(

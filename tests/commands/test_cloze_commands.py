@@ -266,7 +266,8 @@ def test_bad_passages_and_queries_are_named_by_line(line):
 def test_evaluate_repeats_the_scores_of_training(at_home):
     out, _ = succeeds("evaluate --run=run --vectors=v.txt --json")
 
-    scores, expected = json.loads(out), read_json("run/result.json")["test"]
+    scores = json.loads(out)
+    expected = read_json("run/result.json")["test"]
     assert scores["seeds"] == [0, 1]
     assert scores["examples"] == 9
     assert scores["in_passage"] == 6

@@ -37,7 +37,8 @@ from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Session
 
 TRAINED = ("--config=bow:mednli", "--config.vectors.path=", *SMALL)
-RESUME, EVALUATE = (train, *TRAINED, "--workdir=copy", "--resume"), (evaluate, "--run=copy")
+RESUME = (train, *TRAINED, "--workdir=copy", "--resume")
+EVALUATE = (evaluate, "--run=copy")
 SIZES = {"train": 48, "dev": 18, "test": 17}
 LINE = "No gout.\tHe has gout.\n"
 
@@ -470,7 +471,8 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
     flags = ("--config.model.masking=paper", "--workdir=published")
     succeeds("train --config=esim:mednli", *TRAINED[1:], *flags)
     run = load_run("published")
-    pair, longest = ("asthma .", "patient has gout"), ("gout in w1 w2", "patient lacks asthma")
+    pair = ("asthma .", "patient has gout")
+    longest = ("gout in w1 w2", "patient lacks asthma")
 
     alone = run.predict([pair])[0]
 

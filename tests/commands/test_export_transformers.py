@@ -113,7 +113,8 @@ def write_encoder(folder, architecture, tokenizer):
     sizes = {"hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 12}
     pieces = PieceVocabulary.load(folder)
     model = Encoder(vocab_size=len(pieces), positions=66, **architecture, **sizes)
-    token_BT, one_B = jnp.ones((1, 3), int), jnp.ones(1, int)
+    token_BT = jnp.ones((1, 3), int)
+    one_B = jnp.ones(1, int)
     batch = PairBatch(
         premise=token_BT,
         premise_length=one_B,

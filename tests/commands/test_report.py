@@ -140,7 +140,8 @@ def test_scores_and_predictions_as_csv(tmp_path):
     succeeds("report run --csv")
 
     _, *rows = csv.reader((run / "scores.csv").open())
-    scores, result = dict(rows), read_json(run, "result.json")
+    scores = dict(rows)
+    result = read_json(run, "result.json")
     assert float(scores["test.accuracy.mean"]) == result["test"]["accuracy"]["mean"]
     assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
     path = run / "private" / "predictions.test.csv"

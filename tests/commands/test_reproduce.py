@@ -62,7 +62,8 @@ def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data):
 
 def test_fields_and_files_of_the_user_reach_the_runs_that_have_them(data):
     """A run's own settings stay, those of its training aside."""
-    glove, mentions = data / "vectors" / "fasttext-cc.txt", data / "metamap.mmi"
+    glove = data / "vectors" / "fasttext-cc.txt"
+    mentions = data / "metamap.mmi"
     fields = {"seeds": "0", "model.trees": "4", "train.batch_size": "16"}
     fields["vectors.path"] = str(glove)
 

@@ -64,7 +64,8 @@ def company(plan, place=0):
 
 def assert_every_row_once(plan, batches, seeds):
     """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
-    first, last = batches.plan.first, batches.plan.first + batches.rows
+    first = batches.plan.first
+    last = batches.plan.first + batches.rows
     units = np.where(batches.units >= 0, batches.units + first, -1)
     for place in range(seeds):
         planned = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
@@ -196,7 +197,8 @@ def test_binned_batches_have_passages_of_one_power_of_two(shares):
         epochs=4,
     )
 
-    first, second = batches.epoch(1, SEEDS), batches.epoch(2, SEEDS)
+    first = batches.epoch(1, SEEDS)
+    second = batches.epoch(2, SEEDS)
 
     assert_every_row_once(first, batches, len(SEEDS))
     for layout, index in first:

@@ -39,7 +39,8 @@ def test_a_second_call_is_a_hit_and_builds_nothing(tmp_path):
 
 
 def test_another_key_is_prepared_beside_the_first(tmp_path):
-    cache, short = Cache(tmp_path), Builder(encoding=replace(ENCODING, max_length=2))
+    cache = Cache(tmp_path)
+    short = Builder(encoding=replace(ENCODING, max_length=2))
     cache.get("c", KEY, Builder())
 
     prepared, hit = cache.get("c", {**KEY, "max_length": 2}, short)
@@ -72,7 +73,8 @@ def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
 @pytest.mark.parametrize("name", ["manifest.json", "rows.json", "vocabulary.json", "vectors.npy"])
 @pytest.mark.parametrize("damage", ["flipped", "missing", "cut"])
 def test_a_damaged_file_is_named_and_the_corpus_is_prepared_again(tmp_path, capsys, name, damage):
-    build, cache = Builder(), Cache(tmp_path)
+    build = Builder()
+    cache = Cache(tmp_path)
     first, _ = cache.get("c", KEY, build)
     path = first.folder / name
     content = bytearray(path.read_bytes())

@@ -222,7 +222,8 @@ def built(config, *settings):
 
 def content_of_words(folder):
     config = own_files(folder)
-    spans, lines = "uid\tside\tstart\tend\tconcept\n", ""
+    spans = "uid\tside\tstart\tend\tconcept\n"
+    lines = ""
     trigger = '["asthma"-tx-1-"asthma"-noun-0]'
     for uid in ("t0", "dev-t1", "test-t0"):  # a pair of each split
         spans += f"{uid}\tpremise\t1\t2\tX:4\n"
@@ -276,7 +277,8 @@ def content_of_typed_links(folder):
     write_jsonl(folder / "train.jsonl", [*PAIRS, *named("train", pairs)])
     write_jsonl(folder / "dev.jsonl", named("dev", pairs))
     (folder / "dev.tsv").unlink()
-    wordnet, tiny = lay_out(folder / "wordnet", WORDNET), config.knowledge.ontology
+    wordnet = lay_out(folder / "wordnet", WORDNET)
+    tiny = config.knowledge.ontology
     return built(
         config,
         {},
@@ -289,7 +291,9 @@ def content_of_pieces(folder):
     pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] asthma heart fail ##ure no known ."
     vocab = write(folder / "bert" / "vocab.txt", pieces.replace(" ", "\n") + "\n")
     source = corpus_of(own_files(folder))
-    splits, encoding, contents = source.splits(), source.encoding, []
+    splits = source.splits()
+    encoding = source.encoding
+    contents = []
     for file, room in ((None, 40), (None, 12), (vocab, 40)):
         texts = PieceTexts(encoding, PieceEncoding(file, 60, room))
         contents.append(encode_corpus(splits, source.recogniser(splits), encoding, texts=texts))
@@ -421,7 +425,8 @@ def shaped(tmp_path):
 @pytest.fixture
 def free(tmp_path):
     """Corpora that do not depend on bundled tables of names."""
-    own, pieces = own_files(tmp_path), defaults.nli("bert", "file")
+    own = own_files(tmp_path)
+    pieces = defaults.nli("bert", "file")
     return corpora_of(
         {
             "own": own,

@@ -179,7 +179,8 @@ def test_a_disease_that_another_pair_of_the_premise_claims_is_no_negative(read_r
 @pytest.fixture
 def asthma_rows():
     """Annotations of twenty pairs, and of one that is in no corpus, and the twenty pairs."""
-    rows, pairs = [], []
+    rows = []
+    pairs = []
     for number in range(20):
         rows.append((f"n{number}", "C07", "entailment", SYMPTOMS, "C07", "16", "22"))
         pairs.append(pair(f"n{number}", f"Premise {number}", "The patient has asthma."))

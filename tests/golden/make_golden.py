@@ -20,7 +20,8 @@ from torch import nn
 
 HERE = Path(__file__).parent
 SEED = 20
-PREMISE_LENGTH, HYPOTHESIS_LENGTH = (7, 4, 1, 5, 3, 6), (2, 5, 3, 1, 4, 5)
+PREMISE_LENGTH = (7, 4, 1, 5, 3, 6)
+HYPOTHESIS_LENGTH = (2, 5, 3, 1, 4, 5)
 # (premise token, hypothesis token, path length) of each row. Some rows have no links, and one link
 # lies at (0, 0), to which empty slots also point.
 LINKS = (
@@ -31,7 +32,9 @@ LINKS = (
     ((1, 3, 2), (1, 1, 2), (0, 0, 0)),
     (),
 )
-ALL, FIVE, FOUR = [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5], [4, 1, 2, 5]
+ALL = [0, 1, 2, 3, 4, 5]
+FIVE = [0, 1, 2, 3, 5]
+FOUR = [4, 1, 2, 5]
 # Without links every token attends equally to the whole other sentence, so both sentences have the
 # same mean over their own and their attended states. |u - v| is then 0 up to rounding, and its
 # slope may have either sign. Gradients are therefore compared on pairs with links, or on all pairs
@@ -39,7 +42,8 @@ ALL, FIVE, FOUR = [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5], [4, 1, 2, 5]
 LINKED = [row for row, links in enumerate(LINKS) if links]
 ON_THE_KINK = [{"rows": ALL, "train": False, "gradient": False}, {"rows": LINKED, "train": False}]
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
-LEARNING_RATE, WEIGHT_DECAY = 1e-3, 1e-6
+LEARNING_RATE = 1e-3
+WEIGHT_DECAY = 1e-6
 
 
 PLAIN = {"knowledge": "none", "masking": "masked"}
@@ -101,7 +105,8 @@ def make_inputs(rng):
     """The six pairs as arrays. Padding has token 0, whose vector is as large as any other."""
     inputs = {"label": np.array([0, 1, 2, 2, 1, 0], np.int32)}
     for side, lengths in (("premise", PREMISE_LENGTH), ("hypothesis", HYPOTHESIS_LENGTH)):
-        length, width = np.array(lengths, np.int32), max(lengths)
+        length = np.array(lengths, np.int32)
+        width = max(lengths)
         tokens = rng.integers(1, WORDS, (6, width))
         is_word = np.arange(width) < length[:, None]
         inputs[f"{side}_length"] = length
@@ -298,7 +303,8 @@ def make_adam(rng, out):
 def main():
     torch.set_num_threads(1)
     rng = np.random.default_rng(SEED)
-    inputs, vectors = make_inputs(rng), rng.normal(0, 0.6, (WORDS, DIM)).astype(np.float32)
+    inputs = make_inputs(rng)
+    vectors = rng.normal(0, 0.6, (WORDS, DIM)).astype(np.float32)
     data = {name: torch.tensor(array) for name, array in inputs.items()}
     out = {f"input/{name}": array for name, array in inputs.items() if name != "distance"}
     out["input/vectors"] = vectors

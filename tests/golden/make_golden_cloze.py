@@ -19,7 +19,9 @@ from reference import DIM, HIDDEN, WORDS
 from reference_cloze import TYPES, build
 
 HERE = Path(__file__).parent
-PASSAGE_LENGTH, QUERY_LENGTH, BLANK = (9, 4, 7, 3, 6), (5, 3, 6, 2, 4), (2, 0, 5, 1, 3)
+PASSAGE_LENGTH = (9, 4, 7, 3, 6)
+QUERY_LENGTH = (5, 3, 6, 2, 4)
+BLANK = (2, 0, 5, 1, 3)
 # The places of each candidate. One place of the first passage belongs to two candidates; the fourth
 # passage has none.
 PLACES = (
@@ -34,7 +36,8 @@ CANDIDATE_TYPES = ((0, 3, TYPES), (2,), (4, 1, TYPES + 1, 6), (), (5, 3))
 LABEL = (1, 0, 3, 0, 0)
 ANSWERED = (0, 1, 2, 4)  # rows with a candidate
 LEAST = -1e9
-PLACE_ROOM, CANDIDATE_ROOM = 8, 4
+PLACE_ROOM = 8
+CANDIDATE_ROOM = 4
 
 
 def ga(hops, **fields):

@@ -12,7 +12,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-WORDS, DIM, HIDDEN, LONGEST = 24, 6, 5, 4
+WORDS = 24
+DIM = 6
+HIDDEN = 5
+LONGEST = 4
 FIELDS = ("premise", "hypothesis", "premise_length", "hypothesis_length", "distance")
 
 
@@ -59,14 +62,16 @@ class GRU(nn.Module):
 
     @staticmethod
     def run(cell, x):
-        h, states = x.new_zeros(HIDDEN), []
+        h = x.new_zeros(HIDDEN)
+        states = []
         for token in x:
             h = cell(token, h)
             states.append(h)
         return torch.stack(states), h
 
     def forward(self, x, length):
-        rows, last = [], []
+        rows = []
+        last = []
         for row, n in zip(x, length.tolist(), strict=True):
             onward, end = self.run(self.onward, row[:n])
             backward, start = self.run(self.backward, row[:n].flip(0))
@@ -107,7 +112,8 @@ class Reference(nn.Module):
             return self.pairs(*(data[k][rows] for k in FIELDS))
         logits = []
         for row in rows:
-            p, h = data["premise_length"][row], data["hypothesis_length"][row]
+            p = data["premise_length"][row]
+            h = data["hypothesis_length"][row]
             sides = data["premise"][[row], :p], data["hypothesis"][[row], :h]
             logits.append(self.pairs(*sides, p[None], h[None], data["distance"][[row], :p, :h]))
         return torch.cat(logits)
@@ -135,8 +141,10 @@ class InferSent(Reference):
         b, b_last = self.encoder(self.embedding(hypothesis), hypothesis_length)
         if self.knowledge != "none":
             a_attended, b_attended = self.align(self.links(distance), a, b)
-            a, b = torch.cat([a, a_attended], dim=1), torch.cat([b, b_attended], dim=1)
-        p, h = self.pool(a, a_last), self.pool(b, b_last)
+            a = torch.cat([a, a_attended], dim=1)
+            b = torch.cat([b, b_attended], dim=1)
+        p = self.pool(a, a_last)
+        h = self.pool(b, b_last)
         z = torch.cat([p, h, (p - h).abs(), p * h] if self.matching == "full" else [p, h], dim=-1)
         return self.logits(torch.tanh(self.layer_1(torch.tanh(self.layer_0(z)))))
 
@@ -163,7 +171,8 @@ class ESIM(Reference):
         if self.knowledge == "bias":
             e = e + self.links(distance)
         a_attended, b_attended = self.align(e, a, b)
-        m_a, m_b = self.enhance(a, a_attended), self.enhance(b, b_attended)
+        m_a = self.enhance(a, a_attended)
+        m_b = self.enhance(b, b_attended)
         if self.knowledge == "replace":
             a_attended, b_attended = self.align(self.links(distance), a, b)
             m_a = torch.cat([m_a, self.enhance(a, a_attended)], dim=-1)

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from reference import DIM, GRU, HIDDEN, WORDS
 from torch import nn
 
-TYPES, UNKNOWN = 7, 1
+TYPES = 7
+UNKNOWN = 1
 
 
 def encode(rnn, x):
@@ -46,7 +47,8 @@ class GAReader(nn.Module):
 
     def forward(self, case):
         """log P [C] of the candidates, or the log of their masses."""
-        x, y = self.embedding(case["passage"]), self.embedding(case["query"])
+        x = self.embedding(case["passage"])
+        y = self.embedding(case["query"])
         for hop in range(self.hops - 1):
             d, _ = encode(getattr(self, f"passage_{hop}"), x)
             states, _ = encode(getattr(self, f"query_{hop}"), y)

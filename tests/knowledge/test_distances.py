@@ -81,7 +81,11 @@ def test_sizes_of_blocks_change_no_path(monkeypatch, direction, sizes):
     np.testing.assert_array_equal(in_blocks, whole)
 
 
-SIZE, UNKNOWN, PAIRS, MOST, TOKENS = 40, 3, 60, 5, 9
+SIZE = 40
+UNKNOWN = 3
+PAIRS = 60
+MOST = 5
+TOKENS = 9
 
 
 def random_mentions(rng):
@@ -96,7 +100,8 @@ def random_mentions(rng):
 
 def counted(premise, hypothesis, distance):
     """({(i, j): least distance} of linked tokens, longest distance between two mentions)."""
-    cells, longest = {}, -1
+    cells = {}
+    longest = -1
     for left in premise:
         for right in hypothesis:
             steps = int(distance[int(left.concept[1:]), int(right.concept[1:])])
@@ -118,7 +123,8 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
     hypotheses = [random_mentions(rng) for _ in range(PAIRS)]
     expected = np.zeros((3, PAIRS, MOST), int)
     expected[2] = -1
-    dropped, longest = 0, -1
+    dropped = 0
+    longest = -1
     for row in range(PAIRS):
         cells, longest_of_row = counted(premises[row], hypotheses[row], distance)
         nearest_first = sorted((steps, *cell) for cell, steps in cells.items())
@@ -142,7 +148,8 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
 def test_the_longest_distance_is_of_all_pairs():
     """Pairs are crossed in blocks, and the longest distance is in the first."""
     chain = graph([(1, 0), (2, 1)], 3)
-    top, bottom = [Mention(0, 1, "X0")], [Mention(0, 1, "X2")]
+    top = [Mention(0, 1, "X0")]
+    bottom = [Mention(0, 1, "X2")]
 
     links = corpus_links(chain, [bottom] + [top] * 5000, [top] * 5001, max_links=1, max_tokens=1)
 

@@ -12,7 +12,9 @@ from mednli_jax.knowledge.words import folded_words, singular
 def ontology_of(names, abbreviations=""):
     """An ontology without edges. names: "A: alpha/al; B: beta", the preferred name of a concept
     first."""
-    ids, labels, pairs = [], [], []
+    ids = []
+    labels = []
+    pairs = []
     for place, row in enumerate(filter(None, names.split("; "))):
         concept, _, text = row.partition(": ")
         ids.append(concept)
@@ -257,7 +259,9 @@ def test_a_word_in_small_letters_is_the_name_in_small_letters():
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
     """The sentences consist of words of the names, so that nearly every part of them resembles a
     name."""
-    rng, labels, vocabulary = np.random.default_rng(0), [], set()
+    rng = np.random.default_rng(0)
+    labels = []
+    vocabulary = set()
     for label, types in zip(mesh.ontology.labels, mesh.ontology.types, strict=True):
         if types.startswith("C14"):
             labels.append(label.split())

@@ -164,7 +164,9 @@ def test_the_id_of_a_line_of_metamap_says_pair_and_side(tmp_path, ident, uid, si
     assert list(mentions) == [(uid, side)]
 
 
-CHEST, HEART, RENAL = place("chest pain"), place("heart"), place("renal")
+CHEST = place("chest pain")
+HEART = place("heart")
+RENAL = place("renal")
 FAILURE = f"{HEART},{place('failure')}"  # in two pieces: "and renal" stands between them
 
 

@@ -108,7 +108,8 @@ def test_the_files_of_a_folder_choose_its_reader(tmp_path, name, place, files):
 def test_an_ontology_is_looked_for_in_the_data_folder_of_the_config_then_in_that_of_the_variable(
     tmp_path, monkeypatch
 ):
-    own, shared = tmp_path / "own", tmp_path / "shared"
+    own = tmp_path / "own"
+    shared = tmp_path / "shared"
     write(own / "train.jsonl", "")
     write(shared / "umls" / "MRREL.RRF", "")
 

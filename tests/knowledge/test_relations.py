@@ -55,7 +55,8 @@ NUMBERS = {
 
 def texts_of(relations, named=()):
     """key -> the kinds of a relation and its distance as "kind kind distance"."""
-    texts, columns = {}, (relations.keys, relations.bits, relations.distance)
+    texts = {}
+    columns = (relations.keys, relations.bits, relations.distance)
     for key, bits, distance in np.stack(columns, axis=1).tolist():
         kinds = [kind for bit, kind in enumerate(kinds_of(named)) if bits >> bit & 1]
         texts[key] = " ".join([*sorted(kinds), str(distance)])
@@ -199,7 +200,8 @@ def test_relations_in_a_random_graph_equal_a_reference():
 
     texts = texts_of(related(ontology, units, ("treats",), wanted=wanted), ("treats",))
 
-    reference, expected = Reference(ontology), {}
+    reference = Reference(ontology)
+    expected = {}
     for key in wanted.tolist():
         if kinds := reference.kinds(units[key // 40][1], units[key % 40][1]):
             expected[key] = kinds
@@ -262,7 +264,8 @@ def test_a_relation_that_the_ontology_lacks_is_refused(lemmas):
 
 def test_links_through_two_ontologies_have_the_relations_of_both(lemmas):
     mesh = bundled_mesh()
-    premise, hypothesis = "he has a cold , no heart attack", "heat after a myocardial infarction"
+    premise = "he has a cold , no heart attack"
+    hypothesis = "heat after a myocardial infarction"
     both = side_by_side([lemmas.ontology, mesh])
     vocabulary = f"{premise} {hypothesis}".split()
     linker = Linkers(both, [lemmas, Linker(mesh, vocabulary=vocabulary)])

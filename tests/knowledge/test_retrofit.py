@@ -36,7 +36,8 @@ def random_graph(rng, size, edges):
 def published(vectors, graph, rounds, order):
     """The published algorithm, one word at a time: new = (n * old + sum of the n neighbours as they
     are now) / 2n."""
-    old, new = vectors.astype(float), vectors.astype(float)
+    old = vectors.astype(float)
+    new = vectors.astype(float)
     graph = csr_array(graph, dtype=bool)
     for word in [*order] * rounds:
         near = graph.indices[graph.indptr[word] : graph.indptr[word + 1]]

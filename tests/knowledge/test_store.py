@@ -123,7 +123,8 @@ def test_a_blocked_cache_folder_is_refused_with_its_path(tmp_path, blocked):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_distances_are_searched_once_in_any_order_of_pairs(tmp_path, direction):
-    pairs, searched = some_pairs(), []
+    pairs = some_pairs()
+    searched = []
 
     def load(pairs):
         return stored_paths(
@@ -157,7 +158,8 @@ def test_no_pairs_have_no_distances(tmp_path):
 
 EDGES, RELATED = random_graph(np.random.default_rng(0), 60, 1.3)
 ROOT = (set(range(60)) - set(np.ravel(EDGES).tolist())).pop()
-ONTOLOGY, FEWER_RELATED = graph(EDGES, 60, other=RELATED), graph(EDGES, 60, other=RELATED[1:])
+ONTOLOGY = graph(EDGES, 60, other=RELATED)
+FEWER_RELATED = graph(EDGES, 60, other=RELATED[1:])
 MOVED = graph([*EDGES[1:], (ROOT, EDGES[0][1])], 60, other=RELATED)
 
 

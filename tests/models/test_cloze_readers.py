@@ -155,7 +155,8 @@ QUICK = ("ga-mul-2", "ga-mul-2-plain", "sa-bilinear")
 def test_scores_loss_and_gradients_of_a_reader_equal_the_reference(name):
     """Log probabilities (or masses), the summed loss of the queries that have a candidate, and its
     gradients by every weight and by word vectors."""
-    case, batch = CASES[name], golden_batch()
+    case = CASES[name]
+    batch = golden_batch()
     fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
     model = table.entry(case["model"]).build(fields, num_types=FACTS["num_types"])
     masses = case["model"] == "ga_reader" and case["fields"].get("pointer", "sum") == "sum"
@@ -175,7 +176,8 @@ def test_scores_loss_and_gradients_of_a_reader_equal_the_reference(name):
         scores = logits[:5] if masses else jax.nn.log_softmax(logits[:5])
         scores = jnp.where(GOLDEN["input/candidate_length"] > 0, scores, 0.0)
 
-    expected, rows = f"{name}/float64", np.array(FACTS["answered"])
+    expected = f"{name}/float64"
+    rows = np.array(FACTS["answered"])
     scores = np.maximum(scores, MASKED_ENERGY)[rows]
     assert_close(scores, GOLDEN[f"{expected}/scores"][rows], "float64")
     assert_close(loss, GOLDEN[f"{expected}/loss"], "float64")
@@ -236,7 +238,8 @@ def test_weights_of_the_sa_reader_are_drawn_as_the_published_code_draws_them():
 
 
 def test_types_unseen_in_training_are_never_predicted():
-    batch, seen = batch_of(0, 8, 16, 23), models.TYPES - 4
+    batch = batch_of(0, 8, 16, 23)
+    seen = models.TYPES - 4
     model = models.build("sa_reader", num_types=seen)
     variables = models.variables_of(model, "sa_reader")
 

@@ -33,7 +33,9 @@ def test_without_buckets_far_distances_share_the_last_rows():
 @pytest.mark.parametrize("queries", [1, 5])
 def test_scores_are_those_of_each_pair_of_places(queries):
     """For all pieces and for the first alone. At place r the query is T - r after the key."""
-    size, heads, features = 5, 2, 3
+    size = 5
+    heads = 2
+    features = 3
     rng = np.random.default_rng(0)
     q_BNUA = rng.normal(size=(2, heads, queries, features)).astype(np.float32)
     k_BNTA = rng.normal(size=(2, heads, size, features)).astype(np.float32)

@@ -22,7 +22,11 @@ from mednli_jax.run import load_run
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import train_step
 
-DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, random_pairs.WORDS, (12, 8), 0.5
+DIM = 5
+BUCKETS = 64
+WORDS = random_pairs.WORDS
+WIDTH = (12, 8)
+RATE = 0.5
 ARRAYS = random_pairs.arrays()
 
 # ---- an independent reference ----
@@ -52,9 +56,12 @@ def numpy_step(params, batch, rate):
     in float64."""
     old = params["embedding"]["rows"].astype(np.float64)
     output = params["output"].astype(np.float64)
-    new, new_output, total = old.copy(), output.copy(), 0.0
+    new = old.copy()
+    new_output = output.copy()
+    total = 0.0
     for row in batch:
-        read, label = features(row), ARRAYS["label"][row]
+        read = features(row)
+        label = ARRAYS["label"][row]
         hidden = old[read].mean(axis=0)
         p = np.exp(hidden @ output) / np.exp(hidden @ output).sum()
         total -= np.log(p[label])
@@ -70,7 +77,9 @@ def numpy_step(params, batch, rate):
 def test_a_step_is_sgd_worked_out_example_by_example():
     model = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
     sgd = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd"))
-    task, words, layout = NLITask(), frozen(random_pairs.vectors()), Layout.full(4, WIDTH)
+    task = NLITask()
+    words = frozen(random_pairs.vectors())
+    layout = Layout.full(4, WIDTH)
     data = jax.tree.map(jnp.asarray, ARRAYS)
     batch = task.to_batch(data, jnp.zeros((4, 1), jnp.int32), layout)
     learner = state.init_learner(model, sgd, (0,), batch, words)
@@ -97,8 +106,10 @@ def test_a_step_is_sgd_worked_out_example_by_example():
 def test_updates_of_equal_rows_are_summed(add):
     """A device that adds in no order sums them first. Each seed has its own rows."""
     rng = np.random.default_rng(0)
-    start, update = rng.normal(size=(2, 9, 4)), rng.normal(size=(2, 50, 4))
-    start, update = start.astype(np.float32), update.astype(np.float32)
+    start = rng.normal(size=(2, 9, 4))
+    update = rng.normal(size=(2, 50, 4))
+    start = start.astype(np.float32)
+    update = update.astype(np.float32)
     index = rng.integers(0, 9, (2, 50))
     index[index == 3] = 8
     expected = start.copy()
@@ -154,7 +165,8 @@ def test_a_run_learns_labels_from_hypotheses_alone(run):
 
 
 def test_premises_are_ignored_in_predictions(run):
-    lacks, has = "patient lacks gout 1 .", "patient has gout 2 ."
+    lacks = "patient lacks gout 1 ."
+    has = "patient has gout 2 ."
 
     rows = run.predict([("a premise", lacks), ("a second one", has), ("unlike the first", lacks)])
 

@@ -63,7 +63,8 @@ def name(request):
 @pytest.fixture(scope="module")
 def plain(name):
     """(gradient, logits) of rows that are all computed to the end, without company of units."""
-    corpus, model = models.corpus_of(name), models.build(name)
+    corpus = models.corpus_of(name)
+    model = models.build(name)
     layout = Layout.full(models.ROWS, corpus.width, joint=corpus.joint)
     with jax.enable_x64(True):
         params = models.variables_of(model, name)["params"]
@@ -74,7 +75,8 @@ def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plai
     """A staircase of shared premises or passages, and distinct words: some units lack rows, one
     unit is padding, both sides are wider, and all padding holds words."""
     gradient, logits = plain
-    corpus, model = models.corpus_of(name), models.build(name)
+    corpus = models.corpus_of(name)
+    model = models.build(name)
     units = np.concatenate([corpus.units, np.full((1, models.GROUP), -1)])
     tight = models.layout_for(corpus, units, more=3)
     assert len(tight.sentences) > 1
@@ -94,7 +96,8 @@ def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plai
 def test_other_rows_of_a_batch_change_no_logit(name, plain):
     """Norms use the running statistics here, and those of the batch in training."""
     _, logits = plain
-    corpus, model = models.corpus_of(name), models.build(name)
+    corpus = models.corpus_of(name)
+    model = models.build(name)
     variables = models.variables_of(model, name)
     few = np.array([5, 3, -1, 7, 0, -1, 1, 2])[:, None]
     rows = few[few >= 0]

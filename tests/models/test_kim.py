@@ -16,7 +16,10 @@ from mednli_jax.nli.task import NLITask
 from mednli_jax.training.task import frozen
 
 _, GOLDEN = golden("golden_kim")
-HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
+HIDDEN = 5
+SCALE = 1.5
+ROWS = 4
+WIDTH = (7, 5)
 NAMES = kinds_of(["treats"])
 # The links of each row of the golden file, which stores them densely: premise token, hypothesis
 # token, edges, kinds.
@@ -69,9 +72,11 @@ def golden_params(kind, bias="both"):
             name = key.removeprefix(f"{kind}/")
             w[name] = value
             w[name.replace(".weight_", ".rnn.weight_").replace(".bias_", ".rnn.bias_")] = value
-    of_g, of_layer = w["g.weight"].T, w["layer.weight"].T
+    of_g = w["g.weight"].T
+    of_layer = w["layer.weight"].T
     # Each side has a weighted sum, an average and a maximum.
-    side, width = np.arange(6 * HIDDEN), 2 * HIDDEN
+    side = np.arange(6 * HIDDEN)
+    width = 2 * HIDDEN
     plain = np.concatenate([side[width:], 6 * HIDDEN + side[width:]])
     pooled = np.concatenate([side[:width], 6 * HIDDEN + side[:width]])
     return {

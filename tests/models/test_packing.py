@@ -56,7 +56,8 @@ def sentences(sides):
 
 def test_every_token_has_a_slot_with_its_sentence_and_time(packing):
     """Each token holds its sentence and its time. Slots without a token are zero."""
-    padded, first = [], 0
+    padded = []
+    first = 0
     for rows, steps in SHAPES:
         place = np.mgrid[first : first + rows, :steps].astype(float)
         padded.append(jnp.asarray(np.moveaxis(place, 0, -1)))
@@ -126,7 +127,8 @@ def cell_step(cell, gate, recurrent, h, c):
         c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
         return sigmoid(o) * jnp.tanh(c), c
     (r, u, n), (hr, hu, hn) = jnp.split(gate, 3), jnp.split(h @ recurrent, 3)
-    r, u = sigmoid(r + hr), sigmoid(u + hu)
+    r = sigmoid(r + hr)
+    u = sigmoid(u + hu)
     return (1 - u) * h + u * jnp.tanh(n + r * hn), c
 
 
@@ -135,11 +137,13 @@ def cell_step(cell, gate, recurrent, h, c):
 )
 def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(cell, packing):
     """JAX differentiates the unrolled sentences. Gates of slots without a token are not zero."""
-    rng, width = np.random.default_rng(0), CELLS[cell].gates * SIZE
+    rng = np.random.default_rng(0)
+    width = CELLS[cell].gates * SIZE
     shapes = ((packing.size, width), (SIZE, width), (width,))
     arguments = [jnp.asarray(rng.normal(size=shape)) for shape in shapes]
     weight_NH = random_slots(packing)
-    first_slot, rank = offsets(packing.segments), np.asarray(packing.rank_R)
+    first_slot = offsets(packing.segments)
+    rank = np.asarray(packing.rank_R)
     keep_N1 = packing.valid_N[:, None].astype(weight_NH.dtype)
 
     def packed(gates, recurrent, bias):

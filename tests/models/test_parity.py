@@ -116,7 +116,8 @@ def test_logits_loss_gradients_and_statistics_equal_the_reference_in_float32():
 
 
 def check_passes(name, dtype):
-    case, task = CASES[name], NLITask()
+    case = CASES[name]
+    task = NLITask()
     words = frozen(jnp.asarray(GOLDEN["input/vectors"], dtype))
     model = build(case, train_vectors=True)
     params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
@@ -156,7 +157,8 @@ def test_three_steps_of_adam_equal_the_reference(name):
     Only float64 serves: Adam divides by the size of the gradient, and where that vanishes, noise of
     float32 would become a whole step.
     """
-    case, reference = CASES[name], Reference(CASES[name], f"training/{name}", "float64")
+    case = CASES[name]
+    reference = Reference(CASES[name], f"training/{name}", "float64")
     options = optim.Options(
         learning_rate=FACTS["learning_rate"], weight_decay=FACTS["weight_decay"]
     )
@@ -182,7 +184,8 @@ def test_three_steps_of_adam_equal_the_reference(name):
             opt_state=jax.vmap(optimizer.init)(params),
         )
         words = frozen(jnp.asarray(GOLDEN["input/vectors"], "float64"))
-        batches, losses = list(map(with_padding, FACTS["training_rows"])), []
+        batches = list(map(with_padding, FACTS["training_rows"]))
+        losses = []
         layout = fitted(batches)
         assert layout.words > 0
         step = jax.jit(train_step(build(case), NLITask(), optimizer, layout))

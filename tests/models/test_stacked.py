@@ -10,7 +10,8 @@ from mednli_jax.data.batching import staircase
 from mednli_jax.models import layers
 from mednli_jax.models.packing import Packing
 
-SIZE, DIM = 5, 7
+SIZE = 5
+DIM = 7
 # Its segments have several iterations of the loop and a remainder.
 RAGGED = [15, 5, 15, 0, 6, 0]
 

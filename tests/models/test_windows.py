@@ -8,7 +8,9 @@ import pytest
 from mednli_jax.models import windows
 from mednli_jax.models.packing import MASKED_ENERGY
 
-ROWS, HEADS, FEATURES = 2, 3, 4
+ROWS = 2
+HEADS = 3
+FEATURES = 4
 
 
 @pytest.mark.parametrize(("size", "reach"), [(12, 4), (13, 4), (5, 1), (7, 9)])

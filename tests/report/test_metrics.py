@@ -82,11 +82,13 @@ def test_reliability_and_calibration_error_by_hand():
 
 def test_paired_bootstrap_equals_one_that_draws_row_by_row():
     rng = np.random.default_rng(5)
-    first_SN, second_SN = rng.random((3, 60)) < 0.6, rng.random((2, 60)) < 0.7
+    first_SN = rng.random((3, 60)) < 0.6
+    second_SN = rng.random((2, 60)) < 0.7
     differences = []
     for _ in range(4000):
         rows = rng.integers(0, 60, 60)
-        first_seeds, second_seeds = rng.integers(0, 3, 3), rng.integers(0, 2, 2)
+        first_seeds = rng.integers(0, 3, 3)
+        second_seeds = rng.integers(0, 2, 2)
         first = first_SN[np.ix_(first_seeds, rows)].mean()
         differences.append(second_SN[np.ix_(second_seeds, rows)].mean() - first)
 

@@ -184,8 +184,11 @@ def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(compa
 
 # -- categories ------------------------------------------------------------------------------------
 
-NUMBERS, ABBREVIATIONS, NEGATIONS = "numerical reasoning", "abbreviations", "negations"
-WORLD, MEDICAL = "world knowledge", "medical knowledge"
+NUMBERS = "numerical reasoning"
+ABBREVIATIONS = "abbreviations"
+NEGATIONS = "negations"
+WORLD = "world knowledge"
+MEDICAL = "medical knowledge"
 # The pairs of the paper's Table 8, the concepts that a reader finds in them, and the categories.
 TABLE_8 = (
     # The hypothesis names no concept that the premise lacks.

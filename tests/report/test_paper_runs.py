@@ -14,7 +14,8 @@ from mednli_jax.nli.runs import RUNS as MEDNLI
 from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.tables import unlike
 
-GA, PAIR = CLICR["ga_ent"], ARTIFACTS["pair"]
+GA = CLICR["ga_ent"]
+PAIR = ARTIFACTS["pair"]
 
 
 def paper_runs():

@@ -36,7 +36,8 @@ def test_a_public_report_has_scores_and_settings_and_no_names(ninety, tmp_path):
 
     assert code == 0
     assert err == "written: run/public.html\n"
-    figures, page = json.loads(out), (ninety / "public.html").read_text()
+    figures = json.loads(out)
+    page = (ninety / "public.html").read_text()
     check_offline(page)
     assert figures["scores"]["test"]["accuracy"]["mean"] == pytest.approx(1 / 3)
     assert figures["scores"]["test"]["confusion"] == [[10] * 3] * 3

@@ -19,7 +19,8 @@ from support.pair_files import official, write_rows
 _rng = random.Random(500)
 WORDS = tuple("qzxj" + "".join(_rng.choices(string.ascii_lowercase, k=8)) for _ in range(500))
 SENTENCE = " ".join(WORDS[:3])
-_PREMISE, _HYPOTHESIS = WORDS[:362], WORDS[362:]
+_PREMISE = WORDS[:362]
+_HYPOTHESIS = WORDS[362:]
 _CONCEPTS = WORDS[0:60:3] + _HYPOTHESIS[0:60:3]
 NAMES = frozenset((*_CONCEPTS, WORDS[70]))  # the names of concepts
 SIZES = (("train", 60), ("dev", 18), ("test", 18))
@@ -68,7 +69,8 @@ def write_diseases(folder: Path) -> None:
         rows = []
         for n in numbers:
             disease = WORDS[n % 4 * 3]
-            premise, hypothesis = f"{WORDS[90 + n]} and {disease} .", f"patient has {disease}"
+            premise = f"{WORDS[90 + n]} and {disease} ."
+            hypothesis = f"patient has {disease}"
             texts = {"premise": premise, "hypothesis": hypothesis}
             rows.append({"uid": f"{split}-{n}", **texts, "label": "entailment"})
         write_rows(folder / f"{split}.jsonl", rows)
@@ -81,7 +83,8 @@ def write_articles(folder: Path) -> None:
         documents = []
         for number in range(count):
             words = WORDS[(first + number) * 42 :][:42]
-            queries, marked = [], []
+            queries = []
+            marked = []
             for n in range(3):
                 answer = " ".join(words[2 * n :][:2])
                 marked.append(mark(answer))

@@ -36,7 +36,8 @@ def split(
 ) -> Split:
     """Random passages. Some have no marks, and some answers are not candidates. own: words of this
     split alone."""
-    rng, vocabulary = random.Random(seed), [*WORDS, *own]
+    rng = random.Random(seed)
+    vocabulary = [*WORDS, *own]
 
     def words(count: int) -> str:
         return " ".join(rng.choices(vocabulary, k=count))
@@ -56,7 +57,8 @@ def split(
                 Answer(rng.choice([*phrases, "not there"]), "C1", "test"),
                 Answer(rng.choice([*phrases, "nor this"]), "C1", "", "UMLS"),
             )
-            uid, blank = f"{passage.uid}.{n}", query.blanks[0]
+            uid = f"{passage.uid}.{n}"
+            blank = query.blanks[0]
             examples.append(ClozeExample(uid, passage, query.tokens, (), blank, answers))
     return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
 
@@ -68,7 +70,8 @@ def mark(phrase: str) -> str:
 
 def clicr_passage(uid: str, title: str, context: str) -> Passage:
     """A passage whose entities are marked as in CliCR's files."""
-    head, text = parse_marked(title), parse_marked(context)
+    head = parse_marked(title)
+    text = parse_marked(context)
     return Passage(uid, head.tokens, text.tokens, text.entities, text.sentences, "", head.entities)
 
 
@@ -86,7 +89,8 @@ def own_part(
 def marked(text: str) -> tuple[tuple[str, ...], tuple[Entity, ...]]:
     """The tokens of a text such as "the [chest pain] went", and the entities in brackets."""
     tokens: list[str] = []
-    entities, start = [], 0
+    entities = []
+    start = 0
     for token in text.split():
         if token.startswith("["):
             start = len(tokens)

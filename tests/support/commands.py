@@ -108,9 +108,11 @@ def call_command(command: ModuleType | str, *flags: object, stdin: str = "") -> 
     """
     if isinstance(command, str):
         name, *typed = shlex.split(command)
-        command, flags = COMMANDS[name][0], (*typed, *flags)
+        command = COMMANDS[name][0]
+        flags = (*typed, *flags)
     words = getattr(command, "WORDS", 0)
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     mask = os.umask(0o077)
     with pytest.MonkeyPatch.context() as patch:

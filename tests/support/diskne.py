@@ -133,7 +133,8 @@ def positive(uid: str, concept: str, words: str, category: str = "symptoms") -> 
 
 def claim(uid: str, premise: str, concept: str, category: str = "tests") -> Positive:
     """A positive example whose hypothesis is "Patient has NAME."."""
-    name, start = NAME_OF[concept], len("Patient has ")
+    name = NAME_OF[concept]
+    start = len("Patient has ")
     example = pair(uid, premise, f"Patient has {name}.")
     return Positive(example, concept, category, start, start + len(name))
 

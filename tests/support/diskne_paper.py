@@ -64,7 +64,8 @@ def write_annotations(path: Path, positives: Sequence[Positive], steps: Sequence
     """Writes a file of the published annotations. steps: from a disease to its negatives."""
     rows: list[tuple[object, ...]] = [(*COLUMNS, "category")]
     for uid, disease, category in positives:
-        own, kind = cui(disease), NAMES.get(category, "")
+        own = cui(disease)
+        kind = NAMES.get(category, "")
         end = len(START) + len(DISEASES[disease])
         rows.append((uid, own, "entailment", own, len(START), end, kind))
         for step in steps:
@@ -76,7 +77,8 @@ def write_annotations(path: Path, positives: Sequence[Positive], steps: Sequence
 
 def write_sentence_pairs(data: Path, pairs: Sequence[Row]) -> None:
     """Writes the pairs as MedNLI; the last six come from the shared task's test split."""
-    mediqa, folder = CORPORA["mediqa_nli"], data / "mediqa_nli"
+    mediqa = CORPORA["mediqa_nli"]
+    folder = data / "mediqa_nli"
     shared = [{**pair, "gold_label": None} for pair in pairs[-6:]]
     write_rows(folder / mediqa.files["test"], shared)
     truth = [f"{pair['pairID']},entailment\n" for pair in shared]
@@ -87,7 +89,9 @@ def write_sentence_pairs(data: Path, pairs: Sequence[Row]) -> None:
 
 def write_knowledge(data: Path) -> None:
     """Writes umls/ and vectors/."""
-    names, types, vectors = "", "", ""
+    names = ""
+    types = ""
+    vectors = ""
     for n, name in enumerate(DISEASES):
         names += umls_name(cui(n), name, preferred=True, CODE=str(n))
         types += umls_type(cui(n), "T047")

@@ -70,7 +70,9 @@ def lstm(weights: Arrays, name: str, bias: str = "both") -> PyTree:
     bias "both": their sum (for weights). "ih" or "hh": one of them (for gradients, where each
     equals that of the sum).
     """
-    kernels, recurrent, biases = [], [], []
+    kernels = []
+    recurrent = []
+    biases = []
     for direction in ("l0", "l0_reverse"):
         kernels.append(weights[f"{name}.rnn.weight_ih_{direction}"].T)
         recurrent.append(weights[f"{name}.rnn.weight_hh_{direction}"].T)
@@ -80,7 +82,9 @@ def lstm(weights: Arrays, name: str, bias: str = "both") -> PyTree:
 
 
 def gru(weights: Arrays, name: str) -> PyTree:
-    kernels, recurrent, biases = [], [], []
+    kernels = []
+    recurrent = []
+    biases = []
     for direction in ("onward", "backward"):
         gates = [f"{name}.{direction}.{gate}" for gate in ("reset", "update", "candidate")]
         kernels += [weights[f"{gate}_input.weight"].T for gate in gates]

@@ -25,7 +25,8 @@ VECTORS = (
     "glove-bioasq-mimic",
     "wiki-mimic",
 )
-DIM, CONCEPTS = 8, 20
+DIM = 8
+CONCEPTS = 20
 
 
 def write_everything(data: Path, pairs: int = 60) -> None:
@@ -74,7 +75,9 @@ def cui(number: int) -> str:
 def write_umls(folder: Path) -> None:
     """Writes a chain of concepts; each but the first is-a its predecessor, and relations have both
     directions."""
-    names, types, relations = "", "", ""
+    names = ""
+    types = ""
+    relations = ""
     for n in range(CONCEPTS):
         of_premise = n % 2
         name = WORDS[12 * n] if of_premise else WORDS[362 + 5 * n]

@@ -24,7 +24,10 @@ PyTree = Any
 Batch = Any  # a PairBatch or a ClozeBatch
 Fields = dict[str, Any]
 
-ROWS, UNITS, GROUP, TYPES = 24, 9, 3, 9
+ROWS = 24
+UNITS = 9
+GROUP = 3
+TYPES = 9
 OWNER = np.arange(ROWS) * UNITS // ROWS  # the premise or passage of each row
 SPARE = 4  # columns of padding that no batch needs
 _BERT = {"hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 12}
@@ -146,7 +149,8 @@ def pairs() -> Corpus:
 def queries() -> Corpus:
     """24 queries over 9 passages of 5 to 12 tokens, each with three candidates. Some words never
     occur."""
-    rng, width = np.random.default_rng(0), (12, 5)
+    rng = np.random.default_rng(0)
+    width = (12, 5)
     passage_length = rng.integers(5, 13, UNITS)
     start = np.append(0, np.cumsum(passage_length))
     candidate_start = 3 * np.arange(UNITS + 1)
@@ -172,7 +176,8 @@ def queries() -> Corpus:
         "candidate_type_start": candidate_start,
         "position_start": candidate_start,
     }
-    task, vectors = ClozeTask(), random_pairs.vectors()
+    task = ClozeTask()
+    vectors = random_pairs.vectors()
     data = task.resident(Prepared(None, {}, arrays, vectors, {}))
     data["query"] = _wider(data["query"])
     lengths = passage_length[OWNER], arrays["query_length"]
@@ -185,7 +190,8 @@ def corpus_of(name: str) -> Corpus:
 
 def build(name: str, *, axis_name: str | None = None, **more: Any) -> nn.Module:
     """The model of this name with small sizes and no dropout. more: further fields."""
-    model, fields = name.partition("-")[0], MODELS[name]
+    model = name.partition("-")[0]
+    fields = MODELS[name]
     sizes = {} if model == "fasttext" else {"hidden_size": 4, "dropout": 0.0}
     facts = corpus_of(name).facts
     return table.entry(model).build({**sizes, **fields, **more}, **facts, axis_name=axis_name)
@@ -234,7 +240,8 @@ def noisy(batch: Batch) -> Batch:
     """The batch with a word on all padding of the texts."""
     padded = {}
     for side in SIDES if isinstance(batch, PairBatch) else ("passage", "query"):
-        tokens, length = getattr(batch, side), getattr(batch, f"{side}_length")
+        tokens = getattr(batch, side)
+        length = getattr(batch, f"{side}_length")
         is_word = jnp.arange(tokens.shape[1]) < length[:, None]
         padded[side] = jnp.where(is_word, tokens, 7)
     return batch.replace(**padded)
@@ -244,7 +251,8 @@ def noisy(batch: Batch) -> Batch:
 def variables_of(model: nn.Module, name: str) -> PyTree:
     """Large random weights in float64, for which no layer is nearly linear, and uncommon batch
     statistics."""
-    corpus, words = corpus_of(name), words_of(name)
+    corpus = corpus_of(name)
+    words = words_of(name)
     data = jax.tree.map(jnp.asarray, corpus.data)
     layout = Layout.full(1, corpus.width, joint=corpus.joint)
     batch = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), layout)

@@ -69,7 +69,8 @@ def _colours(rule: str) -> Scheme:
 
 def least_contrast(svg: str, scheme: Scheme) -> float:
     """The lowest contrast of a chart's text with the shapes and the page behind it (WCAG 2.2)."""
-    shapes, contrasts = [], []
+    shapes = []
+    contrasts = []
     elements = list(ElementTree.fromstring(svg).iter())
     for element in elements:
         style = element.get("style", "")

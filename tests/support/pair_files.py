@@ -39,7 +39,8 @@ def official(
 
 def own_pair(split: str, number: int, conditions: Sequence[str]) -> tuple[str, str, str]:
     """(label, premise, hypothesis); the verb decides the label."""
-    label, condition = LABELS[number % 3], conditions[number % len(conditions)]
+    label = LABELS[number % 3]
+    condition = conditions[number % len(conditions)]
     premise = f"{condition} in {split} {number // 3} ."
     return label, premise, f"patient {VERBS[label]} {condition}"
 
@@ -92,7 +93,8 @@ def write_shared_premises(path: Path, premises: int = 12) -> None:
         denied = SECRET if n < 8 else "joint pain"
         claims = ("has brain injury", f"may have {COMMON}", f"no {denied}")
         for label, claim in zip(LABELS, claims, strict=True):
-            uid, premise = f"{path.stem}-{n}-{label}", f"{COMMON} of patient {n} ."
+            uid = f"{path.stem}-{n}-{label}"
+            premise = f"{COMMON} of patient {n} ."
             rows.append(official(uid, label, premise, f"patient {claim}", parsed=False))
     write_rows(path, rows)
 
@@ -101,7 +103,8 @@ def write_shared_premises(path: Path, premises: int = 12) -> None:
 
 # occur in these sentences, and must occur in no message
 WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")
-PREMISE, HYPOTHESIS = "zebrafish met quokka .", "an axolotl ."
+PREMISE = "zebrafish met quokka ."
+HYPOTHESIS = "an axolotl ."
 HEADER = ("pairID", "gold_label", "sentence1", "sentence2")
 
 

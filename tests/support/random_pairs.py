@@ -2,7 +2,9 @@
 
 import numpy as np
 
-WORDS, DIM, LONGEST = 40, 12, 3
+WORDS = 40
+DIM = 12
+LONGEST = 3
 
 
 def arrays(

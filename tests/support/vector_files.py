@@ -40,7 +40,9 @@ def fasttext_model(
 ) -> bytes:
     """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
     matrix = np.asarray(matrix, "<f4")
-    magic, version, learning_rate = 793712314, 12, 1e-4
+    magic = 793712314
+    version = 12
+    learning_rate = 1e-4
     options = (matrix.shape[1], 5, 1, 1, 5, 1, 3, 2, buckets, minn, maxn, 100)
     data = struct.pack("<14id", magic, version, *options, learning_rate)
     data += struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1)

@@ -52,7 +52,8 @@ def test_memory_is_kept_unless_the_user_has_settings(mallopt, monkeypatch):
 
 def trained(chooses_formats):
     """(losses of two steps, logits, parameters) of two seeds on two devices."""
-    corpus, pair = models.corpus_of("bow"), devices.Devices(jax.local_devices()[:2])
+    corpus = models.corpus_of("bow")
+    pair = devices.Devices(jax.local_devices()[:2])
     pair.chooses_formats = chooses_formats
     layout = Layout.full(4, corpus.width, joint=corpus.joint)
     index = np.arange(16).reshape(2, 8, 1)
@@ -64,7 +65,8 @@ def trained(chooses_formats):
         pair.replicate(corpus.data),
         optim.build_optimizer(optim.Options(learning_rate=0.1)),
     )
-    learner, losses = pair.replicate(program.draw(layout, (0, 1))), []
+    learner = pair.replicate(program.draw(layout, (0, 1)))
+    losses = []
     for _ in range(2):
         learner, sums = program.train(layout, learner, index)
         losses.append(np.asarray(sums["loss"]))
@@ -75,7 +77,8 @@ def trained(chooses_formats):
 
 def test_formats_that_the_compiler_chooses_change_no_result():
     """Several TPUs run jit of shard_map in place of pmap; here two devices of the CPU do both."""
-    by_default, by_choice = trained(False), trained(True)
+    by_default = trained(False)
+    by_choice = trained(True)
 
     assert_equal(by_default, by_choice)
     losses, logits, _ = by_default

@@ -362,7 +362,8 @@ def test_a_tpu_pod_is_created_trains_and_is_deleted_after_the_run_is_fetched():
     for words in cloud:
         assert "--zone=here" in words
         assert "pod7" in " ".join(words)
-    training, fetching = cloud[4], cloud[5]
+    training = cloud[4]
+    fetching = cloud[5]
     (script,) = (word for word in training if word.startswith("--command="))
     assert "--worker=all" in training
     assert "python -m mednli_jax.train --distributed" in script

@@ -11,7 +11,10 @@ from support.cases import cases
 
 from mednli_jax.training import logistic
 
-ROWS, CLASSES, MODELS, SIZE = 400, 3, 5, 160
+ROWS = 400
+CLASSES = 3
+MODELS = 5
+SIZE = 160
 NEAR = 0.997  # least share of equal predictions of two optima
 ROOMY = logistic.BLOCK + 1  # a capacity of two blocks
 
@@ -28,7 +31,8 @@ class Sample(NamedTuple):
 def draw(rows=ROWS, classes=CLASSES, models=MODELS, size=SIZE):
     """Rows like mean word vectors: they have a common mean and very different spreads. Labels
     depend on them, and the first is rare."""
-    rng, dim = np.random.default_rng(0), 12
+    rng = np.random.default_rng(0)
+    dim = 12
     spread = np.geomspace(2, 0.02, dim)
     features = (rng.normal(0, 1, dim) + rng.normal(0, 1, (rows, dim)) * spread).astype(np.float32)
     signal = (features - features.mean(axis=0)) @ rng.normal(0, 1, (dim, classes))

@@ -30,8 +30,10 @@ from mednli_jax.training.loop import Interrupted, Settings, Trainer
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import epoch_line
 
-BATCH, STEPS = 8, 9
-FIRST_DEV, ROWS = BATCH * STEPS, BATCH * STEPS + BATCH + 1
+BATCH = 8
+STEPS = 9
+FIRST_DEV = BATCH * STEPS
+ROWS = BATCH * STEPS + BATCH + 1
 SEEDS = (0, 5, 7)
 SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0)
 PARTS = {"evaluate_every": 4}  # an epoch has parts of 4, 4 and 1 steps
@@ -64,9 +66,11 @@ def batches(name):
     rows = split(name)
     end = rows.first + len(rows)
     tokens = tuple(arrays()[side][rows.first : end] for side in SIDES)
-    plan, groups = BatchPlan(BATCH, (12, 8), first=rows.first), groups_of(tokens[0], 3)
+    plan = BatchPlan(BATCH, (12, 8), first=rows.first)
+    groups = groups_of(tokens[0], 3)
     if name == "train":
-        plan, groups = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs), None
+        plan = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs)
+        groups = None
     return Batches(*rows.length, plan, groups=groups, tokens=tokens)
 
 
@@ -138,7 +142,8 @@ def scripted(program, seeds, script, **settings):
 
 def recorded(program, **settings):
     """(run, the weights after each of its steps)."""
-    program, weights = dataclasses.replace(program), []
+    program = dataclasses.replace(program)
+    weights = []
     step = program.train
 
     def step_and_record(*arguments):
@@ -221,7 +226,8 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as
     JSON has no NaN."""
     unharmed = train(bow)
-    checkpoints, calls = Checkpoints(tmp_path), itertools.count(1)
+    checkpoints = Checkpoints(tmp_path)
+    calls = itertools.count(1)
     trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=lambda: next(calls) == 1)
     spoilt = jax.tree.map(lambda x: x.at[1].set(jnp.nan), trainer.learner.params)
     trainer.learner = trainer.learner.replace(params=spoilt)
@@ -400,7 +406,8 @@ def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
         alone = scripted(bow, (seed,), script, epochs=7, **settings)
 
         place = SEEDS.index(seed)
-        best, best_alone = of_seed(company.best, place), of_seed(alone.best, 0)
+        best = of_seed(company.best, place)
+        best_alone = of_seed(alone.best, 0)
         assert len(alone.rows) == count
         assert best_alone.epoch == best.epoch
         assert best_alone.value == best.value

@@ -69,7 +69,8 @@ def test_train_and_predict_steps_lower_for_every_platform(case):
     vectors = frozen(random_pairs.vectors())
     tokens = tuple(np.asarray(data[side]) for side in SIDES)
     lengths = (np.asarray(data[f"{side}_length"]) for side in SIDES)
-    seeds, width = tuple(range(case.seeds)), (tokens[0].shape[1], tokens[1].shape[1])
+    seeds = tuple(range(case.seeds))
+    width = (tokens[0].shape[1], tokens[1].shape[1])
     batches = Batches(*lengths, BatchPlan(8, width, seeds=seeds, epochs=2), tokens=tokens)
     layout, index = batches.epoch(1, seeds)[0]
     assert layout.words  # the shared projection of words is lowered, too

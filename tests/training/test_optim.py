@@ -26,7 +26,8 @@ def _float64():
 def weights_after_steps(optimizer, steps):
     """[steps], a weight, 0 at first, after each step; its gradient is 1."""
     weight = jnp.zeros(())
-    state, weights = optimizer.init(weight), []
+    state = optimizer.init(weight)
+    weights = []
     update = jax.jit(optimizer.update)
     for _ in range(steps):
         updates, state = update(jnp.ones(()), state, weight)
@@ -47,7 +48,8 @@ def test_adamw_decays_matrices_and_neither_biases_nor_scales():
     options = optim.Options(learning_rate=RATE, optimizer="adamw", weight_decay=0.5)
 
     def trained(optimizer):
-        weights, state = params, optimizer.init(params)
+        weights = params
+        state = optimizer.init(params)
         for _ in range(3):
             gradient = weights
             updates, state = optimizer.update(gradient, state, weights)
@@ -55,7 +57,8 @@ def test_adamw_decays_matrices_and_neither_biases_nor_scales():
         return weights
 
     ours = trained(optim.build_optimizer(options))
-    decayed, undecayed = trained(optax.adamw(RATE, weight_decay=0.5)), trained(optax.adam(RATE))
+    decayed = trained(optax.adamw(RATE, weight_decay=0.5))
+    undecayed = trained(optax.adam(RATE))
 
     expected = {**undecayed, "kernel": decayed["kernel"]}
     assert_near(ours, expected, rtol=1e-6)

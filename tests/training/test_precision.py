@@ -29,7 +29,8 @@ SLOW = [
     [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
 )
 def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, name, platform):
-    precision, corpus = program.PRECISIONS[setting], models.corpus_of(name)
+    precision = program.PRECISIONS[setting]
+    corpus = models.corpus_of(name)
     model = models.build(name).clone(product_dtype=precision.product_dtype)
     model = model if platform == "cpu" else model.clone(platform=platform)
     optimizer = optim.build_optimizer(optim.Options(learning_rate=1e-3))

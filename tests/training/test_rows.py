@@ -15,7 +15,8 @@ from mednli_jax.training import optim
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
-WORDS, DIM = 40_000, 6
+WORDS = 40_000
+DIM = 6
 VECTORS = np.random.default_rng(1).normal(size=(WORDS, DIM)).astype(np.float32)
 SEEDS = (0, 3)
 OPTIONS = {
@@ -38,7 +39,8 @@ def trained(name, optimizer):
         optimizer,
     )
     layout = Layout.full(4, corpus.width, joint=False)
-    learner, losses = program.draw(layout, SEEDS), []
+    learner = program.draw(layout, SEEDS)
+    losses = []
     index = np.tile(np.array([[0], [8], [16], [-1]], np.int32), (len(SEEDS), 1, 1))
     for _ in range(2):
         learner, sums = program.train(layout, learner, index)

@@ -17,7 +17,9 @@ from mednli_jax.training import optim, state
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import train_step
 
-BATCH, REAL, STEPS = 16, 14, 6
+BATCH = 16
+REAL = 14
+STEPS = 6
 SEEDS = (0, 1, 5)
 ADAM = {"learning_rate": 1e-2, "weight_decay": 1e-6}
 OPTIMIZERS = {
@@ -45,7 +47,8 @@ def trained(name, seeds, *, device_count=1, tight=False):
 
     tight: rows in another order, on a staircase of their own, with more padding.
     """
-    corpus, devices = models.corpus_of(name), Devices(jax.local_devices()[:device_count])
+    corpus = models.corpus_of(name)
+    devices = Devices(jax.local_devices()[:device_count])
     assert devices.count == device_count
     fields = FIELDS.get(name, {"dropout": 0.3})
     optimizer = optim.build_optimizer(optim.Options(**OPTIMIZERS.get(name, ADAM)), STEPS)
@@ -124,9 +127,12 @@ class Dropped(nn.Module):
 
 
 def test_each_step_drops_other_parts_of_the_same_rows():
-    corpus, model, words = models.pairs(), Dropped(), models.words_of("bow")
+    corpus = models.pairs()
+    model = Dropped()
+    words = models.words_of("bow")
     optimizer = optim.build_optimizer(optim.Options(learning_rate=0.0))
-    layout, index = Layout.full(BATCH, corpus.width), np.arange(BATCH)[:, None]
+    layout = Layout.full(BATCH, corpus.width)
+    index = np.arange(BATCH)[:, None]
     data = jax.tree.map(jnp.asarray, corpus.data)
     batch = corpus.task.to_batch(data, index, layout)
     learner = state.init_learner(model, optimizer, (0,), batch, words)

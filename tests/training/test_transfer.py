@@ -76,7 +76,8 @@ def test_private_layers_are_drawn_anew_and_no_others(model, layers):
 # ---- the commands ----
 
 SIZES = {"train": 36, "dev": 12, "test": 9}
-HERE, THERE = ("asthma", "gout", "stroke"), ("sepsis", "asthma", "anemia", "croup")
+HERE = ("asthma", "gout", "stroke")
+THERE = ("sepsis", "asthma", "anemia", "croup")
 SMALL = (
     "--config.data.dir=here",
     "--config.vectors.path=v.txt",
@@ -259,7 +260,8 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     out, _ = succeeds("evaluate", *elsewhere, "--workdir=direct")
 
     assert out.startswith("infersent on file, test, seeds 0, 1")
-    result, source = home.result("direct"), home.result("source")
+    result = home.result("direct")
+    source = home.result("source")
     assert result["status"] == "complete"
     assert result["transfer"] == {"source": "source", "corpus": "file", "mode": "direct"}
     assert result["seeds"] == source["seeds"]

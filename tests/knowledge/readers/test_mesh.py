@@ -31,7 +31,8 @@ def test_the_bundled_edition_has_the_concepts_and_parents_of_2024(mesh):
 def test_the_cycle_of_mesh_is_opened_at_its_lower_place(mesh):
     """The tree numbers of Ocular Motility Disorders are C10.228.758, C10.292.562, C11.590 and,
     below its own child Strabismus, C10.292.562.887.825."""
-    motility_disorders, strabismus = "D015835", "D013285"
+    motility_disorders = "D015835"
+    strabismus = "D013285"
 
     assert "C10.292.562.887.825" in mesh.types[mesh.index(motility_disorders)].split("|")
     assert mesh.ancestors(strabismus)[motility_disorders] == 1

@@ -14,7 +14,8 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.obo import read_obo
 
-PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
+PLAIN = OntologyOptions()
+ALL = OntologyOptions(relations="all")
 
 
 @pytest.fixture

@@ -25,8 +25,10 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 
-PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
-TERMS, EDGES = RF2_ROWS["Description"], RF2_ROWS["Relationship"]
+PLAIN = OntologyOptions()
+ALL = OntologyOptions(relations="all")
+TERMS = RF2_ROWS["Description"]
+EDGES = RF2_ROWS["Relationship"]
 PARENTS = {("101", "64572001"), ("102", "64572001"), ("103", "101"), ("103", "102")}
 SITES = {("103", "104")}
 
@@ -92,7 +94,8 @@ def test_inactive_relationships_are_left_out_and_others_are_read_only_on_request
 
 
 def test_relationships_of_an_inactive_type_are_left_out(tmp_path):
-    inactive, active = sct_edge("101", "102", "105"), sct_edge("102", "104", SITE)
+    inactive = sct_edge("101", "102", "105")
+    active = sct_edge("102", "104", SITE)
     folder = snomed_folder(tmp_path, Relationship=(*EDGES, inactive, active))
 
     ontology = read_snomed(folder, ALL)

@@ -14,7 +14,8 @@ from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
 from mednli_jax.knowledge.readers import wordnet
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
-PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
+PLAIN = OntologyOptions()
+ALL = OntologyOptions(relations="all")
 
 
 @pytest.fixture(scope="module")

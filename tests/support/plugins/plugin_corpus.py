@@ -21,7 +21,8 @@ def read(folder: Path) -> Splits:
 
 def uneven(folder: Path) -> Splits:
     """Hypotheses of dev and test are longer than those of train."""
-    train, dev = read(folder)["train"], []
+    train = read(folder)["train"]
+    dev = []
     for premise, hypothesis, label in train[:9]:
         dev.append((premise, f"Last year {hypothesis}", label))
     return {"train": train, "dev": dev[:5], "test": dev[5:]}
