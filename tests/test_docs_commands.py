@@ -88,6 +88,16 @@ def write_uids(home):
         truth = ("supported", "refuted", "possible", "unclear")[number % 4]
         cells.append(f"{number},patient {number // 2} has fever,{truth} is noted,{truth}\n")
     (home / "pairs.csv").write_text(f"case,note,claim,truth\n{''.join(cells)}")
+    (home / "folder").mkdir()
+    (home / "data" / "mine").mkdir()
+    for split in ("train", "dev", "test"):
+        rows = [f"patient {n} has fever\tpatient {n} is ill\t" for n in range(24)]
+        labels = [("same", "other")[n % 2] for n in range(24)]
+        lines = [row + label + "\n" for row, label in zip(rows, labels, strict=True)]
+        (home / "folder" / f"{split}.tsv").write_text("".join(lines))
+        cells = [f"patient {n} has fever,patient {n} is ill,{n % 3 - 1}\n" for n in range(24)]
+        text = f"note,claim,verdict\n{''.join(cells)}"
+        (home / "data" / "mine" / f"{split}.csv").write_text(text)
     (home / "new.csv").write_text("case,note,claim\n1,patient has fever,refuted is noted\n")
 
 

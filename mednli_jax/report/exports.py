@@ -28,7 +28,10 @@ KINDS = ("svg", "pdf")  # of files of a chart
 
 def csv_text(sections: Sequence[Section]) -> str:
     """The grids of several sections as CSV (RFC 4180), an empty line between two."""
-    return "\n\n".join(csv_grid(grid) for section in sections for grid in section.grids)
+    tables = []
+    for section in sections:
+        tables += map(csv_grid, section.grids)
+    return "\n\n".join(tables)
 
 
 def csv_grid(grid: Grid) -> str:
@@ -63,8 +66,11 @@ def _of_numbers(name: str, cells: Sequence[str]) -> list[list[str]]:
 
 def latex_text(sections: Sequence[Section]) -> str:
     """The grids of several sections as LaTeX tables, which need the package booktabs."""
-    tables = ["\n".join(latex(section, grid)) for section in sections for grid in section.grids]
-    return "\n\n".join(["% needs \\usepackage{booktabs}", *tables])
+    tables = ["% needs \\usepackage{booktabs}"]
+    for section in sections:
+        for grid in section.grids:
+            tables.append("\n".join(latex(section, grid)))
+    return "\n\n".join(tables)
 
 
 def latex(section: Section, grid: Grid) -> Iterator[str]:
