@@ -33,6 +33,10 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
     return tuple(map(sys.intern, tokens))
 
 
+# words of letters alone that the tokeniser splits
+_CONTRACTED = frozenset(("cannot", "gimme", "gonna", "gotta", "lemme", "wanna"))
+
+
 @lru_cache(maxsize=64)  # the pairs of a premise stand together
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and ''.
@@ -51,6 +55,8 @@ def sentence_tokens(sentence: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1 << 16)
 def _word_tokens(word: str) -> tuple[str, ...]:
     """Tokens of a word that is not the last of its sentence."""
+    if word.isascii() and word.isalnum() and word.lower() not in _CONTRACTED:
+        return (sys.intern(word),)
     return _treebank(f"x {word} x")[1:-1]
 
 
