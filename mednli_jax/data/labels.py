@@ -50,7 +50,7 @@ def written(value: object) -> str:
 def ordered(names: Iterable[str]) -> tuple[str, ...]:
     """The names in the order of LABELS, of their values where all are numbers, or of the
     alphabet."""
-    distinct = sorted(set(names), key=str.casefold)
+    distinct = sorted(sorted(set(names)), key=str.casefold)
     if set(distinct) <= set(LABELS):
         return tuple(label for label in LABELS if label in distinct)
     try:

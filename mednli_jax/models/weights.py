@@ -179,8 +179,8 @@ def exported_files(model: Encoder, params: Params, labels: Sequence[str]) -> dic
 
 def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:
     """The place of each of our labels among theirs; [] where they are not the same labels."""
-    lowered, wanted = ([label.casefold() for label in labels] for labels in (theirs, ours))
-    return [lowered.index(label) for label in wanted] if sorted(lowered) == sorted(wanted) else []
+    lowered, wanted = list(map(str.casefold, theirs)), list(map(str.casefold, ours))
+    return list(map(lowered.index, wanted)) if sorted(lowered) == sorted(wanted) else []
 
 
 def sources_of(places: Iterable[Place], modules: Mapping[str, str]) -> dict[Place, tuple[str, ...]]:
