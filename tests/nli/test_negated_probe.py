@@ -1,0 +1,95 @@
+"""The probe of reversed entailment, on premises whose sentences are worked out by hand."""
+
+import pytest
+from support.cases import cases
+from support.pairs import pair
+
+from mednli_jax.nli.negated_probe import LABELS, negated_pairs
+from mednli_jax.nli.replacements import Partner
+
+PARTNERS = {
+    ("horse", "n"): [Partner("hypernym", "animal"), Partner("co_hyponym", "cow")],
+    ("animal", "n"): [Partner("hyponym", "horse")],
+    ("hat", "n"): [Partner("hypernym", "garment")],
+}
+
+
+def pairs_of(premise):
+    """(operator, premise, hypothesis) -> label."""
+    pairs = list(negated_pairs([pair(premise, "x")], PARTNERS))
+    return {(pair.operator, pair.premise, pair.hypothesis): pair.label for pair in pairs}
+
+
+@cases(
+    "premise, operator, sides, kind",
+    {
+        "not": (
+            "A man is riding a horse.",
+            "not",
+            ("A man is not riding a horse.", "A man is not riding an animal."),
+            "hypernym",
+        ),
+        "n't": (
+            "A man is riding an animal in a park.",
+            "n't",
+            ("A man isn't riding an animal in a park.", "A man isn't riding a horse in a park."),
+            "hyponym",
+        ),
+        "no": (
+            "A man is riding a horse.",
+            "no",
+            ("No man is riding a horse.", "No man is riding an animal."),
+            "hypernym",
+        ),
+        "never": (
+            "A man is riding a horse.",
+            "never",
+            ("A man is never riding a horse.", "A man is never riding an animal."),
+            "hypernym",
+        ),
+        "nobody": (
+            "A man is riding a horse.",
+            "nobody",
+            ("Nobody is riding a horse.", "Nobody is riding an animal."),
+            "hypernym",
+        ),
+        "few": (
+            "Two men are riding a horse.",
+            "few",
+            ("Few men are riding a horse.", "Few men are riding an animal."),
+            "hypernym",
+        ),
+        "without": (
+            "A man with a hat sits.",
+            "",
+            (),
+            "",
+        ),
+        "without, at a preposition": (
+            "A man with a hat in a park.",
+            "without",
+            ("A man without a hat in a park.", "A man without a garment in a park."),
+            "hypernym",
+        ),
+    },
+)
+def test_pair(premise, operator, sides, kind):
+    labels = pairs_of(premise)
+    if not operator:
+        assert not labels
+    else:
+        assert labels[operator, *sides] == LABELS[kind]
+
+
+@pytest.mark.parametrize(
+    "premise",
+    [
+        "A man is not riding a horse.",
+        "A man who waits is riding a horse.",
+        "A man is riding the horse.",
+        "Nobody is riding a horse.",
+        "A man with only a hat in a park.",
+    ],
+)
+def test_another_operator_or_clause_or_a_definite_noun_gives_no_pair(premise):
+    assert not pairs_of(premise)
