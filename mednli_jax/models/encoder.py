@@ -182,18 +182,13 @@ class Encoder(nn.Module):
         x = drop(x, self.dropout, noise_B2, "embeddings")
         if self.embedding_size not in (0, self.hidden_size):
             x = Affine(self.hidden_size, self.product_dtype, name="projection")(x)
-        bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         size, reach = row.pieces_BT.shape[1], self.local_attention // 2
+        bias, window_TT = self._bias(batch, row), window_of(size, reach)
+        # Links join pieces at any distance.
         in_blocks = self.knowledge == "none" and size >= windows.FEWEST_BLOCKS * reach
-        distance_TT = jnp.abs(jnp.arange(size)[:, None] - jnp.arange(size))
-        is_near_TT = distance_TT <= reach
-        window_TT = jnp.where(is_near_TT, 0.0, MASKED_ENERGY)
         head_size = self.hidden_size // self.attention_heads
         rotation = rotation_of(size, head_size, self.rotary_base)
         local_rotation = rotation_of(size, head_size, self.local_rotary_base)
-        if self.knowledge == "bias":
-            links_BTT = between_sides(layers.knowledge_energies(self, batch), row)
-            bias = bias + links_BTT[:, None]
         relations = self._relations(batch) if self.knowledge == "typed" else None
         relative_RD = self._relative(size) if self.relative_positions else None
         layer_class = nn.remat(Layer, static_argnums=(6,)) if self.rematerialise else Layer
@@ -218,6 +213,14 @@ class Encoder(nn.Module):
             if i == 0 and self.convolution:
                 x = self._convolved(x, embedded, row.real_BT, noise_B2)
         return wide(self._norm("norm")(x) if self.norm_first else x)
+
+    def _bias(self, batch: PairBatch, row: "Row") -> jax.Array:
+        """[B, 1, 1 or T, T], added to the attention scores of all layers: padding, and links."""
+        padding_B11T = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
+        if self.knowledge != "bias":
+            return padding_B11T
+        links_BTT = between_sides(layers.knowledge_energies(self, batch), row)
+        return padding_B11T + links_BTT[:, None]
 
     def _layer_form(self) -> "LayerForm":
         return LayerForm(
@@ -341,6 +344,12 @@ def between_sides(links_BPH: jax.Array, row: Row) -> jax.Array:
         row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0
     )
     return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
+
+
+def window_of(size: int, reach: int) -> jax.Array:
+    """[T, T], added to the scores of local attention: masks pieces more than `reach` away."""
+    distance_TT = jnp.abs(jnp.arange(size)[:, None] - jnp.arange(size))
+    return jnp.where(distance_TT <= reach, 0.0, MASKED_ENERGY)
 
 
 def shifted(x: jax.Array, size: int) -> jax.Array:
