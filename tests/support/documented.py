@@ -107,9 +107,11 @@ def flags_of(words: list[str]) -> list[str]:
 
 def training_flags(command: str, text: str) -> list[str]:
     """Of a command with the config of a model; those of another config have their own sizes."""
-    if "--run=" in text or "--fields" in text or "similar" in text:
+    if "--config=" not in text or "--fields" in text or "similar" in text:
         return []
     flags = [*TRAIN] if command == "train" else []
+    if "--workdir=runs/kd" in text and Path("runs/kd").exists():
+        flags.append("--force")
     if "encoder" not in text and "bert" not in text:
         flags += MODEL
     elif "weights=" not in text:
