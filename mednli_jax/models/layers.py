@@ -25,7 +25,7 @@ from jax.typing import DTypeLike
 from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
-from mednli_jax.models.products import BY_ROWS, dot, matmul, weight_gradient
+from mednli_jax.models.products import BY_ROWS, dot, matmul
 from mednli_jax.models.recurrence import CELLS
 
 # collection for the attention weights of models; filled where the caller makes it mutable
@@ -113,8 +113,7 @@ def _project_words_backward(
     # Summing the gradients of equal words first would need a scatter, which costs more than this
     # larger product.
     table_VD, tokens_N = saved
-    d_kernel = weight_gradient(BY_ROWS, table_VD[tokens_N], d_out_N, dtype)
-    return d_kernel, None, None, None, None
+    return dot(BY_ROWS, table_VD[tokens_N], d_out_N, dtype), None, None, None, None
 
 
 _project_words.defvjp(_project_words_forward, _project_words_backward)

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 
-# d @ u.T and x.T @ d, for gradients.
-BY_COLUMNS = partial(lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())))
+# x.T @ d, for gradients.
 BY_ROWS = partial(lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
@@ -25,28 +24,12 @@ def dot(
 ) -> jax.Array:
     """product(a, b), for code that defines its gradient itself.
 
-    product: jnp.matmul, BY_COLUMNS, BY_ROWS or a partial jnp.einsum.
+    product: jnp.matmul, BY_ROWS or a partial jnp.einsum.
     """
     if dtype is None:
         return product(a, b)
     wide = jnp.result_type(a, b)
     return product(a.astype(dtype), b.astype(dtype), preferred_element_type=wide)
-
-
-def weight_gradient(
-    product: Callable[..., jax.Array], a: jax.Array, b: jax.Array, dtype: DTypeLike | None
-) -> jax.Array:
-    """As `dot`, for a product that contracts the rows of both arrays.
-
-    XLA on a CPU computes these more slowly in 16 bits than in 32, so there the operands keep their
-    type.
-    """
-    if dtype is None:
-        return product(a, b)
-    gradient: jax.Array = lax.platform_dependent(
-        a, b, cpu=product, default=partial(dot, product, dtype=dtype)
-    )
-    return gradient
 
 
 def matmul(a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
@@ -83,8 +66,7 @@ def _cast_einsum_backward(
     a, b = saved
     axes_a, axes_b, axes_out = re.split(",|->", spec)
     d_a = dot(partial(jnp.einsum, f"{axes_out},{axes_b}->{axes_a}"), d_out, b, dtype)
-    gradient = weight_gradient if b.ndim == 2 else dot
-    d_b = gradient(partial(jnp.einsum, f"{axes_out},{axes_a}->{axes_b}"), d_out, a, dtype)
+    d_b = dot(partial(jnp.einsum, f"{axes_out},{axes_a}->{axes_b}"), d_out, a, dtype)
     return d_a.astype(a.dtype), d_b.astype(b.dtype)
 
 

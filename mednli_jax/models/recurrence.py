@@ -21,7 +21,7 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Segments
-from mednli_jax.models.products import BY_ROWS, dot, weight_gradient
+from mednli_jax.models.products import BY_ROWS, dot
 
 Arrays = tuple[jax.Array, ...]  # an array for each direction, or the arrays of one direction
 
@@ -149,7 +149,7 @@ def _recurrent_gradient(
     """[H, G], the gradient of U, from the states, `slot_before` and the gradients of all products
     h U."""
     h_last_NH = jnp.take(h_NH, before_N, axis=0, mode="fill", fill_value=0)
-    return weight_gradient(BY_ROWS, h_last_NH, d_product_NG, dtype)
+    return dot(BY_ROWS, h_last_NH, d_product_NG, dtype)
 
 
 # -- LSTM ----------------------------------------------------------------------------------------
