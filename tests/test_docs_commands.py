@@ -29,7 +29,7 @@ KNOWN = ("patient", "history", "the", "of", "fever", "no", "has", "gout", "more"
 FIRST = """
 mednli-jax train --config=esim:mednli --workdir=runs/kd
 mkdir -p runs/table3 folder
-for run in runs/esim runs/table3/esim run; do cp -r runs/kd $run; done
+for run in runs/esim runs/table3/esim; do cp -r runs/kd $run; done
 mednli-jax train --config=ga_anonym:clicr --config.vectors.path=vectors/clicr.vec \\
   --workdir=folder/ga_anonym
 """

@@ -43,16 +43,16 @@ TRAIN = (
     "--config.train.epochs=1",
     "--config.train.batch_size=16",
     "--config.train.max_buckets=1",
-    "--config.seeds=0",
 )
+SEED = "--config.seeds=0"  # seeds that are given twice are joined
 MODEL = ("--config.model.hidden_size=8", "--config.vectors.dim=8")
 LIMIT = "--config.data.limit=64"
 # paper -> flags by which `reproduce` trains one run of it
 REPRODUCE = {
-    "mednli": ("--only=bow", *TRAIN[:3], *MODEL, "--seeds=0"),
-    "artifacts": ("--only=hypothesis", TRAIN[0], "--seeds=0"),
+    "mednli": ("--only=bow", *TRAIN, *MODEL),
+    "artifacts": ("--only=hypothesis", TRAIN[0]),
     "clicr": ("--only=baselines/*",),
-    "diskne": ("--only=main/BOW", *TRAIN[:3], *MODEL, "--seeds=0"),
+    "diskne": ("--only=main/BOW", *TRAIN, *MODEL),
 }
 
 
@@ -88,20 +88,22 @@ def flags_of(words: list[str]) -> list[str]:
         if "--tables=2" in words:
             return []
         if "--tables=7,8" in words:
-            return ["--only=table7/name", *TRAIN[:3], "--seeds=0"]
-        return [*REPRODUCE[words[1]]]
+            return ["--only=table7/name", *TRAIN, "--seeds=0"]
+        seeds = () if "--seeds=" in text else ("--seeds=0",)
+        return [*REPRODUCE[words[1]], *(seeds if words[1] != "clicr" else ())]
     if command == "benchmark":
         sizes = ("--models=bow", "--batch=16", "--pairs=64", "--hidden=8", "--vectors=8")
         return [*sizes, "--mode=train", "--rounds=1", "--against=none"]
     if command == "sweep":
-        return ["--trials=1", "--workers=1", *TRAIN, *MODEL]
+        return ["--trials=1", "--workers=1", *TRAIN, SEED, *MODEL]
     if command == "analyze":
-        return ["--n=4"] if words[1] in ("all", "aflite") else []
+        size = ["--config.vectors.dim=8"] if "mednli" in text else []
+        return ["--n=4", *size] if words[1] in ("all", "aflite") else []
     if command.endswith("pretrain_vectors.py"):
         size = ["--dims=8", "--trials=1"] if "--search" in text else ["--dim=8", "--epochs=1"]
         return [*size, "--min_count=1"]
     if command.endswith("seeds.py"):
-        return [*TRAIN[:3], *MODEL, LIMIT, "--config.seeds=0,1", "--workers=2"]
+        return [*TRAIN, *MODEL, LIMIT, "--workers=2"]
     return []
 
 
@@ -110,6 +112,8 @@ def training_flags(command: str, text: str) -> list[str]:
     if "--config=" not in text or "--fields" in text or "similar" in text:
         return []
     flags = [*TRAIN] if command == "train" else []
+    if command == "train" and "--config.seeds" not in text:
+        flags.append(SEED)
     if "--workdir=runs/kd" in text and Path("runs/kd").exists():
         flags.append("--force")
     if "encoder" not in text and "bert" not in text:
