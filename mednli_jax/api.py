@@ -82,7 +82,7 @@ class Run:
         is_pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
         is_alone = is_pair or isinstance(inputs, Mapping)
         predicted = self.finished.predict([inputs] if is_alone else inputs)
-        rows = [_labelled(row) for row in predicted]
+        rows = list(map(_labelled, predicted))
         if is_alone:
             return rows[0]
         return runs.Predictions(rows, predicted.unknown_words, predicted.truncated)

@@ -159,7 +159,7 @@ def _choices(values: cli.Flags) -> Choices:
 
 
 def _numbers(words: Sequence[str] | None) -> list[int]:
-    return [int(word) for word in words or ()]
+    return list(map(int, words or ()))
 
 
 def version_of(package: str) -> str | None:
@@ -210,7 +210,7 @@ def write_figure(results: Sequence[Measurement], path: Path) -> None:
 
 def lines(results: Sequence[Measurement]) -> list[str]:
     """The table in Markdown. A column that is empty in all rows is left out."""
-    table = [_cells(row) for row in results]
+    table = list(map(_cells, results))
     columns = []
     for name in COLUMNS:
         if any(cells[name] is not None for cells in table):

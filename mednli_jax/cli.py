@@ -298,7 +298,7 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     corpus_config: the file of which --corpus names a variant.
     """
     program, *words = sys.argv
-    words = _with_values([_with_underscores(word) for word in words])
+    words = _with_values(list(map(_with_underscores, words)))
     sys.argv = [program, *words]
     if corpus_config:
         words = _with_corpus(words, corpus_config)

@@ -175,7 +175,7 @@ class DataErrors(UserError):
             error.name_python_arguments()
 
     def __str__(self) -> str:
-        lines = [str(error) for error in self.errors]
+        lines = list(map(str, self.errors))
         if self.total > len(self.errors):
             lines.append(f"... and {self.total - len(self.errors)} more problems.")
         return "\n".join(lines)

@@ -513,7 +513,7 @@ def table(study: optuna.Study, with_test: bool = False) -> list[str]:
         numbers = [attempt.user_attrs["trial"], *attempt.params.values(), attempt.value]
         if with_test:
             numbers.append(attempt.user_attrs["test"])
-        rows.append([_cell(number) for number in numbers])
+        rows.append(list(map(_cell, numbers)))
     return [f"| {' | '.join(row)} |" for row in rows]
 
 

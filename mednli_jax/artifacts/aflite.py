@@ -122,7 +122,7 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     classes_of(labels)  # refuses a corpus of one class
     state = filtered(
         features.matrix,
-        np.array([pairs.labels.index(label) for label in labels]),
+        np.array(list(map(pairs.labels.index, labels))),
         settings,
         options.fit_predict(len(labels), len(pairs.labels)),
         options.out,

@@ -450,7 +450,7 @@ class PlainPairs(PlainEpoch, PairSide):
     def _padded(self, side: str, rows: Sequence[int]) -> Sentences:
         tokens, length = self.work.arrays[side], self.work.arrays[f"{side}_length"]
         sentences = [torch.from_numpy(tokens[row, : length[row]]).long() for row in rows]
-        lengths = torch.tensor([len(sentence) for sentence in sentences])
+        lengths = torch.tensor(list(map(len, sentences)))
         return self.sentences(pad_sequence(sentences, batch_first=True), lengths)
 
 

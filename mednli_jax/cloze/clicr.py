@@ -354,7 +354,7 @@ class _Reader:
             problem = f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one"
             fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
             raise node.fault(problem, "query", fix)
-        answers = [self._answer(answer) for answer in node.nodes("answers")]
+        answers = list(map(self._answer, node.nodes("answers")))
         answers.sort(key=lambda answer: ORIGINS.index(answer.origin))
         if not answers or answers[0].origin != "dataset":
             fix = "add the answer of origin 'dataset', or remove the query"

@@ -506,7 +506,7 @@ class _FlatLists:
         numbers["blank"].append(blank)
         numbers["query_passage"].append(self._passage_numbers[id(example.passage)])
         numbers["gold"].append(view.gold)
-        answers = json.dumps([astuple(answer) for answer in example.answers], ensure_ascii=False)
+        answers = json.dumps(list(map(astuple, example.answers)), ensure_ascii=False)
         self._texts[_ANSWER_TEXT] += answers.encode()
         self._starts[_ANSWER_TEXT].append(len(self._texts[_ANSWER_TEXT]))
 

@@ -143,7 +143,7 @@ class Cloze:
         for name in {"dev", "test"} & prepared.splits.keys():
             rows = []
             for query in texts.queries(prepared.splits[name]):
-                answers = [astuple(answer) for answer in query.answers]
+                answers = list(map(astuple, query.answers))
                 rows.append([query.uid, answers, query.tags])
             splits[name] = rows
         write_kept(directory, ANSWERS, {"splits": splits})

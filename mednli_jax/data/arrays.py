@@ -149,7 +149,7 @@ def roomy(
 
 def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
     """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
-    length = np.array([len(sequence) for sequence in sequences], np.int32)
+    length = np.array(list(map(len, sequences)), np.int32)
     numbers = np.zeros((len(sequences), width), np.int32)
     for row, sequence in zip(numbers, sequences, strict=True):
         row[: len(sequence)] = sequence

@@ -26,7 +26,7 @@ def parts(setting: str) -> list[Part]:
     """The parts of "left:right,both". A comma or colon within a text follows a backslash."""
     parted = []
     for text in filter(str.strip, re.split(r"(?<!\\),", setting)):
-        sides = [_plain(side) for side in re.split(r"(?<!\\):", text, maxsplit=1)]
+        sides = list(map(_plain, re.split(r"(?<!\\):", text, maxsplit=1)))
         parted.append(Part(sides[0], sides[-1]))
     return parted
 
@@ -109,7 +109,7 @@ class Labels:
         leaves_out = names.pop(UNLABELLED, "") is None
         for name in names:  # `predict` and `analyze` write names
             name_of.setdefault(name.casefold(), name)
-        if names and names.keys() == {str(number) for number in range(len(names))}:
+        if names and names.keys() == set(map(str, range(len(names)))):
             name_of.setdefault("-1", UNLABELLED)
         for label in ("", UNLABELLED):
             name_of.setdefault(label, UNLABELLED)
@@ -125,7 +125,7 @@ class Labels:
             if label.casefold() not in self.name_of:
                 names.setdefault(label.casefold(), _spelled(label))
         without_none = set(names.values()) - {"-1"}
-        if without_none == {str(number) for number in range(len(without_none))}:
+        if without_none == set(map(str, range(len(without_none)))):
             names.pop("-1", None)
         setting = listed(ordered(names.values()))
         return Labels.of(f"{setting},{self.setting}" if self.setting else setting)

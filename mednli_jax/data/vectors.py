@@ -184,7 +184,7 @@ class _FormVectors:
         try:
             values = numbers
             if isinstance(numbers, bytes):
-                values = np.array([float(cell) for cell in numbers.split(b" ")])
+                values = np.array(list(map(float, numbers.split(b" "))))
             with np.errstate(over="ignore"):
                 self.numbers[place] = values
         except ValueError:

@@ -234,7 +234,7 @@ def of_model(model: "GradientBoostingClassifier") -> Forest:
     rounds = []
     for estimators in model.estimators_:
         trees = [estimator.tree_ for estimator in estimators]
-        rounds.append([_tree_arrays(tree) for tree in trees])
+        rounds.append(list(map(_tree_arrays, trees)))
     return {
         "classes": model.classes_.tolist(),
         "prior": model.init_.class_prior_.tolist(),

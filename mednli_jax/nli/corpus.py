@@ -511,7 +511,7 @@ class NLICorpus:
         if self.labels.names != LABELS:
             key["names"] = list(self.labels.names)
         if self.columns:
-            key["columns"] = [list(part) for part in self.columns]
+            key["columns"] = list(map(list, self.columns))
         if self._is_plugin:
             splits = in_order(self._own)
             key["read"] = [[name, _digest(split)] for name, split in splits.items()]
@@ -626,7 +626,7 @@ class NLICorpus:
 
 
 def _digest(split: Split[NLIExample]) -> str:
-    return digest([astuple(example) for example in split.examples])
+    return digest(list(map(astuple, split.examples)))
 
 
 def between_blanks(split: Split[NLIExample]) -> Split[NLIExample]:

@@ -76,7 +76,7 @@ class PairFields:
         missing = self.missing(required)
         if not missing:
             return
-        shown = [self._shown(name) for name in missing]
+        shown = list(map(self._shown, missing))
         fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
         problem = f"{fields} missing; found: {self._present(len(missing) < len(required))}"
         fix: Text = "name the fields uid and label"

@@ -102,7 +102,7 @@ EXISTENTIAL = ("there", "it")  # "there is no dog": the operator opens the claus
 
 def directions(tokens: Sequence[str]) -> list[str]:
     """UP, DOWN or UNSURE of each place of a sentence."""
-    words = [_folded(token) for token in tokens]
+    words = list(map(_folded, tokens))
     places = _operator_places(words)
     if _is_unclear(words) or len(places) > 1:
         return [UNSURE] * len(words)
@@ -126,7 +126,7 @@ def directions(tokens: Sequence[str]) -> list[str]:
 
 def operators_in(tokens: Sequence[str]) -> list[str]:
     """The operators of a sentence."""
-    words = [_folded(token) for token in tokens]
+    words = list(map(_folded, tokens))
     return [words[place] for place in _operator_places(words)]
 
 

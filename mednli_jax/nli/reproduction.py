@@ -192,7 +192,7 @@ class Check:
     def to_json(self) -> dict[str, Json]:
         judged = {}
         for number, cells in self.tables.items():
-            judged[str(number)] = [asdict(cell) for cell in cells]
+            judged[str(number)] = list(map(asdict, cells))
         counts: dict[str, Json] = {}
         for name, paths in self.paths.items():
             counts[name] = paths if isinstance(paths, str) else _with_spaces(paths)
@@ -207,7 +207,7 @@ class Check:
             "rule": list(JUDGED_BY),
             "tables": judged,
             **counts,
-            "section 6": [_with_spaces(gained) for gained in self.gained],
+            "section 6": list(map(_with_spaces, self.gained)),
             "table 8": kinds,
         }
 

@@ -212,9 +212,7 @@ def bars(
             linewidth=0,
         )
         if not names and len(values) <= FEW:
-            axes.bar_label(
-                drawn, [_number(value) for value in values], padding=2, fontsize=9, color=SOFT
-            )
+            axes.bar_label(drawn, list(map(_number, values)), padding=2, fontsize=9, color=SOFT)
     axes.axhline(0, color=SOFT, linewidth=1, clip_on=False)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
     if turned:

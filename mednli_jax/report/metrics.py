@@ -175,7 +175,7 @@ def holm(p_values: ArrayLike) -> list[float]:
     steps = p[order] * np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return [float(value) for value in adjusted]
+    return list(map(float, adjusted))
 
 
 def _drawn_accuracies(systems: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -244,7 +244,7 @@ def expected_calibration_error(
 
 
 def mean_sd(values: Iterable[float]) -> MeanSd:
-    scores = [float(value) for value in values]
+    scores = list(map(float, values))
     sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
     return {"mean": float(np.mean(scores)), "sd": sd, "per_seed": scores}
 

@@ -56,7 +56,7 @@ class Outcomes:
 
     def with_labels(self, labels: Sequence[str]) -> "Outcomes":
         """The same with the numbers that its labels have among others."""
-        number_C = np.array([labels.index(label) for label in self.labels])
+        number_C = np.array(list(map(labels.index, self.labels)))
         gold, predicted, voted = number_C[self.gold], number_C[self.predicted], number_C[self.voted]
         return replace(self, gold=gold, predicted=predicted, voted=voted, labels=labels)
 
@@ -162,7 +162,7 @@ class PredictedPair(NamedTuple):
 
 def _predicted_pair(line: str, labels: Sequence[str]) -> tuple[str, PredictedPair]:
     row = json.loads(line)
-    predicted = [labels.index(label) for label in row["predicted"]]
+    predicted = list(map(labels.index, row["predicted"]))
     probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(labels))
     return row["uid"], PredictedPair(labels.index(row["label"]), predicted, probabilities)
 

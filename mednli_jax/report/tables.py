@@ -88,7 +88,7 @@ def fill(
         names.append(name)
         for key, row in cells.items():
             row.append(cell_of_row.get(key, ""))
-    return Grid(caption, tuple(names), [tuple(row) for row in cells.values()], left=len(titles))
+    return Grid(caption, tuple(names), list(map(tuple, cells.values())), left=len(titles))
 
 
 def check_folder(folder: Path) -> Path:

@@ -144,7 +144,7 @@ class Checkpoints:
         numbers = self.numbers()
         for number in numbers[:-keep]:
             self._manifest(number).unlink()
-        newest = [str(number) for number in numbers[-keep:]]
+        newest = list(map(str, numbers[-keep:]))
         for path in self.folder.iterdir():
             if path.is_dir() and path.name not in newest:
                 shutil.rmtree(path, ignore_errors=True)

@@ -96,8 +96,8 @@ class Hosts:
         An allgather would wait for running steps: chunks could not be timed, and the devices would
         be idle.
         """
-        of_processes = [json.loads(text) for text in self.exchange(json.dumps(values))]
-        return [float(maximum) for maximum in np.max(of_processes, axis=0)]
+        of_processes = list(map(json.loads, self.exchange(json.dumps(values))))
+        return list(map(float, np.max(of_processes, axis=0)))
 
     def check_same(self, name: str, value: Json) -> None:
         """Raises RunError on all processes where their JSON values differ."""

@@ -323,7 +323,7 @@ class Trainer:
 
     def _learner_slots(self) -> np.ndarray:
         """[S], the index in Best of each seed of the learner."""
-        return np.array([self.seeds.index(seed) for seed in self._learner_seeds()])
+        return np.array(list(map(self.seeds.index, self._learner_seeds())))
 
     def _learner_seeds(self) -> tuple[int, ...]:
         return tuple(np.asarray(self.learner.seed).tolist())
