@@ -28,7 +28,7 @@ KINDS = ("svg", "pdf")  # of files of a chart
 
 def csv_text(sections: Sequence[Section]) -> str:
     """The grids of several sections as CSV (RFC 4180), an empty line between two."""
-    tables = []
+    tables: list[str] = []
     for section in sections:
         tables += map(csv_grid, section.grids)
     return "\n\n".join(tables)
