@@ -88,7 +88,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     folder, whole = values.out, analysis == tasks.ALL
     config, is_file = values.config, Path(values.corpus or "").is_file()
     if config is not None and not is_file:  # a file has labels of its own
-        config = cli.config(values)
+        config = tasks.with_labels(cli.config(values))
     task = tasks.with_analysis(analysis, config)
     if config is not None:
         _check_config(config, task, analysis)

@@ -26,7 +26,7 @@ from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 
 import mednli_jax
-from mednli_jax import defaults, errors, tasks
+from mednli_jax import defaults, errors
 from mednli_jax.errors import ResumableError, UsageError, UserError
 from mednli_jax.files import SHORTER_NAME, local_path
 from mednli_jax.terminal import lossy_streams
@@ -409,7 +409,7 @@ def _configs() -> dict[str, Path]:
 def config(values: Flags) -> ConfigDict:
     if "config" not in values or values.config is None:  # --fields of a command without configs
         raise UsageError("--config is missing", fix="--config=esim_kd")
-    return tasks.with_labels(values.config)
+    return values.config
 
 
 def required(values: Flags, name: str, example: str) -> FlagValue:

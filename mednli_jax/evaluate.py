@@ -91,7 +91,7 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
 def scores(values: cli.Flags) -> Report:
     """The scores of a finished run, on its own corpus or on that of --config."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
-    elsewhere = cli.config(values) if values.config is not None else None
+    elsewhere = tasks.with_labels(cli.config(values)) if values.config is not None else None
     if values.workdir and elsewhere is None:
         raise UsageError(
             "--workdir needs --config", fix="give --config too, or leave --workdir out"
@@ -144,7 +144,7 @@ def answers(values: cli.Flags) -> Report:
             problem = f"--{name} has no meaning beside --predictions"
             raise UsageError(problem, fix="leave one of them out")
     if values.config is not None:
-        return _answers_to_pairs(values, cli.config(values), values.predictions)
+        return _answers_to_pairs(values, tasks.with_labels(cli.config(values)), values.predictions)
     cli.required(
         values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli"
     )

@@ -20,7 +20,7 @@ Flags:
 import sys
 import time
 
-from mednli_jax import cli
+from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.terminal import warn
 
@@ -35,8 +35,8 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    config = cli.config(values)
-    from mednli_jax import run, tasks
+    config = tasks.with_labels(cli.config(values))
+    from mednli_jax import run
     from mednli_jax.knowledge.metamap import write_metamap_input
     from mednli_jax.report.prepared import fact_lines
 

@@ -47,7 +47,7 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> int:
-    config = cli.config(values)
+    config = tasks.with_labels(cli.config(values))
     if values.resume and values.force:
         raise UsageError("--resume continues a run, --force deletes it", fix="give one of the two")
     from mednli_jax import run  # imports jax, so it follows the check of the flags
