@@ -121,13 +121,15 @@ def _write(x_N: jax.Array, rows_R: jax.Array, at: jax.Array) -> jax.Array:
     return lax.dynamic_update_slice_in_dim(x_N, rows_R, at, 0)
 
 
-def _unwritten(slots: int, width: int, recurrent: Arrays, place: int = 0) -> list[jax.Array]:
-    """An array [slots, width] for each direction, to which a loop writes all rows.
+def _unwritten(
+    shape: tuple[int, int], dtype: DTypeLike, recurrent: Arrays, place: int = 0
+) -> list[jax.Array]:
+    """An array of this shape for each direction, to which a loop writes all rows.
 
     The first values do not matter, but must differ between the arrays: the compiler makes one array
     of equal ones and copies it for each. Here they are a number of U; `place` is its column.
     """
-    return [jnp.full((slots, width), u_HG[0, place]) for u_HG in recurrent]
+    return [jnp.full(shape, u_HG[0, place], dtype) for u_HG in recurrent]
 
 
 def _column_sums(x_NG: jax.Array) -> jax.Array:
@@ -225,8 +227,8 @@ def _lstm_forward(
         return _State((h, c), stored)
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
-    slots = gates[0].shape[0]
-    h, c = (_unwritten(slots, size, recurrent, place) for place in range(2))
+    shape = gates[0].shape[0], size
+    h, c = (_unwritten(shape, wide, recurrent, place) for place in range(2))
     empty = list(zip(gates, h, c, strict=True))
     constants = list(zip(recurrent, bias, strict=True))
     stored = _run_forward(step, (zeros_RH, zeros_RH), empty, constants, segments)
@@ -264,7 +266,8 @@ def _lstm_backward(
         return _State((d_h_last, d_c * f), (_write(d_gates_NG, d_gates_RG, at),))
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
-    unwritten = _unwritten(d_out[0].shape[0], 4 * size, saved.recurrent)
+    shape = d_out[0].shape[0], 4 * size
+    unwritten = _unwritten(shape, d_out[0].dtype, saved.recurrent)
     empty = [(d_gates_NG,) for d_gates_NG in unwritten]
     stored = _run_backward(step, (zeros_RH, zeros_RH), empty, saved.constants(d_out), segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
@@ -358,8 +361,8 @@ def _gru_loop(
         return _State((h,), stored)
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
-    slots = gates[0].shape[0]
-    h, products = (_unwritten(slots, size, recurrent, place) for place in range(2))
+    shape = gates[0].shape[0], size
+    h, products = (_unwritten(shape, wide, recurrent, place) for place in range(2))
     empty = list(zip(h, gates, products, strict=True)) if saves else [(h_NH,) for h_NH in h]
     constants = list(zip(gates, recurrent, bias, strict=True))
     return _run_forward(step, (zeros_RH,), empty, constants, segments)
@@ -400,7 +403,8 @@ def _gru_backward(
         return _recurrent_gradient(h_NH, before_N, d_product_NG, dtype)
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
-    unwritten = _unwritten(d_out[0].shape[0], 3 * size, saved.recurrent)
+    shape = d_out[0].shape[0], 3 * size
+    unwritten = _unwritten(shape, d_out[0].dtype, saved.recurrent)
     empty = [(d_gates_NG,) for d_gates_NG in unwritten]
     stored = _run_backward(step, (zeros_RH,), empty, saved.constants(d_out), segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
