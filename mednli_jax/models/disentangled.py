@@ -51,7 +51,8 @@ def bucket_of(distance: np.ndarray, buckets: int, longest: int) -> np.ndarray:
 def _logarithmic(distance: np.ndarray, buckets: int, longest: int) -> np.ndarray:
     """Distances with those beyond half of the buckets replaced by the numbers of their buckets."""
     half = buckets // 2
-    far = np.maximum(abs(distance), half).astype(np.float32)  # in 32 bits, as where ceil was learnt
+    # In 32 bits, as in the published code: rounding decides some buckets.
+    far = np.maximum(abs(distance), half).astype(np.float32)
     share = np.log(far / half) / np.log(np.float32((longest - 1) / half))
     bucket = np.ceil(share * (half - 1)).astype(int) + half
     return np.where(abs(distance) <= half, distance, np.sign(distance) * bucket)
