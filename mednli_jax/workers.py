@@ -1,13 +1,28 @@
-"""Commands in processes of their own, for `sweep` and `reproduce`."""
+"""Commands in processes of their own, for `sweep` and `reproduce`, and the queue of a paper's jobs,
+which several threads, processes and hosts work off together.
+
+Each job has a file in locks/ of the folder, which the process that works on it locks. The system
+frees the lock at once when this process ends.
+"""
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from mednli_jax import cli
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, UserError
+from mednli_jax.files import lock_file, private_folder
+from mednli_jax.planning import Job
+from mednli_jax.rundir import RunDirectory
+from mednli_jax.terminal import say, warn
 from mednli_jax.training.visible import one_device
 
 # On Linux a command gets SIGTERM when this process ends. Elsewhere it goes on, and the next attempt
@@ -76,3 +91,161 @@ def failure(log: Path) -> RunError:
     if last_line.startswith("error: "):
         return RunError(last_line.removeprefix("error: "))
     return RunError("it failed", fix=f"see {log}")
+
+
+ATTEMPTS = 5  # of a job whose process is killed
+PAUSE = 1.0  # seconds between two looks at jobs of other processes
+
+
+class Taken(NamedTuple):
+    """A job on which this process works, and its locked file."""
+
+    job: Job
+    lock: IO[str]
+
+
+class Queue:
+    """The jobs of a request. A job comes after those that it reads.
+
+    Attributes:
+      failures: name of a job -> why it failed.
+    """
+
+    def __init__(self, jobs: Sequence[Job], folder: Path, workers: int) -> None:
+        self.jobs, self.folder, self.workers = jobs, folder, workers
+        self.failures: dict[str, str] = {}
+        self.commands = Commands()
+        self._done: set[str] = {job.name for job in jobs if job.is_done()}
+        self._taken: set[str] = set()
+        self._attempts: Counter[str] = Counter()
+        self._mutex = threading.Lock()
+        self._seconds: list[float] = []
+        self._check_locks()
+
+    def _check_locks(self) -> None:
+        """Refuses several workers on a file system without locks, and warns a single one."""
+        for name in ("locks", "logs"):
+            private_folder(self.folder / name)
+        with open(self.folder / "locks" / ".test", "w") as file:
+            has_locks = lock_file(file, shared=True)
+        problem = f"{self.folder}: the file system has no locks"
+        if not has_locks and self.workers > 1:
+            fix = "choose another folder, or --workers=1"
+            raise RunError(f"{problem}, which several workers need", fix=fix)
+        if not has_locks:
+            warn(f"{problem}. Start no second process for this folder.")
+
+    def work(self) -> None:
+        """Ends when each job is done or has failed. Raises KeyboardInterrupt after a signal."""
+        say(f"{len(self.jobs)} runs and files, {len(self._done)} of them done")
+        with ThreadPoolExecutor(self.workers) as pool:
+            list(pool.map(self._work, range(self.workers)))  # raises the errors of the threads
+        if self.commands.stopped:
+            raise KeyboardInterrupt
+
+    def _work(self, device: int) -> None:
+        """Does one job after the other, on this device where there are several workers."""
+        while not self.commands.stopped and self._open_jobs():
+            taken = self._take()
+            if taken is None:  # other workers are busy with what is left
+                time.sleep(PAUSE)
+                continue
+            job, lock = taken
+            try:
+                self._do(job, device if self.workers > 1 else None)
+            except KeyboardInterrupt:
+                return
+            except UserError as error:
+                self._fail(job, str(error))
+            finally:
+                lock.close()
+                self._taken.discard(job.name)
+
+    def _open_jobs(self) -> list[Job]:
+        return [
+            job for job in self.jobs if job.name not in self._done and job.name not in self.failures
+        ]
+
+    def _take(self) -> Taken | None:
+        """The next job that can be done now; None if there is none."""
+        with self._mutex:
+            for job in self._open_jobs():
+                if job.name in self._taken or self._waits(job):
+                    continue
+                lock = self._locked(job)
+                if lock is None:
+                    continue
+                if job.is_done():  # by another process, since the last look
+                    lock.close()
+                    self._done.add(job.name)
+                    continue
+                self._taken.add(job.name)
+                return Taken(job, lock)
+        return None
+
+    def _waits(self, job: Job) -> bool:
+        """Whether the job reads one that is not done. Where that one failed, this one fails."""
+        for name in job.after:
+            if name in self.failures:
+                self._fail(job, f"needs {name}")
+                return True
+        open_names = {open_job.name for open_job in self._open_jobs()}
+        return not open_names.isdisjoint(job.after)
+
+    def _locked(self, job: Job) -> IO[str] | None:
+        """The locked file of a job; None where another process works on it."""
+        file = open(self.folder / "locks" / _file_name(job), "w")  # noqa: SIM115 - held for the job
+        try:
+            lock_file(file)
+        except BlockingIOError:
+            file.close()
+            return None
+        if job.is_run and RunDirectory(job.place).in_training():  # started by hand
+            file.close()
+            return None
+        return file
+
+    def _do(self, job: Job, device: int | None) -> None:
+        private_folder(job.place.parent)
+        if job.is_run and not job.is_training:  # left by a process that was killed
+            shutil.rmtree(job.place, ignore_errors=True)
+        command, *arguments = job.command()
+        words = [sys.executable, "-m", f"mednli_jax.{command}", *arguments]
+        log = self.folder / "logs" / f"{_file_name(job)}.log"
+        part = job.place.with_name(f"{job.place.name}.part") if job.prints else None
+        if part:
+            part.unlink(missing_ok=True)
+        self._attempts[job.name] += 1
+        started = time.monotonic()
+        code = self.commands.call(words, log, device=device, output=part)
+        if was_ended(code) and self._attempts[job.name] < ATTEMPTS:
+            say(f"{job.name}: its process ended (code {code}); it goes on")
+            return
+        if code:
+            raise failure(log)
+        if part:
+            part.replace(job.place)
+        if not job.is_done():
+            raise RunError("it wrote no result", fix=f"see {log}")
+        self._report(job, time.monotonic() - started)
+
+    def _report(self, job: Job, seconds: float) -> None:
+        """Counts a job as done, and prints how long the others will take."""
+        with self._mutex:
+            self._done.add(job.name)
+            self._seconds.append(seconds)
+            mean = sum(self._seconds) / len(self._seconds)
+            left = mean * len(self._open_jobs()) / self.workers
+            of_all = f"{len(self._done)} of {len(self.jobs)}"
+        say(f"{job.name}: {seconds:.0f} s ({of_all}, ETA {left / 60:.0f} min)")
+
+    def _fail(self, job: Job, reason: str) -> None:
+        """Keeps the reason of a failure; the same reason of several jobs is printed once."""
+        is_new = reason not in self.failures.values() and not reason.startswith("needs ")
+        self.failures[job.name] = reason
+        if is_new:
+            say(f"{job.name}: error: {reason}")
+
+
+def _file_name(job: Job) -> str:
+    return job.name.replace("/", "-")

@@ -35,7 +35,7 @@ LAYERS = (
     ("training",),
     ("nli", "artifacts", "cloze", "diskne"),
     ("tasks",),
-    ("defaults", "checks", "run", "cli", "sweeps", "workers", "planning", "job_queue"),
+    ("defaults", "checks", "run", "cli", "sweeps", "workers", "planning"),
     ("api",),
     ("benchmarking",),
     COMMANDS,
