@@ -40,9 +40,8 @@ from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path, private_folder, write_atomic, write_json, write_over
 from mednli_jax.report import html, outcomes, public
-from mednli_jax.report.exports import csv_text, files_of, latex_text
 from mednli_jax.report.options import ReportOptions, TableOptions
-from mednli_jax.report.sections import Section, markdown_text, text
+from mednli_jax.report.sections import Section, csv_text, files_of, latex_text, markdown_text, text
 from mednli_jax.rundir import RunDirectory
 
 WORDS = sys.maxsize  # number of arguments without --

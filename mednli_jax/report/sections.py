@@ -1,9 +1,10 @@
-"""The content of a report, as words, grids of cells and charts, for a page, a terminal or
-Markdown."""
+"""The content of a report: words, grids of cells and charts; its forms for a terminal, and in
+Markdown, CSV and LaTeX. html.py has its form for a browser."""
 
 import csv
 import io
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,26 @@ from mednli_jax.report.charts import Chart
 from mednli_jax.report.metrics import MeanSd
 
 WIDTH = 110  # of a terminal's lines
+ITEMS = "items.jsonl"  # a private file with the scores of each item
+NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-\d+)?)"
+# Cells that hold numbers -> what is added to the name of a column for each of the numbers.
+SHAPES = {
+    NUMBER: ("",),
+    rf"\[{NUMBER}, {NUMBER}\]": (", low", ", high"),
+    rf"{NUMBER}(?: ±{NUMBER})?": ("", ", sd"),
+    rf"{NUMBER} \({NUMBER}\)": ("", ", in brackets"),
+}
+NO_NUMBER = ("", "-")
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "<": "$<$",
+    ">": "$>$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+KINDS = ("svg", "pdf")  # of files of a chart
 Json = Any  # a JSON value
 
 
@@ -92,9 +113,6 @@ class RunSections(NamedTuple):
     measure: str = "accuracy"
 
 
-ITEMS = "items.jsonl"  # a private file with the scores of each item
-
-
 def item_lines(rows: Iterable[Mapping[str, Json]]) -> str:
     """The content of ITEMS."""
     return "".join(json.dumps(row) + "\n" for row in rows)
@@ -112,59 +130,7 @@ def in_full(name: str, report: Report) -> Mapping[str, Json]:
     return contents
 
 
-def lines(section: Section) -> list[str]:
-    """The section for a terminal: all but its charts."""
-    shown = [section.title]
-    for words in all_words(section):
-        shown += textwrap.wrap(words, WIDTH)
-    for grid in section.grids:
-        shown += grid_lines(grid)
-    for purpose, command in section.commands:
-        shown += [f"  {purpose}", f"    {command}"]
-    return shown
-
-
-def all_words(section: Section) -> list[str]:
-    return [section.lead, *section.words] if section.lead else section.words
-
-
-def text(sections: Sequence[Section]) -> str:
-    return "\n\n".join("\n".join(lines(section)) for section in sections)
-
-
-def markdown(grid: Grid) -> Iterator[str]:
-    """The lines of a grid in Markdown, its caption first."""
-    if grid.caption:
-        yield grid.caption
-        yield ""
-    for row in (grid.header, ("---",) * len(grid.header), *grid.rows):
-        yield f"| {' | '.join(row)} |"
-
-
-def markdown_text(sections: Sequence[Section]) -> str:
-    """Several sections in Markdown, without charts and commands."""
-    paragraphs = []
-    for section in sections:
-        paragraphs += [f"## {section.title}", *all_words(section)]
-        paragraphs += ["\n".join(markdown(grid)) for grid in section.grids]
-    return "\n\n".join(paragraphs)
-
-
-def csv_lines(rows: Iterable[Sequence[Json]]) -> str:
-    content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows(rows)
-    return content.getvalue().rstrip("\n")
-
-
-def grid_lines(grid: Grid) -> list[str]:
-    """The grid for a terminal, its caption first."""
-    rows = [grid.header, *grid.rows]
-    columns = list(zip(*rows, strict=True))
-    layout = []
-    for place, column in enumerate(columns):
-        layout.append(f"{'<' if place < grid.left else '>'}{max(map(len, column))}")
-    shown = ["  ".join(map(format, row, layout)).rstrip() for row in rows]
-    return [grid.caption, *shown] if grid.caption else shown
+# -- figures as text -------------------------------------------------------------------------------
 
 
 def figure(value: float, signed: str = "") -> str:
@@ -245,3 +211,171 @@ def _shown(
     for name in path:
         value = None if value is None else value.get(name)
     return "" if value is None else show(value)
+
+
+# -- for a terminal and in Markdown ----------------------------------------------------------------
+
+
+def lines(section: Section) -> list[str]:
+    """The section for a terminal: all but its charts."""
+    shown = [section.title]
+    for words in all_words(section):
+        shown += textwrap.wrap(words, WIDTH)
+    for grid in section.grids:
+        shown += grid_lines(grid)
+    for purpose, command in section.commands:
+        shown += [f"  {purpose}", f"    {command}"]
+    return shown
+
+
+def all_words(section: Section) -> list[str]:
+    return [section.lead, *section.words] if section.lead else section.words
+
+
+def text(sections: Sequence[Section]) -> str:
+    return "\n\n".join("\n".join(lines(section)) for section in sections)
+
+
+def grid_lines(grid: Grid) -> list[str]:
+    """The grid for a terminal, its caption first."""
+    rows = [grid.header, *grid.rows]
+    columns = list(zip(*rows, strict=True))
+    layout = []
+    for place, column in enumerate(columns):
+        layout.append(f"{'<' if place < grid.left else '>'}{max(map(len, column))}")
+    shown = ["  ".join(map(format, row, layout)).rstrip() for row in rows]
+    return [grid.caption, *shown] if grid.caption else shown
+
+
+def markdown(grid: Grid) -> Iterator[str]:
+    """The lines of a grid in Markdown, its caption first."""
+    if grid.caption:
+        yield grid.caption
+        yield ""
+    for row in (grid.header, ("---",) * len(grid.header), *grid.rows):
+        yield f"| {' | '.join(row)} |"
+
+
+def markdown_text(sections: Sequence[Section]) -> str:
+    """Several sections in Markdown, without charts and commands."""
+    paragraphs = []
+    for section in sections:
+        paragraphs += [f"## {section.title}", *all_words(section)]
+        paragraphs += ["\n".join(markdown(grid)) for grid in section.grids]
+    return "\n\n".join(paragraphs)
+
+
+# -- as CSV ----------------------------------------------------------------------------------------
+
+
+def csv_text(sections: Sequence[Section]) -> str:
+    """The grids of several sections as CSV (RFC 4180), an empty line between two."""
+    tables: list[str] = []
+    for section in sections:
+        tables += map(csv_grid, section.grids)
+    return "\n\n".join(tables)
+
+
+def csv_grid(grid: Grid) -> str:
+    """A grid as CSV. Numbers stand alone in their cells, without signs of thousands; cells of two
+    numbers, such as intervals, become two columns. Of two columns of one name, the second is named
+    after the column before it, too."""
+    columns: list[list[str]] = []
+    for place, (name, *cells) in enumerate(zip(grid.header, *grid.rows, strict=True)):
+        if name in grid.header[:place]:
+            name = f"{grid.header[place - 1]}, {name}"
+        if place < grid.left:
+            columns.append([name, *cells])
+        else:
+            columns += _of_numbers(name, cells)
+    return csv_lines(zip(*columns, strict=True))
+
+
+def _of_numbers(name: str, cells: Sequence[str]) -> list[list[str]]:
+    """The columns that hold the numbers of a column; the column itself if it holds words."""
+    filled = [cell for cell in cells if cell not in NO_NUMBER]
+    for shape, endings in SHAPES.items():
+        if all(re.fullmatch(shape, cell) for cell in filled):
+            columns = [[name + ending] for ending in endings]
+            for cell in cells:
+                match = re.fullmatch(shape, cell)
+                for number, column in enumerate(columns, start=1):
+                    text = (match[number] or "") if match else ""
+                    column.append(text.replace(",", "").removeprefix("+"))
+            return columns
+    return [[name, *cells]]
+
+
+def csv_lines(rows: Iterable[Sequence[Json]]) -> str:
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows(rows)
+    return content.getvalue().rstrip("\n")
+
+
+# -- in LaTeX --------------------------------------------------------------------------------------
+
+
+def latex_text(sections: Sequence[Section]) -> str:
+    """The grids of several sections as LaTeX tables, which need the package booktabs."""
+    tables = ["% needs \\usepackage{booktabs}"]
+    for section in sections:
+        for grid in section.grids:
+            tables.append("\n".join(latex(section, grid)))
+    return "\n\n".join(tables)
+
+
+def latex(section: Section, grid: Grid) -> Iterator[str]:
+    """The lines of a table. Its caption is the title of the section and the grid's own."""
+    caption = ": ".join(filter(None, (section.title, grid.caption)))
+    layout = "l" * grid.left + "r" * (len(grid.header) - grid.left)
+    yield r"\begin{table}"
+    yield r"\centering"
+    yield rf"\caption{{{_escaped(caption)}}}"
+    yield rf"\begin{{tabular}}{{{layout}}}"
+    yield r"\toprule"
+    yield _latex_row(grid.header)
+    yield r"\midrule"
+    yield from map(_latex_row, grid.rows)
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
+    yield r"\end{table}"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(map(_latex_cell, cells)) + r" \\"
+
+
+def _latex_cell(cell: str) -> str:
+    """A cell, with minus signs, and with the indent of a row that belongs to the one above."""
+    text = re.sub(r"(?<!\w)-(?=\d)", "$-$", _escaped(cell.lstrip()))
+    indent = r"\quad " if cell.startswith(" ") else ""
+    return "{}" + text if text.startswith("[") else indent + text  # [ would be read as \\[
+
+
+def _escaped(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in text)
+
+
+# -- as files --------------------------------------------------------------------------------------
+
+
+def files_of(sections: Sequence[Section]) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of two files of each table and of each chart, numbered in their order."""
+    tables = charts = 0
+    for section in sections:
+        for grid in section.grids:
+            tables += 1
+            name = _file_name("table", tables, f"{section.title} {grid.caption}")
+            yield f"{name}.csv", f"{csv_grid(grid)}\n".encode()
+            yield f"{name}.tex", "\n".join((*latex(section, grid), "")).encode()
+        for _, chart in section.charts:
+            if chart:
+                charts += 1
+                name = _file_name("chart", charts, chart.title)
+                for kind in KINDS:
+                    yield f"{name}.{kind}", chart.file(kind)
+
+
+def _file_name(kind: str, number: int, title: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return f"{kind}{number:02}-{words[:50]}"

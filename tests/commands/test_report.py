@@ -13,7 +13,7 @@ from support.pair_files import write_rows
 from support.runs import GOLD, change, edit, write_run
 
 from mednli_jax.nli.readers import load_demo
-from mednli_jax.report import charts, exports
+from mednli_jax.report import charts, sections
 from mednli_jax.report.sections import Grid
 
 
@@ -392,7 +392,7 @@ CELLS = {
 def test_numbers_of_a_table_are_numbers_in_csv(cells, expected):
     grid = Grid("", ("row", "x"), [(str(place), cell) for place, cell in enumerate(cells)])
 
-    _, *columns = zip(*csv.reader(exports.csv_grid(grid).splitlines()), strict=True)
+    _, *columns = zip(*csv.reader(sections.csv_grid(grid).splitlines()), strict=True)
 
     assert {name: list(rest) for name, *rest in columns} == expected
 
@@ -400,7 +400,7 @@ def test_numbers_of_a_table_are_numbers_in_csv(cells, expected):
 def test_two_columns_of_one_name_differ_in_csv():
     grid = Grid("", ("row", "ours", "95 %", "gain", "95 %"), [("a", "1", "[0, 2]", "1", "[0, 2]")])
 
-    header, _ = csv.reader(exports.csv_grid(grid).splitlines())
+    header, _ = csv.reader(sections.csv_grid(grid).splitlines())
 
     assert header[2:4] == ["95 %, low", "95 %, high"]
     assert header[5:] == ["gain, 95 %, low", "gain, 95 %, high"]
