@@ -20,7 +20,16 @@ from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import mean_sd
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.sections import Grid, Report, Section, interval, points, sd
-from mednli_jax.report.tables import Read, check_folder, published, section, state, unlike
+from mednli_jax.report.tables import (
+    COMPLETE,
+    MISSING,
+    Read,
+    check_folder,
+    published,
+    section,
+    state,
+    unlike,
+)
 from mednli_jax.rundir import RunDirectory, read_json
 
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
@@ -28,7 +37,6 @@ METRICS = tuple(HEADER)
 IN_POINTS = METRICS[:2]
 OUR_TITLES = ("seeds", "EM", "sd", "F1", "sd", "BLEU-2", "BLEU-4", "Emb", "words")
 PAPER_TITLES = ("paper: EM", "F1", "BLEU-2", "BLEU-4", "Emb")
-COMPLETE, MISSING = "complete", "missing"
 BASELINE, RUN = "baseline", "run"  # kinds of rows
 COMPARED = "ga_anonym"  # the reader that is compared with baselines
 RIVALS = ("maxfreq-entity", "maxfreq-entity, not in the query", "sim-entity")

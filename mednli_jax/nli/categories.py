@@ -1,26 +1,35 @@
-"""Categories of errors (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as
+"""Table 8 of Romanov & Shivade 2018: categories of errors, by rules over a pair's words or as
 annotated by hand.
 
-The results hold uids, counts and accuracies, never a word of the pairs.
+The results hold uids, counts and accuracies, never a word of the pairs; only the private examples
+of each category do.
 """
 
+import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mednli_jax.data import partitions
-from mednli_jax.data.examples import Facts, Mention, NLIExample
+from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
-from mednli_jax.report.outcomes import Finished, Outcomes
+from mednli_jax.nli.runs import KINDS, MODELS
+from mednli_jax.nli.tables import NAMES
+from mednli_jax.report.options import TableOptions
+from mednli_jax.report.outcomes import Finished, Outcomes, finished
+from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Report, Section, points
+from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, state
 
 RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
@@ -45,8 +54,11 @@ _NUMBER_NAMES = """
     hundred thousand half twice
 """
 _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
-
+EXAMPLES = "table8.jsonl"
+EXAMPLES_OF_KIND = 5
+Json = Any
 Categories = Mapping[str, Sequence[str]]  # uid -> the categories of a pair
+CorpusOf = Callable[[Any], NLICorpus]  # a run's config -> its corpus, linked to concepts
 
 
 def error_kinds(
@@ -180,3 +192,108 @@ def _grid(run: str, scores: Facts) -> Grid:
     )
     caption = f"{run}: {scores['annotated']:,} pairs with a category, {errors:,} errors"
     return Grid(caption, header, rows)
+
+
+# -- Table 8 of a folder of runs -------------------------------------------------------------------
+
+
+def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
+    """The kinds of error of the folder's BOW, InferSent and ESIM on test.
+
+    Without options.config_of: the table of the file that an earlier call left.
+    """
+    if options.config_of is None:
+        return Report({}, [kinds_section(kinds_of(folder))])
+    folders = [folder / name for name in MODELS if state(folder / name) == COMPLETE]
+    if not folders:
+        fix = "train them: reproduce mednli FOLDER CORPUS --tables=8"
+        raise RunError(f"{folder}: holds no finished run of {', '.join(MODELS)}", fix=fix)
+    corpus = linked(options.config_of(folders[0]))
+    categories_of = kinds_by_rules(corpus, options.split)
+    runs = [finished(path, options.split) for path in folders]
+    errors = error_kinds(runs, categories_of)
+    rows = _examples(corpus.splits()[options.split].examples, categories_of, runs)
+    return Report(
+        errors.figures,
+        errors.sections,
+        files={KINDS: {"categories": errors.figures}},
+        private={EXAMPLES: "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)},
+        runs=folders,
+    )
+
+
+def _examples(
+    examples: Sequence[NLIExample],
+    categories_of: Categories,
+    runs: Sequence[Finished],
+) -> Iterator[dict[str, Json]]:
+    """Pairs of each kind that most systems get wrong, those that all get wrong first."""
+    voted: dict[str, dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        for uid, label in zip(run.outcomes.uids, run.outcomes.voted, strict=True):
+            voted[uid][run.name] = LABELS[label]
+
+    def errors(example: NLIExample) -> int:
+        return sum(label != example.label for label in voted[example.uid].values())
+
+    wrong = sorted(filter(errors, examples), key=errors, reverse=True)
+    for kind in RULES:
+        of_kind = [example for example in wrong if kind in categories_of[example.uid]]
+        for example in of_kind[:EXAMPLES_OF_KIND]:
+            yield {
+                "kind": kind,
+                "uid": example.uid,
+                "premise": example.premise,
+                "hypothesis": example.hypothesis,
+                "label": example.label,
+                "predicted": voted[example.uid],
+            }
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """A kind of Table 8: the pairs of it and the accuracies of the systems."""
+
+    pairs: int
+    accuracy: dict[str, float]
+
+
+Kinds = dict[str, ErrorKind | None]  # None for a kind of few pairs
+
+
+def kinds_of(folder: Path) -> Kinds | str:
+    """Table 8: the kinds of error of the systems of Table 3, or why there are none."""
+    values = figures_in(folder / KINDS, "categories")
+    if isinstance(values, str):
+        return values
+    scores = {}
+    for run in MODELS:
+        if run in values["categories"]:
+            scores[NAMES[run]] = values["categories"][run]["categories"]
+    if not scores:
+        return f"{KINDS} names none of {', '.join(MODELS)}"
+    kinds: Kinds = {}
+    for kind in RULES:
+        pairs = next(iter(scores.values()))[kind]["pairs"]
+        accuracy = {title: of_system[kind]["accuracy"] for title, of_system in scores.items()}
+        kinds[kind] = ErrorKind(pairs, accuracy) if pairs >= LEAST else None
+    return kinds
+
+
+def kinds_section(kinds: Kinds | str) -> Section:
+    """Table 8 of the systems of Table 3."""
+    title = "Table 8: kinds of error"
+    if isinstance(kinds, str):
+        return Section(title, [f"{MISSING}: {kinds}"])
+    systems = next((list(kind.accuracy) for kind in kinds.values() if kind), [])
+    rows = []
+    for name, kind in kinds.items():
+        pairs = f"{kind.pairs:,}" if kind else f"under {LEAST}"
+        shown = [points(kind and kind.accuracy[system]) for system in systems]
+        rows.append((name, pairs, *shown))
+    words = (
+        "kinds by rules over the words of a pair, which may be of several; the paper prints "
+        "examples and no figure"
+    )
+    header = ("kind", "pairs", *(f"accuracy, {system}" for system in systems))
+    return Section(title, [words], [Grid("", header, rows)])

@@ -19,9 +19,9 @@ import numpy as np
 from mednli_jax.data.arrays import NEW, Prepared, Rows
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import UsageError
-from mednli_jax.nli import inspection, page, reproduction, table8, tables
+from mednli_jax.nli import inspection, page, reproduction, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
-from mednli_jax.nli.categories import error_kinds, kinds_by_rules, read_annotations
+from mednli_jax.nli.categories import error_kinds, kinds_by_rules, kinds_report, read_annotations
 from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
@@ -242,7 +242,7 @@ class NLI:
         for number in tables.TABLES:
             fill = partial(_accuracies, number)
             papers[str(number)] = PaperTable(fill, source, systems=number == 3)
-        errors = partial(table8.report, linked=self.linked)
+        errors = partial(kinds_report, linked=self.linked)
         return {**papers, "8": PaperTable(errors, source, shareable=False)}
 
 

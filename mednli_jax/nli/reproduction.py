@@ -14,16 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError
 from mednli_jax.nli import corpus_stats, tables
-from mednli_jax.nli.categories import RULES
-from mednli_jax.nli.runs import KINDS, PATHS, SNLI_PATHS, STATS
-from mednli_jax.nli.tables import COMPLETE, CORPUS, MISSING, PAPER, Cell, FilledCell
+from mednli_jax.nli.categories import Kinds, kinds_of, kinds_section
+from mednli_jax.nli.runs import MODELS, PATHS, SNLI_PATHS, STATS
+from mednli_jax.nli.tables import CORPUS, NAMES, PAPER, Cell, FilledCell
 from mednli_jax.report import outcomes
 from mednli_jax.report.public import LEAST
-from mednli_jax.report.sections import Grid, Section, figure, points
-from mednli_jax.report.tables import Read, check_folder, heading, state
-from mednli_jax.rundir import environment, read_json
+from mednli_jax.report.sections import Grid, Section, figure
+from mednli_jax.report.tables import (
+    COMPLETE,
+    MISSING,
+    Read,
+    check_folder,
+    figures_in,
+    heading,
+    state,
+)
+from mednli_jax.rundir import environment
 
 NAME = "mednli"
 Json = Any
@@ -93,7 +101,6 @@ FIGURES = (
 _ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")
 _RELEASE = re.compile(r"[\d.]{1,10}[A-Z]{0,2}")  # of an ontology: 2017AA, 3.1
 _KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
-_SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 # Section 6: the reason of a gain -> (names of its runs, of their baselines) without the model.
 _GAINING = {
     "MIMIC-III vectors": ("vectors-fasttext-mimic-", ""),
@@ -151,17 +158,6 @@ class GainedPredictions:
     model: str
     shares: dict[str, float]
     entailment_before: float
-
-
-@dataclass(frozen=True)
-class ErrorKind:
-    """A kind of Table 8: the pairs of it and the accuracies of the systems."""
-
-    pairs: int
-    accuracy: dict[str, float]
-
-
-Kinds = dict[str, ErrorKind | None]  # None for a kind of few pairs
 
 
 @dataclass(frozen=True)
@@ -250,26 +246,15 @@ def checked(folder: Path, read: Read) -> Check:
 def _variants(folder: Path) -> list[str]:
     names = set()
     for path in folder.glob("*/result.json"):
-        result = _read(path, "config")
+        result = figures_in(path, "config")
         if not isinstance(result, str):
             names.add(str(result["config"]).rpartition("-")[2])
     return sorted(names & set(_KNOWN_VARIANTS))
 
 
-def _read(path: Path, *fields: str) -> dict[str, Json] | str:
-    """The values of a file, or why there are none."""
-    if not path.is_file():
-        return f"no {path.name}"
-    try:
-        values: dict[str, Json] = read_json(path, *fields)
-    except UserError:
-        return f"{path.name} is damaged"
-    return values
-
-
 def _statistics(folder: Path) -> list[JudgedCell]:
     """The cells of Table 2."""
-    values = _read(folder / STATS, "corpus", "splits", "all")
+    values = figures_in(folder / STATS, "corpus", "splits", "all")
     cells = []
     for statistic in STATISTICS:
         paper = _at(PAPER["statistics"], statistic.path)
@@ -348,7 +333,7 @@ def _gained(folder: Path) -> Iterator[GainedPredictions]:
     """Section 6, by the seeds' majority votes. Gains of fewer than LEAST neutral predictions are
     left out."""
     for by, (run, baseline) in _GAINING.items():
-        for model, title in _SYSTEMS.items():
+        for model in MODELS:
             folders = [folder / f"{name}{model}" for name in (baseline, run)]
             if any(state(path) != COMPLETE for path in folders):
                 continue
@@ -362,12 +347,12 @@ def _gained(folder: Path) -> Iterator[GainedPredictions]:
             if neutral >= LEAST:
                 shares = {label: count / total for label, count in gained.items()}
                 before = flips["neutral"].gained_from["entailment"] / neutral
-                yield GainedPredictions(by, title, shares, before)
+                yield GainedPredictions(by, NAMES[model], shares, before)
 
 
 def _paths(path: Path) -> PathCounts | str:
     """The path lengths in a file of `analyze paths`, or why there are none."""
-    values = _read(path, "corpus", "ontology", "version", "occurrences")
+    values = figures_in(path, "corpus", "ontology", "version", "occurrences")
     if isinstance(values, str):
         return values
     counts = {length: n for length, n in values["occurrences"].items() if n >= LEAST}
@@ -383,25 +368,6 @@ def _paths(path: Path) -> PathCounts | str:
         occurrences=counts,
         left_out=len(values["occurrences"]) - len(counts),
     )
-
-
-def kinds_of(folder: Path) -> Kinds | str:
-    """Table 8: the kinds of error of the systems of Table 3, or why there are none."""
-    values = _read(folder / KINDS, "categories")
-    if isinstance(values, str):
-        return values
-    scores = {}
-    for run, title in _SYSTEMS.items():
-        if run in values["categories"]:
-            scores[title] = values["categories"][run]["categories"]
-    if not scores:
-        return f"{KINDS} names none of {', '.join(_SYSTEMS)}"
-    kinds: Kinds = {}
-    for kind in RULES:
-        pairs = next(iter(scores.values()))[kind]["pairs"]
-        accuracy = {title: of_system[kind]["accuracy"] for title, of_system in scores.items()}
-        kinds[kind] = ErrorKind(pairs, accuracy) if pairs >= LEAST else None
-    return kinds
 
 
 # -- for a reader ----------------------------------------------------------------------------------
@@ -494,22 +460,3 @@ def _gained_section(gained: Sequence[GainedPredictions]) -> Section:
     header = ("gain by", "", *LABELS, "entailment before")
     grids = [Grid("", header, rows, left=2)] if rows else []
     return Section("Section 6: classes of the gained predictions", words, grids)
-
-
-def kinds_section(kinds: Kinds | str) -> Section:
-    """Table 8 of the systems of Table 3."""
-    title = "Table 8: kinds of error"
-    if isinstance(kinds, str):
-        return Section(title, [f"{MISSING}: {kinds}"])
-    systems = next((list(kind.accuracy) for kind in kinds.values() if kind), [])
-    rows = []
-    for name, kind in kinds.items():
-        pairs = f"{kind.pairs:,}" if kind else f"under {LEAST}"
-        shown = [points(kind.accuracy[system]) if kind else NO_FIGURE for system in systems]
-        rows.append((name, pairs, *shown))
-    words = (
-        "kinds by rules over the words of a pair, which may be of several; the paper prints "
-        "examples and no figure"
-    )
-    header = ("kind", "pairs", *(f"accuracy, {system}" for system in systems))
-    return Section(title, [words], [Grid("", header, rows)])

@@ -18,13 +18,12 @@ from mednli_jax.report.outcomes import Finished, aligned, finished, other_traini
 from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
-from mednli_jax.report.tables import Read
+from mednli_jax.report.tables import COMPLETE, MISSING, Read
 from mednli_jax.rundir import RunDirectory
 
 PAPER = tables.published("mednli")
 CORPUS: str = PAPER["corpus"]
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
-COMPLETE, MISSING = "complete", "missing"
 NONE: Mapping[str, Path] = MappingProxyType({})
 Json = Any
 RunKey = tuple[str, str]  # (name of a run, split)

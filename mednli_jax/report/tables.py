@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.sections import Grid, Section
-from mednli_jax.rundir import RunData, RunDirectory, RunResult, differing
+from mednli_jax.rundir import RunData, RunDirectory, RunResult, differing, read_json
 
 # Fields that may differ from those of the paper's run: places of files, which are compared by their
 # content, and how a run is kept.
@@ -32,6 +32,7 @@ UNUSED = {
     "encoder": ("vectors.",),
 }
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
+COMPLETE, MISSING = "complete", "missing"  # states of a run
 Config = Any  # a ConfigDict; this layer does not know configs
 Json = Any
 Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
@@ -57,6 +58,17 @@ def of_corpus(name: str, corpus: str, *path: str) -> Fields:
     for part in path:
         figures = figures[part]
     return figures
+
+
+def figures_in(path: Path, *fields: str) -> Fields | str:
+    """The figures of a JSON file, or why there are none."""
+    if not path.is_file():
+        return f"no {path.name}"
+    try:
+        values: Fields = read_json(path, *fields)
+    except UserError:
+        return f"{path.name} is damaged"
+    return values
 
 
 def heading(number: str | int, title: str, elsewhere: str = "", paper: str = "") -> str:
@@ -102,10 +114,10 @@ def check_folder(folder: Path) -> Path:
 def state(folder: Path) -> str:
     """complete, in training, missing, or the status of a run."""
     if not (folder / "config.json").is_file():
-        return "missing"
+        return MISSING
     directory = RunDirectory(folder)
     status = directory.status()
-    return "in training" if status != "complete" and directory.in_training() else status
+    return "in training" if status != COMPLETE and directory.in_training() else status
 
 
 def section(
