@@ -356,7 +356,7 @@ def plans() -> Mapping[str, Plan]:
     from mednli_jax.artifacts.runs import PLAN as artifacts
     from mednli_jax.cloze.runs import PLAN as cloze
     from mednli_jax.diskne.runs import PLAN as diskne
-    from mednli_jax.nli.plan import PLAN as nli
+    from mednli_jax.nli.runs import PLAN as nli
 
     every_plan: Sequence[Plan] = (nli, artifacts, cloze, diskne)
     return {plan.name: plan for plan in every_plan}

@@ -23,8 +23,7 @@ from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
-from mednli_jax.nli.runs import KINDS, MODELS
-from mednli_jax.nli.tables import NAMES
+from mednli_jax.nli.runs import KINDS, MODELS, NAMES
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.outcomes import Finished, Outcomes, finished
 from mednli_jax.report.public import LEAST

@@ -43,6 +43,7 @@ from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import find_mentions, merged
 from mednli_jax.nli.pair_rows import columns_of
 from mednli_jax.nli.readers import quoted_cells, read_answers, read_nli_file
+from mednli_jax.nli.runs import NAME, PAPER, TABLES
 from mednli_jax.nli.substitutions import substitutions
 from mednli_jax.report.options import (
     AnalysisOptions,
@@ -237,9 +238,9 @@ class NLI:
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
-        source = tables.PAPER["source"]
-        papers = {reproduction.NAME: PaperTable(_reproduction, source)}
-        for number in tables.TABLES:
+        source = PAPER["source"]
+        papers = {NAME: PaperTable(_reproduction, source)}
+        for number in TABLES:
             fill = partial(_accuracies, number)
             papers[str(number)] = PaperTable(fill, source, systems=number == 3)
         errors = partial(kinds_report, linked=self.linked)
@@ -255,7 +256,7 @@ def _reproduction(runs: Path, options: TableOptions) -> Report:
 
 
 def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
-    table = tables.filled(tables.TABLES[number], runs, options.read, options.systems)
+    table = tables.filled(TABLES[number], runs, options.read, options.systems)
     if options.public:
         table = table.shareable()
     names = {name for filled in table.cells for name, _ in filled.cell.keys}

@@ -17,8 +17,19 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
 from mednli_jax.nli import corpus_stats, tables
 from mednli_jax.nli.categories import Kinds, kinds_of, kinds_section
-from mednli_jax.nli.runs import MODELS, PATHS, SNLI_PATHS, STATS
-from mednli_jax.nli.tables import CORPUS, NAMES, PAPER, Cell, FilledCell
+from mednli_jax.nli.runs import (
+    CORPUS,
+    MODELS,
+    NAMES,
+    PAPER,
+    PATHS,
+    SNLI_PATHS,
+    STATS,
+    TABLES,
+    Cell,
+    Table,
+)
+from mednli_jax.nli.tables import FilledCell
 from mednli_jax.report import outcomes
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
@@ -33,7 +44,6 @@ from mednli_jax.report.tables import (
 )
 from mednli_jax.rundir import environment
 
-NAME = "mednli"
 Json = Any
 PASS, FAIL, NOT_JUDGED, NO_FIGURE = "pass", "FAIL", "not judged", "-"
 PASS_LIKE_ZERO = "pass, as no gain would"
@@ -229,7 +239,7 @@ def checked(folder: Path, read: Read) -> Check:
     """The check of a folder that `reproduce mednli` filled."""
     folder = check_folder(folder)
     judged = {2: _statistics(folder)}
-    for number, table in tables.TABLES.items():
+    for number, table in TABLES.items():
         judged[number] = _gains(table, folder, read)
     program = environment()
     return Check(
@@ -282,7 +292,7 @@ def _at(values: Json, path: Sequence[str]) -> Json:
     return values
 
 
-def _gains(table: tables.Table, folder: Path, read: Read) -> list[JudgedCell]:
+def _gains(table: Table, folder: Path, read: Read) -> list[JudgedCell]:
     """The paper's cells of a table, and the further cells that have a figure."""
     filled_table = tables.filled(table, folder, read)
     filled_of = {filled.cell: filled for filled in filled_table.cells}
@@ -381,7 +391,7 @@ def sections(check: Check) -> list[Section]:
     cells = f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}"
     shown = [Section("Reproduction check", [cells, *JUDGED_BY])]
     for number, judged in check.tables.items():
-        title = "key statistics of the corpus" if number == 2 else tables.TABLES[number].title
+        title = "key statistics of the corpus" if number == 2 else TABLES[number].title
         shown.append(Section(heading(number, title), grids=[_grid(number, judged)]))
     for path_figure in FIGURES:
         shown.append(_paths_section(path_figure.title, check.paths[path_figure.name]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mednli_jax.errors import RunError
-from mednli_jax.nli.runs import RUNS
+from mednli_jax.nli.runs import CORPUS, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
 from mednli_jax.report import metrics, tables
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.report.paper import PaperRun
@@ -21,63 +21,8 @@ from mednli_jax.report.sections import Grid, Section, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, Read
 from mednli_jax.rundir import RunDirectory
 
-PAPER = tables.published("mednli")
-CORPUS: str = PAPER["corpus"]
-NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 NONE: Mapping[str, Path] = MappingProxyType({})
 Json = Any
-RunKey = tuple[str, str]  # (name of a run, split)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One figure of a table, in points of accuracy.
-
-    Args:
-      run: the name of its run's folder.
-      paper: the published figure. A cell without one is shown if its run exists, and is never
-        missing.
-      baseline: the name of the run whose accuracy is subtracted, if any.
-    """
-
-    row: str
-    column: str
-    run: str
-    paper: float | None
-    baseline: str = ""
-    split: str = "test"
-
-    @property
-    def keys(self) -> list[RunKey]:
-        """The run, and its baseline if there is one."""
-        return [(name, self.split) for name in (self.run, self.baseline) if name]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of accuracies.
-
-    others: pattern for names of runs beside the paper's; their gains are over the run of the model.
-    """
-
-    number: int
-    title: str
-    cells: tuple[Cell, ...]
-    others: str = ""
-
-    @property
-    def runs(self) -> list[str]:
-        """The names of its runs and of their baselines."""
-        return list(dict.fromkeys(name for cell in self.cells for name, _ in cell.keys))
-
-
-def _read_tables() -> Iterator[Table]:
-    for number, values in PAPER["tables"].items():
-        cells = tuple(Cell(*cell) for cell in values["cells"])
-        yield Table(int(number), values["title"], cells, values.get("others", ""))
-
-
-TABLES = {table.number: table for table in _read_tables()}
 
 
 @dataclass(frozen=True)
@@ -230,11 +175,6 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
         except RunError:
             states[key] = f"of other {split} pairs"
     return _Runs(corpus, of_key, states)
-
-
-def own_corpus(name: str) -> str:
-    """The corpus of a run of section 5.4.1; "" for runs on the corpus of the table."""
-    return RUNS[name].corpus if name in RUNS else ""
 
 
 def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:

@@ -1,7 +1,7 @@
 """The runs of a paper as data: `reproduce` trains them, tables read them, and verdicts compare runs
 with them.
 
-Each folder of a paper has its runs and its Plan in `runs.py` (nli: the Plan in `plan.py`).
+Each folder of a paper has its runs and its Plan in `runs.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ from support.weights import write_weights
 
 from mednli_jax import planning
 from mednli_jax.errors import UsageError
-from mednli_jax.nli import tables
+from mednli_jax.nli.runs import TABLES
 from mednli_jax.report.paper import Request
 from mednli_jax.tasks import plans
 
@@ -48,7 +48,7 @@ def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data):
 
     assert lacking == {}
     assert len(named(jobs, "--workdir")) == 114
-    for table in tables.TABLES.values():
+    for table in TABLES.values():
         for cell in table.cells:
             for name, _ in cell.keys if cell.paper is not None else ():
                 assert "--config.seeds=0,1,2,3,4,5" in jobs[name]

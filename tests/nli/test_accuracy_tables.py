@@ -9,6 +9,7 @@ from support.runs import TEN, change, edit, write_run, wrong
 
 from mednli_jax.cli import read_config
 from mednli_jax.nli import tables
+from mednli_jax.nli.runs import TABLES
 from mednli_jax.report import sections
 from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.tables import unlike
@@ -21,7 +22,7 @@ def write_runs(folder, corpus="mednli", **predictions):
 
 
 def filled(number, folder):
-    return tables.filled(tables.TABLES[number], folder, read_config).to_json()
+    return tables.filled(TABLES[number], folder, read_config).to_json()
 
 
 def cell_of(table, **fields):
@@ -32,7 +33,7 @@ def cell_of(table, **fields):
 
 def figures(number):
     """The figures that the paper prints in a table."""
-    return [cell.paper for cell in tables.TABLES[number].cells if cell.paper is not None]
+    return [cell.paper for cell in TABLES[number].cells if cell.paper is not None]
 
 
 def test_the_figures_of_the_small_tables_are_as_printed():
@@ -61,7 +62,7 @@ def test_the_figures_of_the_small_tables_are_as_printed():
     ],
 )
 def test_rows_and_columns_add_up_to_the_sums_of_the_printed_table(number, name, total):
-    cells = tables.TABLES[number].cells
+    cells = TABLES[number].cells
     line = [cell.paper for cell in cells if name in (cell.row, cell.column)]
     assert sum(line) == pytest.approx(total)
 
@@ -128,7 +129,7 @@ def test_a_gain_without_its_baseline_has_no_figure(tmp_path, demo, state):
 def test_figures_of_another_corpus_are_not_compared_with_the_papers(tmp_path):
     write_runs(tmp_path, corpus="demo", esim=wrong(2))
 
-    table = tables.filled(tables.TABLES[3], tmp_path, read_config)
+    table = tables.filled(TABLES[3], tmp_path, read_config)
     section = tables.table_section(table)
 
     assert not table.comparable

@@ -16,8 +16,7 @@ from tensorboardX.proto import event_pb2
 from mednli_jax import defaults
 from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS
-from mednli_jax.nli import tables
-from mednli_jax.nli.runs import RUNS
+from mednli_jax.nli.runs import NAMES, RUNS
 from mednli_jax.report import metrics
 from mednli_jax.report.paper import PaperRun
 
@@ -144,7 +143,7 @@ def _epoch(epoch: int, seeds: list[int]) -> Json:
 def row_config(row: str, corpus: str) -> Json:
     """The config of the paper's run of a row of a table; of another corpus, with its name."""
     model = row.rpartition("-")[2]
-    run = RUNS.get(row) or PaperRun(row, model if model in tables.NAMES else "esim")
+    run = RUNS.get(row) or PaperRun(row, model if model in NAMES else "esim")
     variant = corpus if corpus in defaults.VARIANTS else "demo"
     config = read_config(f"{run.config}:{variant}")
     config.data.name = corpus
