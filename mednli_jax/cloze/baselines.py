@@ -1,9 +1,9 @@
-"""Baselines of cloze queries that need no training: a random entity, the most frequent, the most
-similar context.
+"""The baselines of Šuster & Daelemans 2018 (section 5.1, Table 4), which need no network: a random
+entity, the most frequent, the most similar context, the language model's continuation.
 
-Šuster & Daelemans 2018, section 5.1 and Appendix A. Each takes examples and gives {uid: text},
-lower-cased with a space between tokens; a query whose passage has nothing to choose from gets none.
-An entity is a marked phrase of the passage, distinguished from others by its lower-cased words.
+Appendix A has the details. A baseline takes examples and gives {uid: text}, lower-cased with a
+space between tokens; a query whose passage has nothing to choose from gets none. An entity is a
+marked phrase of the passage, distinguished from others by its lower-cased words.
 
   rand-entity
       a mention drawn at random, frequent entities more often; `random_expectation`: the mean of
@@ -17,39 +17,55 @@ An entity is a marked phrase of the passage, distinguished from others by its lo
   rand-word, maxfreq-word, sim-word
       the same of single words of the passage; the paper's code has the first and the last;
       maxfreq-word counts words that have a letter and are no function words
+  lang-model
+      see ngram_lm.py
   upper_bound
       the entity that scores best: the limit of a reader that answers with an entity of the passage
 """
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mednli_jax.cloze import ngram_lm
 from mednli_jax.cloze.clicr import by_passage
+from mednli_jax.cloze.encoding import corpus_named, notes_of, split_of
+from mednli_jax.cloze.runs import answers_file
 from mednli_jax.cloze.scores import (
     Figures,
+    answer_lines,
     embedding_score,
     exact_match,
+    figures,
     normalise,
     query_scores,
     summary,
     texts,
     token_f1,
 )
-from mednli_jax.data.examples import ClozeExample, Entity
+from mednli_jax.cloze.tables import all_systems
+from mednli_jax.data.examples import ClozeExample, Entity, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.words import FUNCTION_WORDS
-from mednli_jax.terminal import Bar
+from mednli_jax.report.sections import Report, Section
+from mednli_jax.terminal import Bar, say
 
+SPLIT = "test"
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
 DRAWS = 10
+ORDER = 4  # of the language model
+SEED = 0  # of the random answers
+Json = Any
 Answers = dict[str, str]  # uid of a query -> its answer
+Splits = Mapping[str, Split[ClozeExample]]
 
 
 def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
@@ -106,9 +122,9 @@ def random_expectation(
     bleu2 = bleu4 = 0.0
     for draw in range(DRAWS):
         drawn = random_entity(examples, seed=seed + draw)
-        figures = summary(query_scores(examples, drawn))
-        bleu2 += figures["bleu2"]
-        bleu4 += figures["bleu4"]
+        scores = summary(query_scores(examples, drawn))
+        bleu2 += scores["bleu2"]
+        bleu4 += scores["bleu4"]
     return {
         "exact_match": exact / len(examples),
         "f1": f1 / len(examples),
@@ -275,3 +291,106 @@ def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) ->
         if query.uid not in best or not exact_match(best[query.uid], texts(query)):
             outside.append(query)
     return outside
+
+
+# -- all of them on test ---------------------------------------------------------------------------
+
+
+class Answered(NamedTuple):
+    """Answers of baselines, by name, and facts about these."""
+
+    answers: dict[str, Answers]
+    facts: dict[str, Json]
+
+
+def analysis(corpus: str, vectors: Path | None) -> Report:
+    """The scores of the baselines on test, and their answers as private files.
+
+    corpus: see corpus_named. vectors: for sim-entity, sim-word and the embedding score.
+    """
+    splits = corpus_named(corpus)
+    queries = split_of(splits, SPLIT).examples
+    model = _language_model(splits, queries)
+    said = {**_by_rules(queries), **model.answers}
+    facts: dict[str, Json] = {"lang-model": model.facts}
+    vocab, matrix = None, None
+    if vectors:
+        predictions = set().union(*(of_query.values() for of_query in said.values()))
+        dev = split_of(splits, "dev").examples
+        vocab, matrix = known_vectors(vectors, [*dev, *queries], predictions)
+        similar = _similar(dev, queries, vocab, matrix)
+        said |= similar.answers
+        facts["sim-entity"] = similar.facts
+    rows = dict(_scored(queries, said, vocab, matrix))
+    private = {}
+    for name, of_query in said.items():
+        private[answers_file(name, SPLIT)] = answer_lines(of_query)
+    title = f"Baselines on {corpus}, {SPLIT}: {len(queries):,} queries"
+    return Report(
+        {"split": SPLIT, "rows": rows, "facts": facts},
+        [Section(title, grids=[all_systems(rows, paper=True)])],
+        private=private,
+        notes=notes_of(splits),
+    )
+
+
+def _by_rules(queries: Sequence[ClozeExample]) -> dict[str, Answers]:
+    """Answers of the baselines that need neither vectors nor training."""
+    return {
+        "rand-word": random_entity(queries, seed=SEED, words=True),
+        "rand-entity": random_entity(queries, seed=SEED),
+        "maxfreq-word": most_frequent_word(queries),
+        "maxfreq-entity": most_frequent_entity(queries),
+        "maxfreq-entity, not in the query": most_frequent_entity(queries, outside_query=True),
+        "upper bound": upper_bound(queries),
+    }
+
+
+def _language_model(splits: Splits, queries: Sequence[ClozeExample]) -> Answered:
+    started = time.monotonic()
+    model = ngram_lm.estimate(ngram_lm.training_text(splits["train"].examples), order=ORDER)
+    facts: dict[str, Json] = {
+        "order": ORDER,
+        "seconds": round(time.monotonic() - started, 1),
+        "words": len(model.words) - 1,
+        "ngrams": [len(level.keys) for level in model.levels],
+    }
+    say(f"language model: {facts['ngrams'][-1]:,} {ORDER}-grams in {facts['seconds']} s")
+    said = {
+        "lang-model": ngram_lm.continuations(model, queries),
+        "lang-model, entities only": ngram_lm.continuations(model, queries, entities_only=True),
+    }
+    return Answered(said, facts)
+
+
+def _similar(
+    dev: Sequence[ClozeExample], queries: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray
+) -> Answered:
+    """Answers by similarity of contexts, with the window that is best on dev. vectors: [V, D]."""
+    window, scores = best_window(dev, vocab, vectors)
+    say(f"sim-entity: dev F1 {100 * scores[window]['f1']:.1f} with a window of {window}")
+    said = {
+        "sim-word": most_similar_entity(queries, vocab, vectors, window=window, words=True),
+        "sim-entity": most_similar_entity(queries, vocab, vectors, window=window),
+    }
+    return Answered(said, {"window": window, "dev": scores})
+
+
+def _scored(
+    queries: Sequence[ClozeExample],
+    said: Mapping[str, Answers],
+    vocab: Vocab | None,
+    vectors: np.ndarray | None,
+) -> Iterator[tuple[str, Json]]:
+    """(name, scores) of each row."""
+    yield (
+        "rand-entity, mean of all draws",
+        random_expectation(queries, vocab, vectors, seed=SEED),
+    )
+    for name, of_query in said.items():
+        scores = query_scores(queries, of_query, vocab, vectors)
+        yield name, figures(queries, scores)
+    best = said["upper bound"]
+    if outside := out_of_passage(queries, best):
+        name = f"upper bound of the {len(outside):,} without their answer in the passage"
+        yield name, summary(query_scores(outside, best, vocab, vectors))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mednli_jax.cloze import page, stats, tables, untrained
+from mednli_jax.cloze import baselines, page, stats, tables
 from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
 from mednli_jax.cloze.encoding import DEMO, NAMES, SETUPS, ClozeCorpus, ClozeEncoding, Texts
 from mednli_jax.cloze.runs import TABLE
@@ -210,4 +210,4 @@ def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
 
 
 def _baselines(corpus: Named, options: AnalysisOptions) -> Report:
-    return untrained.analysis(corpus.name, options.vectors)
+    return baselines.analysis(corpus.name, options.vectors)

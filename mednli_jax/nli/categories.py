@@ -288,7 +288,7 @@ def kinds_section(kinds: Kinds | str) -> Section:
     rows = []
     for name, kind in kinds.items():
         pairs = f"{kind.pairs:,}" if kind else f"under {LEAST}"
-        shown = [points(kind and kind.accuracy[system]) for system in systems]
+        shown = [points(kind.accuracy[system] if kind else None) for system in systems]
         rows.append((name, pairs, *shown))
     words = (
         "kinds by rules over the words of a pair, which may be of several; the paper prints "

@@ -12,7 +12,7 @@ from support.cloze import cloze, passage
 from support.commands import call_command
 from support.files import write
 
-from mednli_jax.cloze import untrained
+from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
 from mednli_jax.cloze.scores import answer_lines, query_scores, read_answers, rows, seed_scores
@@ -114,7 +114,7 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     code, out, _ = call_command("analyze cloze-baselines", *flags)
     assert code == 0
     (rows,) = (
-        section.grids[0].rows for section in untrained.analysis("own", tmp_path / "v.txt").sections
+        section.grids[0].rows for section in baselines.analysis("own", tmp_path / "v.txt").sections
     )
     cells = {row[0]: row[1:] for row in rows}
     # Rash is the most frequent entity, but it occurs in the query. Fever is the next, and answers
