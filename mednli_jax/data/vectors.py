@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
-from mednli_jax.data.fasttext_model import FastTextModel
 from mednli_jax.data.text import PAD, SPECIALS, UNK, Vocab
 from mednli_jax.data.vector_formats import (
     LARGEST,
+    FastTextModel,
     Head,
     check_dim,
     files_of,
