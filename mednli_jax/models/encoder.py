@@ -1,7 +1,7 @@
 """Pretrained transformer encoders over a pair of texts, fine-tuned as classifiers, and ontology
 links in their attention: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), ELECTRA (Clark et
 al. 2020), Megatron-BERT (Shoeybi et al. 2019; GatorTron), ModernBERT (Warner et al. 2024) and
-DeBERTa-v2 and v3 (He et al. 2021 and 2023; models.disentangled).
+DeBERTa-v2 and v3 (He et al. 2021 and 2023; models.attention).
 
 Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T pieces of a row
 with the special ones, U query positions (all T, or only the first), N heads, A size of a head,
@@ -23,9 +23,9 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.errors import ConfigError, config_field
-from mednli_jax.models import disentangled, layers, windows
+from mednli_jax.models import attention, layers
+from mednli_jax.models.attention import CONTENT_TO_POSITION, POSITION_TO_CONTENT, Relative
 from mednli_jax.models.batch import PairBatch
-from mednli_jax.models.disentangled import CONTENT_TO_POSITION, POSITION_TO_CONTENT, Relative
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
@@ -68,7 +68,7 @@ class Encoder(nn.Module):
       local_layers: numbers of the layers whose pieces see others up to local_attention // 2 away.
       absolute_positions: whether the embeddings have a table of positions.
       relative_positions: distances from here on share a row of the table of relative positions (see
-        models.disentangled); 0: no such table.
+        models.attention); 0: no such table.
       relative_buckets: that share the distances; 0: each distance has its row.
       relative_terms: of the attention scores: "c2p", content to position; "p2c", position to
         content.
@@ -185,7 +185,7 @@ class Encoder(nn.Module):
         size, reach = row.pieces_BT.shape[1], self.local_attention // 2
         bias, window_TT = self._bias(batch, row), window_of(size, reach)
         # Links join pieces at any distance.
-        in_blocks = self.knowledge == "none" and size >= windows.FEWEST_BLOCKS * reach
+        in_blocks = self.knowledge == "none" and size >= attention.FEWEST_BLOCKS * reach
         head_size = self.hidden_size // self.attention_heads
         rotation = rotation_of(size, head_size, self.rotary_base)
         local_rotation = rotation_of(size, head_size, self.local_rotary_base)
@@ -240,7 +240,7 @@ class Encoder(nn.Module):
         """[R, D], embeddings of the places of a row relative to each other."""
         buckets, longest = self.relative_buckets, self.relative_positions
         table = self.param("relative", _draw, (2 * (buckets or longest), self.hidden_size))
-        relative_RD = table[disentangled.relative_rows(size, buckets, longest)]
+        relative_RD = table[attention.relative_rows(size, buckets, longest)]
         relative_RD = relative_RD.astype(self.product_dtype or relative_RD.dtype)
         return self._norm("relative_norm")(relative_RD) if self.relative_norm else relative_RD
 
@@ -524,7 +524,7 @@ class Layer(nn.Module):
     """Self-attention and a perceptron, each with dropout, residual connection and layer norm.
 
     has_first_norm: whether a norm stands before or after the attention. reach: of local attention
-    in blocks, see models.windows; 0: all pairs of pieces.
+    in blocks, see models.attention; 0: all pairs of pieces.
     """
 
     form: LayerForm
@@ -640,13 +640,13 @@ class Layer(nn.Module):
     ) -> jax.Array:
         """[B T, D], local attention in blocks, with the dropout masks of all pairs of pieces."""
         _, heads, size, head_size = q_BNTA.shape
-        energies_BNCWX = wide(windows.energies(q_BNTA, k_BNTA, bias_B11T, self.reach))
+        energies_BNCWX = wide(attention.window_energies(q_BNTA, k_BNTA, bias_B11T, self.reach))
         weights_BNCWX = nn.softmax(energies_BNCWX).astype(v_BNTA.dtype)
         head_N111 = jnp.arange(heads)[:, None, None, None]
-        place_NCWX = place_of(head_N111, *windows.places(size, self.reach))
+        place_NCWX = place_of(head_N111, *attention.window_places(size, self.reach))
         site = "/".join(self.path) + "/weights"
         weights_BNCWX = drop(weights_BNCWX, self.dropout, noise_B2, site, place_NCWX)
-        attended_BNTA = windows.weighted(weights_BNCWX, v_BNTA, self.reach)
+        attended_BNTA = attention.window_sums(weights_BNCWX, v_BNTA, self.reach)
         return jnp.swapaxes(attended_BNTA, 1, 2).reshape(-1, heads * head_size)
 
 

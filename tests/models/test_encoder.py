@@ -12,7 +12,7 @@ from support import random_pairs
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.relations import HYPONYM, KINDS
-from mednli_jax.models import encoder, layers, windows
+from mednli_jax.models import attention, encoder, layers
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
@@ -256,7 +256,7 @@ def test_blocks_of_local_attention_change_neither_logits_nor_dropout():
     params = drawn(pairs)
     params = {**params, "knowledge": jax.tree.map(jnp.zeros_like, params["knowledge"])}
     plain = {name: leaf for name, leaf in params.items() if name != "knowledge"}
-    assert sum(WIDTH) + 3 > windows.FEWEST_BLOCKS * 2
+    assert sum(WIDTH) + 3 > attention.FEWEST_BLOCKS * 2
 
     for train in (False, True):
         logits = [

@@ -1,13 +1,41 @@
-"""Buckets of relative positions, and scores of relative places against sums over single places."""
+"""Local attention in blocks against scores of all pairs of pieces; buckets of relative positions,
+and scores of relative places against sums over single places."""
 
 import itertools
 import json
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mednli_jax.models import disentangled
+from mednli_jax.models import attention
+from mednli_jax.models.packing import MASKED_ENERGY
+
+ROWS = 2
+HEADS = 3
+FEATURES = 4
+
+
+@pytest.mark.parametrize(("size", "reach"), [(12, 4), (13, 4), (5, 1), (7, 9)])
+def test_blocks_attend_as_all_pairs_of_pieces_do(size, reach):
+    """Sizes that are a multiple of the reach or not; the second row is shorter."""
+    rng = np.random.default_rng(0)
+    q, k, v = rng.normal(size=(3, ROWS, HEADS, size, FEATURES)).astype(np.float32)
+    bias = np.zeros((ROWS, 1, 1, size), np.float32)
+    bias[1, :, :, size - 2 :] = MASKED_ENERGY
+    is_near = abs(np.arange(size)[:, None] - np.arange(size)) <= reach
+    scores = np.where(is_near, q @ np.swapaxes(k, 2, 3) + bias, MASKED_ENERGY)
+    expected = np.asarray(jax.nn.softmax(jnp.asarray(scores)) @ v)
+
+    energies = attention.window_energies(q, k, bias, reach)
+    attended = attention.window_sums(jax.nn.softmax(energies), v, reach)
+
+    assert energies.shape[-2:] == (reach, 3 * reach)
+    np.testing.assert_allclose(attended[0], expected[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(attended[1, :, :-2], expected[1, :, :-2], rtol=0, atol=1e-5)
+
 
 BUCKETS = json.loads((Path(__file__).parents[1] / "golden" / "golden_buckets.json").read_text())
 
@@ -20,12 +48,12 @@ def test_buckets_are_the_library_s(setting):
     distance = np.arange(longest)
 
     for sign in (1, -1):
-        rows = disentangled.bucket_of(sign * distance, buckets, longest)
+        rows = attention.bucket_of(sign * distance, buckets, longest)
         np.testing.assert_array_equal(rows, buckets + sign * expected)
 
 
 def test_without_buckets_far_distances_share_the_last_rows():
-    rows = disentangled.bucket_of(np.array([-9, -3, -2, 0, 2, 3, 9]), 0, 3)
+    rows = attention.bucket_of(np.array([-9, -3, -2, 0, 2, 3, 9]), 0, 3)
 
     assert rows.tolist() == [0, 0, 1, 3, 5, 5, 5]
 
@@ -41,8 +69,8 @@ def test_scores_are_those_of_each_pair_of_places(queries):
     k_BNTA = rng.normal(size=(2, heads, size, features)).astype(np.float32)
     query_NRA, key_NRA = rng.normal(size=(2, heads, 2 * size + 1, features)).astype(np.float32)
 
-    onward = disentangled.content_to_position(q_BNUA, key_NRA)
-    backward = disentangled.position_to_content(k_BNTA, query_NRA, queries)
+    onward = attention.content_to_position(q_BNUA, key_NRA)
+    backward = attention.position_to_content(k_BNTA, query_NRA, queries)
 
     assert onward.shape == backward.shape == (2, heads, queries, size)
     for query, key in itertools.product(range(queries), range(size)):
