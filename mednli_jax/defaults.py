@@ -99,6 +99,10 @@ HELP = {
         'file; two: "wordnet+mesh"'
     ),
     "knowledge.permute_seed": "a control: this seed permutes the concepts of the ontology",
+    "knowledge.polarity": (
+        'of knowledge "typed": hypernym and hyponym change places under a negation or another '
+        "operator that reverses entailment"
+    ),
     "knowledge.relations": (
         '"is_a"; or "all": direction "all" then follows every relation, and knowledge "typed" '
         'also reads antonyms. With knowledge "typed" also names of relations (may_treat,...): '
@@ -290,6 +294,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         sources=("SNOMEDCT_US",),
         languages=("ENG",),
         relations="is_a",
+        polarity=False,
         graph="whole",
         candidates="best",
         mentions="",

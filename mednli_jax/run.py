@@ -1136,8 +1136,11 @@ def restored_config(values: Mapping[str, Json]) -> Config:
     return config_dict.ConfigDict(with_tuples(values))
 
 
-# Fields of `data` that runs of earlier versions lack.
-ADDED = {"labels", "columns", "augment", "augment_seed", "augment_weight", "augment_without"}
+# Fields of each section that runs of earlier versions lack.
+ADDED = {
+    "data": {"labels", "columns", "augment", "augment_seed", "augment_weight", "augment_without"},
+    "knowledge": {"polarity"},
+}
 
 
 def saved_config(directory: RunDirectory) -> Config:
@@ -1145,8 +1148,9 @@ def saved_config(directory: RunDirectory) -> Config:
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         default = defaults.of_task(tasks.named(values["task"]), values["model"]["name"])
-        for name in sorted(ADDED.intersection(default.data)):
-            values["data"].setdefault(name, default.data[name])
+        for section, names in ADDED.items():
+            for name in sorted(names.intersection(default.get(section, ()))):
+                values[section].setdefault(name, default[section][name])
         data, result = (read_json(directory.folder / name) for name in ("data.json", "result.json"))
         needed = (
             (default.to_dict(), values),

@@ -102,6 +102,8 @@ def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
         esim | model.knowledge_scale=NaN
         esim | model.masking="paper" model.knowledge="typed"
         esim | knowledge.relations="may_treat" model.knowledge="replace"
+        esim | knowledge.polarity=true
+        bert | knowledge.polarity=true model.knowledge="typed"
         esim | knowledge.mentions="found.xml"
         esim | knowledge.abbreviations="bundled" model.knowledge="typed" knowledge.mentions="m.tsv"
         infersent | model.knowledge="typed"

@@ -61,6 +61,11 @@ def of_rows(config: Config) -> bool:
     return bool(config.model.name == "fasttext")
 
 
+def lacks_polarity(config: Config) -> bool:
+    """Whether a config has no typed links between words."""
+    return config.model.knowledge != "typed" or of_pieces(config)
+
+
 def has_mentions(config: Config) -> bool:
     """Whether the concepts of a config come from a file."""
     return config.model.knowledge != "none" and bool(config.knowledge.mentions)
@@ -75,6 +80,7 @@ EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
         has_mentions,
         "is for the linker, not for mentions",
     ),
+    ("knowledge.polarity", lacks_polarity, "is for typed links of words"),
     ("data.augment", of_blanks, "pairs are not written in tokens 'blanks'"),
     ("data.augment", of_features, "features are of the corpus's own pairs"),
     ("transfer.init_from", of_features, "features have no weights to transfer"),
@@ -254,6 +260,7 @@ def _encoding(config: Config, folder: Path | None) -> Encoding:
         max_links=knowledge.max_links,
         graph=knowledge.graph,
         relations=relations,
+        polarity=knowledge.polarity,
     )
 
 

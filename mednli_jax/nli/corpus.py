@@ -495,6 +495,8 @@ class NLICorpus:
         settings = _as_json(vars(self.encoding))
         if self.encoding.relations is None:
             del settings["relations"]
+        if not self.encoding.polarity:
+            del settings["polarity"]
         key: Facts = {
             "corpus": self.name,
             "limit": self.limit or 0,

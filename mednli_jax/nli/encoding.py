@@ -27,9 +27,10 @@ from mednli_jax.knowledge.linking import Linker, Linkers
 from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced
-from mednli_jax.knowledge.relations import UnitOf, kinds_of, typed_links
+from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, UnitOf, kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 from mednli_jax.knowledge.words import normalise, singular
+from mednli_jax.nli.polarity import DOWN, directions
 from mednli_jax.terminal import watched
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
@@ -64,6 +65,7 @@ class Encoding:
       graph: the ontology's "whole" graph, or that of the concepts "mentioned" in train and dev.
       relations: named relations of typed links (`knowledge.relations`), None for links without
         types.
+      polarity: whether typed links are projected, see `projected`.
     """
 
     lowercase: bool
@@ -83,6 +85,7 @@ class Encoding:
     unknown: str = "mean"
     lowered: bool = True
     relations: tuple[str, ...] | None = None
+    polarity: bool = False
 
     def reads(self, side: str) -> bool:
         return side != "premise" or not self.hypothesis_only
@@ -360,6 +363,39 @@ def _link_arrays(links: Links) -> dict[str, np.ndarray]:
     if links.relation is not None:
         arrays["link_relation"] = links.relation[:, :width]
     return arrays
+
+
+def projected(
+    arrays: Mapping[str, np.ndarray], examples: Sequence[NLIExample], encoding: Encoding
+) -> np.ndarray:
+    """link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).
+
+    Hypernym and hyponym change places where both tokens of a link are in a downward place: "no
+    dog" is to "no animal" as "an animal" is to "a dog". arrays: of texts and their links.
+    """
+    relation_NK = arrays["link_relation"]
+    is_down_NK = arrays["link_distance"] >= 0
+    for side in SIDES:
+        width = arrays[side].shape[1]
+        is_down_NT = _downward_places(examples, side, encoding, width)
+        is_down_NK &= np.take_along_axis(is_down_NT, arrays[f"link_{side}"].astype(int), axis=1)
+    is_hypernym_NK, is_hyponym_NK = relation_NK & HYPERNYM != 0, relation_NK & HYPONYM != 0
+    exchanged_NK = is_down_NK & (is_hypernym_NK != is_hyponym_NK)
+    return np.where(exchanged_NK, relation_NK ^ (HYPERNYM | HYPONYM), relation_NK)
+
+
+def _downward_places(
+    examples: Sequence[NLIExample], side: str, encoding: Encoding, width: int
+) -> np.ndarray:
+    """bool [N, width], which tokens are in a downward place of their sentence."""
+    directions_of = cache(directions)
+    is_down_NT = np.zeros((len(examples), width), bool)
+    for row, example in enumerate(examples):
+        tokens = all_tokens(example, side)
+        first = encoding.first_kept(len(tokens))
+        visible = directions_of(tokens)[first : first + width]
+        is_down_NT[row, : len(visible)] = [direction == DOWN for direction in visible]
+    return is_down_NT
 
 
 def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> Facts:
@@ -815,4 +851,6 @@ def encode_splits(
     number_of = {"": -1, **{label: number for number, label in enumerate(labels)}}
     label_N = np.array([number_of[example.label] for example in examples], np.int32)
     arrays = {**encoded.arrays, "label": label_N, **links.arrays}
+    if texts.encoding.polarity:
+        arrays["link_relation"] = projected(arrays, examples, texts.encoding)
     return ArraysAndFacts(arrays, facts)

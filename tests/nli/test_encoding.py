@@ -22,7 +22,7 @@ from mednli_jax.data.text import PAD, UNK
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.knowledge.relations import kinds_of
+from mednli_jax.knowledge.relations import KINDS, kinds_of
 from mednli_jax.nli.corpus import read_recognised
 from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, WordTexts
 from mednli_jax.nli.plug import corpus_of
@@ -219,6 +219,26 @@ def test_typed_links_join_the_linked_words_whatever_their_pieces(texts):
     linked = sorted({premise for premise, _, _ in links_of(corpus.arrays, 0)})
     tokens = words_of(corpus.arrays["premise"][0][linked], corpus.vocabulary)
     assert "".join(tokens).replace("##", "") == "heartfailure"
+
+
+@cases(
+    "premise, hypothesis, kind",
+    {
+        "upward": ("old heart failure", "old heart disease", "hypernym"),
+        "downward": ("no heart failure", "no heart disease", "hyponym"),
+        "downward, the general word first": ("no heart disease", "no heart failure", "hypernym"),
+        "another operator": ("without heart failure", "without heart disease", "hyponym"),
+        "downward on one side": ("heart failure", "no heart disease", "hypernym"),
+        "unsure": ("only no heart failure", "only no heart disease", "hypernym"),
+        "equal words": ("no asthma", "no asthma", "same"),
+        "the operator is cut": (f"no {'old ' * 10}heart failure", "no heart disease", "hyponym"),
+    },
+)
+def test_hypernym_and_hyponym_change_places_in_downward_places(premise, hypothesis, kind):
+    example = pair(premise, hypothesis)
+    arrays = encoded(example, relations=(), polarity=True, keep="last").arrays
+    bits = set(arrays["link_relation"][0][arrays["link_distance"][0] >= 0].tolist())
+    assert bits == {1 << KINDS.index(kind)}
 
 
 # ---- a corpus of one's own ----
@@ -418,6 +438,16 @@ def test_settings_of_the_linker_are_part_of_the_key(config_of, tmp_path):
 
     assert key(types=("B", "C01")) == key(types=("B,C01",)) != key()
     assert key(abbreviations="bundled") != key()
+
+
+def test_only_the_projection_of_links_is_part_of_the_key(config_of, tmp_path):
+    config, cache = config_of(), Cache(tmp_path / "cache")
+    config.model.knowledge = "typed"
+    plain = corpus_of(config).key(cache)
+    config.knowledge.polarity = True
+    projected = corpus_of(config).key(cache)
+    assert projected == {**plain, "polarity": True}
+    assert "polarity" not in plain
 
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(config_of):
