@@ -492,17 +492,12 @@ class NLICorpus:
     def key(self, cache: Cache) -> Facts:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of
         formats."""
-        settings = _as_json(vars(self.encoding))
-        if self.encoding.relations is None:
-            del settings["relations"]
-        if not self.encoding.polarity:
-            del settings["polarity"]
         key: Facts = {
             "corpus": self.name,
             "limit": self.limit or 0,
             "genre": self.genre,
             "builder": self.builder,
-            **settings,
+            **self._settings(),
             "tokens": "pieces" if self.pieces else BLANKS if self.blanks else "words",
             "formats": self._formats(),
             "nltk": metadata.version("nltk"),
@@ -531,6 +526,15 @@ class NLICorpus:
         if self.concepts_of_run is not None:
             key["concepts_of_run"] = self.concepts_of_run.digest()
         return key
+
+    def _settings(self) -> Facts:
+        """The fields of the encoding; those of typed links only where a run uses them."""
+        settings = _as_json(vars(self.encoding))
+        if self.encoding.relations is None:
+            del settings["relations"]
+        if not self.encoding.polarity:
+            del settings["polarity"]
+        return settings
 
     def _formats(self) -> dict[str, int]:
         """The FORMAT of every module that shapes the arrays."""
