@@ -11,13 +11,13 @@ import ahocorasick
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.files import text_lines
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.ontology import Ontology, first_concepts
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.words import (
     EVERYDAY_WORDS,
     FUNCTION_WORDS,
     UNITS,
+    Lemmas,
     folded_words,
     is_ordinary,
     pieces_of,

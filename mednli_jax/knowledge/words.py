@@ -1,11 +1,13 @@
-"""Words as the linker compares them: folded, in the singular; and lists of words that it does not
-link."""
+"""Words in the forms by which names are looked up: folded and in the singular for the linker, base
+forms for WordNet. And lists of words that are not linked."""
 
 import re
-from collections.abc import Iterable
-from functools import cache, lru_cache
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property, lru_cache
 
+from mednli_jax.data.examples import Mention
 from mednli_jax.files import text_lines
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers import mesh
 
 # Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the
@@ -21,7 +23,6 @@ _GRAMMAR = """
     to together too two under until up upon us use used very via was we well were what when where
     whether which while who whom whose why will with within without would yes yet you your
 """
-
 # Everyday words that are names in MeSH ("Face", "Lead", HARD, SAID), in the singular: they state no
 # finding. Chosen among the most frequent links in picture captions, where almost every link is a
 # false one, and in reports of trials. In order: people and places; what every note speaks of;
@@ -44,19 +45,27 @@ _EVERYDAY = """
     aid alps amp arc dap det dish fad gdp hard imp maid mods mta prod said sid sits snare stem tan
     tens ump
 """
-
 # Units in lower case: as a part of a token they are no name ("cc/hr").
 _UNITS = "cc cm dl hr hrs kg mcg meq mg min ml mm mmol mo ms ng pg sec wk yr"
-
 FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 EVERYDAY_WORDS = frozenset(_EVERYDAY.split())
 UNITS = frozenset(_UNITS.split())
 ORDINARY_WORDS = "words.txt.gz"
-
 _HYPHENS = re.compile("[-‐‑‒–—]+")
 _APOSTROPHES = re.compile("[’ʼ`´]")
 _POSSESSIVE = re.compile(r"(?<!\S)'s?(?!\w)|(?<=\w)'s?(?!\w)")
 _PUNCTUATION = re.compile(r'([,;:()\[\]{}"!?&=<>*@#$^|~])')
+_MOST_TOKENS = 3  # of a phrase that is looked up
+# Endings and their replacements in the base form, by the letter of a part of speech: morphy(7WN).
+_ENDINGS = {
+    "n": "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "a": "er: est: er:e est:e",
+    "r": "",
+}
+# Numbers have opposites, as other adjectives have.
+_OF_GRAMMAR = FUNCTION_WORDS - {"one", "two", "three"}
+_GRAMMAR_PARTS = "ar"
 
 
 @lru_cache(maxsize=1 << 17)
@@ -113,3 +122,89 @@ def is_ordinary(word: str) -> bool:
     one."""
     forms = {word, word.removesuffix("s"), singular(word)}
     return word in FUNCTION_WORDS or not forms.isdisjoint(ordinary_words())
+
+
+class Lemmas:
+    """Finds the words of WordNet in tokens, by their base forms.
+
+    Unlike a Linker it chooses no sense: the `concept` of a mention is the key of a word, and
+    `indices` gives all synsets of the key. A key is the base forms of the word with "|" between
+    them. In each part of speech the base form is the word itself if WordNet has it, else the word
+    with its ending replaced. Irregular forms are names that the reader adds.
+
+    A word of grammar is looked up as an adjective and an adverb ("near", "all"), but not as a noun
+    or a verb ("is", the plural of the letter i). Its key ends with "|".
+    """
+
+    def __init__(self, ontology: Ontology) -> None:
+        self.ontology = ontology
+        self._key_of: dict[str, str] = {}
+        self._indices_of: dict[str, list[int]] = {}
+
+    @cached_property
+    def _synsets(self) -> dict[tuple[str, str], list[int]]:
+        """(name, letter of its part of speech) -> synsets."""
+        synsets: dict[tuple[str, str], list[int]] = {}
+        for name, concept in self.ontology.names:
+            part_of_speech = self.ontology.ids[concept][0]
+            synsets.setdefault((name.casefold(), part_of_speech), []).append(concept)
+        return synsets
+
+    @cached_property
+    def _beginnings(self) -> set[str]:
+        """The words with which a longer name begins. Only its last word is inflected."""
+        beginnings = set()
+        for name, _ in self._synsets:
+            words = name.split(" ")
+            for end in range(1, min(len(words), _MOST_TOKENS)):
+                beginnings.add(" ".join(words[:end]))
+        return beginnings
+
+    def link(self, tokens: Sequence[str]) -> list[Mention]:
+        """The mentions of one sentence, in order; those of phrases and of their words overlap."""
+        words = [token.casefold() for token in tokens]
+        mentions = []
+        for start in range(len(words)):
+            phrase = ""
+            for end, word in enumerate(words[start : start + _MOST_TOKENS], start=start + 1):
+                phrase = f"{phrase} {word}" if phrase else word
+                key = self._key(phrase)
+                if key:
+                    mentions.append(Mention(start, end, key))
+                if phrase not in self._beginnings:
+                    break
+        return mentions
+
+    def indices(self, key: str) -> list[int]:
+        """The synsets of a key, the most frequent sense first; none for an unknown key."""
+        if key not in self._indices_of:
+            parts_of_speech = _GRAMMAR_PARTS if key.endswith("|") else _ENDINGS
+            indices: list[int] = []
+            for form in key.split("|"):
+                for part in parts_of_speech:
+                    indices += self._synsets.get((form, part), ())
+            self._indices_of[key] = list(dict.fromkeys(indices))
+        return self._indices_of[key]
+
+    def _key(self, word: str) -> str:
+        """The base forms of a word, "" if WordNet has none."""
+        if word not in self._key_of:
+            is_of_grammar = word in _OF_GRAMMAR
+            forms = self._base_forms(word, _GRAMMAR_PARTS if is_of_grammar else _ENDINGS)
+            key = "|".join(forms)
+            self._key_of[word] = f"{key}|" if key and is_of_grammar else key
+        return self._key_of[word]
+
+    def _base_forms(self, word: str, parts_of_speech: Iterable[str]) -> list[str]:
+        forms: list[str] = []
+        for part in parts_of_speech:
+            if (word, part) in self._synsets:
+                forms.append(word)
+                continue
+            for pair in _ENDINGS[part].split():
+                ending, replacement = pair.split(":")
+                form = word.removesuffix(ending) + replacement
+                is_inflected = word.endswith(ending) and word != ending
+                if is_inflected and (form, part) in self._synsets:
+                    forms.append(form)
+        return list(dict.fromkeys(forms))

@@ -24,7 +24,6 @@ from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
 from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import (
     BUNDLED,
     Linker,
@@ -35,6 +34,7 @@ from mednli_jax.knowledge.linking import (
 from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
+from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli import encoding, readers
 from mednli_jax.nli.corpora import CORPORA, OWN, licensed, source_files
 from mednli_jax.nli.encoding import (

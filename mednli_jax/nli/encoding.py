@@ -22,14 +22,13 @@ from mednli_jax.data.pieces import Pieces, PieceVocabulary, room_for
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.knowledge.distances import shortest_paths
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, Linkers
 from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced
 from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, UnitOf, kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
-from mednli_jax.knowledge.words import normalise, singular
+from mednli_jax.knowledge.words import Lemmas, normalise, singular
 from mednli_jax.nli.polarity import DOWN, directions
 from mednli_jax.terminal import watched
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
-from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
+from mednli_jax.knowledge.words import FUNCTION_WORDS, Lemmas, singular
 from mednli_jax.nli.encoding import TextLinker
 
 RULES = {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.encoding import Tokens
 from mednli_jax.nli.polarity import AUXILIARIES, DOWN, NUMBERS, UP, directions, operators_in
 from mednli_jax.nli.replacements import (

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files import json_lines, line_fault
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.mention_changes import MentionChanges
 from mednli_jax.nli.polarity import NEGATIONS, operators_in
 from mednli_jax.nli.replacements import RULES

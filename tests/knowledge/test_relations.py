@@ -18,12 +18,12 @@ from support.tables import table_rows
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, Linkers
 from mednli_jax.knowledge.ontology import OntologyOptions, side_by_side
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.knowledge.relations import kinds_of, related, typed_links
+from mednli_jax.knowledge.words import Lemmas
 
 ALL = OntologyOptions(relations="all")
 ADJECTIVES = {

@@ -14,9 +14,9 @@ from mednli_jax.checks import check
 from mednli_jax.data.examples import LABELS
 from mednli_jax.defaults import nli
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.config import corpus_of
 from mednli_jax.nli.task import NLITask
