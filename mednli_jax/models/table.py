@@ -11,12 +11,11 @@ from jax.typing import DTypeLike
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import weights
 from mednli_jax.models.bow import BOW
+from mednli_jax.models.cloze_readers import GAReader, SAReader
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.esim import ESIM
 from mednli_jax.models.fasttext import FastText
-from mednli_jax.models.ga_reader import GAReader
 from mednli_jax.models.infersent import InferSent
-from mednli_jax.models.sa_reader import SAReader
 from mednli_jax.plugins import imported
 
 FieldValue = Any  # a number, a string or a bool

@@ -17,9 +17,9 @@ from support.golden_files import assert_close, assert_trees_close, cast, golden,
 from mednli_jax import defaults
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.data.batching import Layout
-from mednli_jax.models import pointer, table
+from mednli_jax.models import cloze_readers, table
 from mednli_jax.models.batch import QueryBatch
-from mednli_jax.models.ga_reader import occurs
+from mednli_jax.models.cloze_readers import occurs
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.run import experiment_of
 
@@ -46,7 +46,7 @@ def query(places, owners, lengths, **texts):
 
 
 def candidate_scores(energies, batch, form):
-    logits = jax.jit(pointer.candidate_logits, static_argnums=2)
+    logits = jax.jit(cloze_readers.candidate_logits, static_argnums=2)
     return np.asarray(logits(jnp.array([energies]), batch, form))[0]
 
 
@@ -115,7 +115,7 @@ def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
     batch = query([0, 1, 2, 3, 0], [0, 0, 1, 1, 3], [1, 1, 0])
 
     scores = candidate_scores(energies, batch, "share")
-    slope = jax.grad(lambda e: pointer.candidate_logits(e, batch, "share")[0, 1])
+    slope = jax.grad(lambda e: cloze_readers.candidate_logits(e, batch, "share")[0, 1])
 
     expected = [np.logaddexp(*energies[:2]), -size + np.log(2), MASKED_ENERGY]
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
@@ -160,7 +160,7 @@ def test_scores_loss_and_gradients_of_a_reader_equal_the_reference(name):
     fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
     model = table.entry(case["model"]).build(fields, num_types=FACTS["num_types"])
     masses = case["model"] == "ga_reader" and case["fields"].get("pointer", "sum") == "sum"
-    has_candidate = (batch.mask > 0) & pointer.candidate_mask(batch).any(axis=1)
+    has_candidate = (batch.mask > 0) & cloze_readers.candidate_mask(batch).any(axis=1)
 
     def loss_of(params):
         frozen = {"embedding": {"vectors": vectors}}
@@ -255,7 +255,7 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
     batch = query([0], [0], [1], passage=[5, 1, 6, 7, 0], query=[7, 1, 5, 6])
     batch = batch.replace(passage_length=jnp.array([4]), query_length=jnp.array([3]))
 
-    in_query = jax.jit(lambda batch: occurs(pointer.paired_passages(batch), batch))(batch)
+    in_query = jax.jit(lambda batch: occurs(cloze_readers.paired_passages(batch), batch))(batch)
 
     np.testing.assert_array_equal(in_query, [True, False, False, True, False])
 
