@@ -526,6 +526,27 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             yield numbers[0], cells
 
 
+def column_records(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    """(number from 1, values by column) of each row of a Parquet file, or of an Arrow file that
+    save_to_disk of the datasets library wrote."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    number = 0
+    try:
+        with open(path, "rb") as file:
+            if path.suffix == ".parquet":
+                batches: Iterable[pa.RecordBatch] = parquet.ParquetFile(file).iter_batches()
+            else:
+                batches = pa.ipc.open_stream(file)
+            for batch in batches:
+                for values in batch.to_pylist():
+                    number += 1
+                    yield number, values
+    except pa.ArrowException:  # its message may quote the text
+        raise DataError("is damaged or cut short", file=path.name, fix=FRESH_COPY) from None
+
+
 def is_quoted_cell(cell: str) -> bool:
     """Whether a cell between TABs is quoted as in CSV: between quotes, with a doubled quote
     inside."""

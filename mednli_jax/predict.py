@@ -27,6 +27,8 @@ blank line, too) ends the command with its number. Input of any length, 8,192 li
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import sys
 from collections import Counter
@@ -38,7 +40,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from mednli_jax import cli, files, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
 from mednli_jax.data.inputs import Form, Texts
-from mednli_jax.data.records import column_records, write_records
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.terminal import Bar, say, warn
 
@@ -116,7 +117,7 @@ def _predict(
     shown = tasks.predictions(run.task)
     if output and target:
         rows = ({**columns, **shown.prediction(row)} for row, columns in predicted)
-        write_records(rows, output, target.suffix)
+        _write_records(rows, output, target.suffix)
     else:
         for line in shown.prediction_lines(row for row, _ in predicted):
             print(line)
@@ -177,7 +178,7 @@ def read_chunks(
     if source and ending == ".csv":
         records = files.csv_records(source, problems)
     elif source and ending == ".parquet":
-        records = column_records(source)
+        records = files.column_records(source)
     else:
         records = _records(stream, ending, file, problems)
     for number, record in records:
@@ -241,6 +242,48 @@ def _json(line: str) -> JsonValue:
         return json.loads(files.json_text(line), object_pairs_hook=files.json_object)
     except (ValueError, RecursionError):
         return None
+
+
+# -- formats of --output ---------------------------------------------------------------------------
+
+
+def _write_records(records: Iterable[Row], stream: BinaryIO, ending: str) -> None:
+    """Writes records in the format of an ending. A table has the columns of its first record; its
+    values that are no texts are JSON. TABs and line breaks of texts in .tsv become blanks."""
+    if ending == ".parquet":
+        _write_parquet(records, stream)
+        return
+    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+    table, names = csv.writer(text), None
+    for record in records:
+        if ending == ".jsonl":
+            text.write(f"{json.dumps(record, ensure_ascii=False)}\n")
+            continue
+        rows = [[_cell(record.get(name, "")) for name in names or record]]
+        if names is None:
+            names = list(record)
+            rows.insert(0, names)
+        if ending == ".csv":
+            table.writerows(rows)
+        else:
+            for row in rows:
+                text.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+    text.detach()
+
+
+def _cell(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _write_parquet(records: Iterable[Row], stream: BinaryIO) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        parquet.write_table(pa.Table.from_pylist(list(records)), stream)
+    except pa.ArrowException:  # its message may quote a text
+        problem = "a column of the input holds values of several types"
+        raise UsageError(problem, fix="write .jsonl in place of .parquet") from None
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from mednli_jax import files
 from mednli_jax.data.inputs import SPARE
 from mednli_jax.data.labels import Part, parts, written
-from mednli_jax.data.records import column_records, tab_records
 from mednli_jax.errors import DataError, Problems, Text, config_field
 from mednli_jax.files import FRESH_COPY, character_fault, either_name
 
@@ -175,8 +174,15 @@ def tab_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
     """Rows of a table with a header that TABs separate; quotes have no meaning."""
-    records = tab_records(path, problems)
+    records = _tab_records(path, problems)
     return _table_rows(path, records, problems, required, columns)
+
+
+def _tab_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of each line that is not blank."""
+    for number, line in files.text_lines(path, problems):
+        if line.strip():
+            yield number, line.split("\t")
 
 
 def _table_rows(
@@ -210,7 +216,7 @@ def column_rows(
 ) -> PairRows:
     """Rows of a Parquet file, or of an Arrow file as save_to_disk writes it; numbers count from
     1."""
-    for number, fields in column_records(path):
+    for number, fields in files.column_records(path):
         values = dict(zip(_spelled(tuple(fields), columns), fields.values(), strict=True))
         yield number, PairFields(path.name, number, values, columns)
 
