@@ -37,7 +37,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> None:
     config = tasks.with_labels(cli.config(values))
     from mednli_jax import run
-    from mednli_jax.knowledge.metamap import write_metamap_input
+    from mednli_jax.knowledge.mentions import write_metamap_input
     from mednli_jax.report.prepared import fact_lines
 
     started = time.monotonic()

@@ -13,8 +13,13 @@ from support.tables import table_rows
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.knowledge.mentions import Recognised, read_mentions
-from mednli_jax.knowledge.metamap import LINES, ascii_of, write_metamap_input
+from mednli_jax.knowledge.mentions import (
+    LINES,
+    Recognised,
+    ascii_of,
+    read_mentions,
+    write_metamap_input,
+)
 from mednli_jax.knowledge.placing import sentence_of, token_offsets
 
 
