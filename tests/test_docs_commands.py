@@ -34,6 +34,10 @@ mednli-jax train --config=ga_anonym:clicr --config.vectors.path=vectors/clicr.ve
   --workdir=folder/ga_anonym
 """
 MODULE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.S)  # code of a module that a page shows
+ONTOLOGY = """id\tname\ttree_numbers\tsynonyms
+D001\theart disease\tC14.280\tcardiac disease|cardiopathy
+D002\theart failure\tC14.280.434\tCHF
+"""
 MODEL = """
 from mednli_jax.models.bow import BOW as MyModel
 """
@@ -67,6 +71,7 @@ def write_inputs(home):
     (home / "mypackage" / "__init__.py").touch()
     (home / "mypackage" / "models.py").write_text(MODEL)
     write_uids(home)
+    (home / "mine.tsv").write_text(ONTOLOGY)
     (home / "PUBMED").write_text("fever and pain . " * 200)
 
 
@@ -100,6 +105,7 @@ def write_uids(home):
         cells = [f"patient {n} has fever,patient {n} is ill,{n % 3 - 1}\n" for n in range(24)]
         text = f"note,claim,verdict\n{''.join(cells)}"
         (home / "data" / "mine" / f"{split}.csv").write_text(text)
+    (home / "new.tsv").write_text("premise\thypothesis\nNo history of CHF.\tFever.\n")
     (home / "new.csv").write_text("case,note,claim\n1,patient has fever,refuted is noted\n")
 
 
