@@ -624,7 +624,8 @@ class NLICorpus:
 
     def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
         """The training pairs, and after them those that the ontology writes."""
-        linkers = [Linking(lemmas=True).linker(ontology) for ontology in self._ontologies]
+        linking = Linking(lemmas=True, abbreviations=BUNDLED)
+        linkers = [linking.linker(ontology) for ontology in self._ontologies]
         withheld = Withheld.of_files(augment.files())
         written = written_pairs(train.examples, linkers, augment, withheld)
         facts = {**train.facts, "written": written.facts, "note": written.note}

@@ -3,54 +3,112 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import count
 
 from scipy.sparse import csr_array
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.words import singular
+from mednli_jax.knowledge.linking import Linker, read_abbreviations
+from mednli_jax.knowledge.ontology import DISJOINT
+from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
 from mednli_jax.nli.encoding import Tokens
 from mednli_jax.nli.negex import AFFIRMED, NEGATED, assertion_of, assertions
 from mednli_jax.nli.sentences import Change, Sentence
 
-# What excludes what, of the same thing at the same time (docs/results-typed.md has the sources).
-EXCLUDING = {
-    "left, right": "laterality",
-    "unilateral, bilateral": "laterality",
-    "acute, chronic": "course",
-    "benign, malignant": "behaviour",
-    "mild, severe": "grade",
-    "elevated, decreased": "antonyms",
-    "increased, decreased": "antonyms",
-    "hypertension, hypotension": "antonyms by their prefixes",
-    "hyperglycemia, hypoglycemia": "antonyms by their prefixes",
-    "tachycardia, bradycardia": "antonyms by their prefixes",
-}
-# Words before a finding, and the same with a negation.
-ABSENT = {"has": "has no", "have": "have no", "had": "had no", "with": "with no"}
-ABSENT |= {"known": "no known", "reports": "reports no", "shows": "shows no"}
-_NAME = re.compile(r"[A-Za-z][A-Za-z']+( [A-Za-z']+){0,3}")  # no code, inverted form or bracket
-_NO_NAME = re.compile(r"\b(nos|nec|unspecified|other|and|or|attributes?)\b", re.IGNORECASE)
+# What excludes what, of the same thing at the same time (docs/results-typed.md has the sources):
+# laterality, course, behaviour, grade, onset, antonyms, stage.
+EXCLUDING = """
+    left = right | unilateral = bilateral | acute = chronic | benign = malignant | mild = severe |
+    congenital = acquired | stable = unstable | normal = abnormal | elevated = decreased |
+    increased = decreased | hypertension = hypotension | hyperglycemia = hypoglycemia |
+    hyperkalemia = hypokalemia | hypernatremia = hyponatremia | tachycardia = bradycardia |
+    hyperthyroidism = hypothyroidism | i = ii | iii = iv | 1 = 2 | 3 = 4
+"""
+_ALTERNATIVES = "or and to / - – ,"  # after one of several numbers of a stage
+# Words before a finding that affirm it, and others that deny it.
+PRESENCE = """
+    have = have no | had = had no | w/ = w/o | known = no known |
+    patient with = patient without | man with = man without | woman with = woman without |
+    male with = male without | female with = female without | lady with = lady without |
+    gentleman with = gentleman without | admitted with = admitted without |
+    presents with = denies | presented with = denied | reported = denied |
+    shows = shows no | showed = showed no | revealed = revealed no |
+    developed = never developed | diagnosed with = never diagnosed with |
+    positive for = negative for | there is = there is no | there was = there was no |
+    evidence of = no evidence of | signs of = no signs of | a diagnosis of = no diagnosis of |
+    problem list includes = problem list does not include | course c/b = course not c/b |
+    complicated by = not complicated by | found to have = found not to have |
+    takes = does not take | receives = does not receive | suffers from = does not suffer from |
+    has = never had | has = has no | reports = denies any | reports = denies
+"""
+# No code, inverted form, bracket or acronym.
+_NAME = re.compile(r"[A-Z]?[a-z]{2,}( [A-Z]?[a-z]+| \d){0,4}")
+_NO_NAME = re.compile(
+    r"\b(nos|nec|unspecified|other|and|or|attributes?|no|not|without|absence|history|suspected|"
+    r"findings?|observations?|structures?|entire|symptoms?|due|disorders? of)\b",
+    re.IGNORECASE,
+)
+_ADJECTIVE = re.compile(r"\w+(ic|ed|ese|ile|ive|ous)")  # a name of a finding: "anemic"
+# Semantic types of MeSH, the UMLS and SNOMED CT (docs/results-typed.md has the reasons). Of parts,
+# functions and the like only synonyms are written. Drugs and procedures have more only after a word
+# of GIVEN.
+_PARTS = """
+    A D E F01 F02 G T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031 T201 body cell
+    observable situation
+"""
+_ACTS = """
+    T058 T059 T060 T061 T062 T063 T065 T103 T104 T109 T11 T12 T13 T192 T195 T196 T197 T200
+    procedure regime substance product medicinal clinical real
+"""
+PARTS, ACTS = tuple(_PARTS.split()), tuple(_ACTS.split())
+GIVEN = frozenset(("on", "takes", "taking", "receives", "received", "given", "underwent"))
+COPULAS = ("is", "are", "was", "were")
+# Words beside a name that is a whole phrase, and those before an adjective.
+_BESIDE = """
+    . , ; : ) denies denied deny denying known reports reported shows showed revealed developed w/
+    w/o c/b prior takes receives includes since diagnosed treated began daily
+"""
+_BEFORE_ADJECTIVE = """
+    , ; a an the his her this in with w/ had has have known shows showed revealed developed
+"""
+BESIDE = FUNCTION_WORDS.union(_BESIDE.split())
+BEFORE_ADJECTIVE = frozenset(_BEFORE_ADJECTIVE.split())
+ALTERNATIVES = frozenset(_ALTERNATIVES.split())
 _MOST = 4  # names of a concept, and concepts of a relation
 _SCOPE_OF = {AFFIRMED: "plain", NEGATED: "negated"}
+Span = tuple[int, int, int]  # first token, token after the last, concept
+
+
+def _both_ways(table: str) -> dict[str, str]:
+    """Phrase -> what excludes it, for both sides of each row."""
+    opposite_of: dict[str, str] = {}
+    for row in table.split("|"):
+        first, second = map(str.strip, row.split("="))
+        opposite_of |= {first: second, second: first}
+    return opposite_of
+
+
+_EXCLUDED, _OPPOSITE = _both_ways(EXCLUDING), _both_ways(PRESENCE)
 
 
 class MentionChanges:
     """A Changer (nli.sentences) by the concepts of training pairs.
 
     Relations beyond is-a (finding_site, may_treat) write no pair, because their label would be a
-    guess. Hyponyms and siblings are concepts that the training texts mention.
+    guess. Hyponyms, siblings and disjoint concepts are those that the training texts mention.
     """
 
     def __init__(self, train: Sequence[NLIExample], linker: Linker) -> None:
         self.linker, ontology = linker, linker.ontology
         self._children = csr_array(ontology.parents.T)
+        disjoint = ontology.relations.get(DISJOINT, csr_array(ontology.parents.shape))
+        self._disjoint = csr_array(disjoint + disjoint.T)
+        self._long_form = dict(read_abbreviations())
         self._names: dict[int, list[str]] = defaultdict(list)
-        preferred = [(label, concept) for concept, label in enumerate(ontology.labels)]
-        for name, concept in (*preferred, *ontology.names):
-            if _NAME.fullmatch(name) and not _NO_NAME.search(name) and singular(name) == name:
-                self._names[concept].append(name if name.isupper() else name.casefold())
-        self._linked: dict[Tokens, list[tuple[int, int, int]]] = {}
+        for name, concept in (*zip(ontology.labels, count()), *ontology.names):
+            if self._is_name(name):
+                self._names[concept].append(name.casefold())
+        self._linked: dict[Tokens, list[Span]] = {}
         self._partners: dict[int, list[tuple[str, int]]] = {}
         self._mentioned: set[int] = set()
         for example in train:
@@ -62,18 +120,24 @@ class MentionChanges:
         asserted = assertions(words)
         for first, last, concept in self._mentions(sentence.tokens):
             scope = _SCOPE_OF.get(assertion_of(asserted, first, last), "")
-            is_measured = any(map(str.isdigit, " ".join(words[last : last + 1])))
-            if not scope or is_measured:
-                continue
             old = " ".join(words[first:last])
+            is_phrase = _is_noun(old) and _is_whole(words, first, last)
+            if not scope or not is_phrase or not _is_in_case(sentence.tokens, first):
+                continue
+            main_type = self._types(concept)[0]
+            is_given = first > 0 and words[first - 1] in GIVEN
+            has_kinds = not main_type.startswith(PARTS if is_given else PARTS + ACTS)
             for kind, partner in self._related(concept):
-                for name in dict.fromkeys(self._names[partner][:_MOST]):
-                    if name.casefold() != old:
-                        yield Change(scope, kind, first, last, name)
-            if scope == "plain" and first and words[first - 1] in ABSENT:
-                absent = f"{ABSENT[words[first - 1]]} {old}"
-                yield Change(scope, "absent", first - 1, last, absent)
-        yield from self._excluding(words, asserted)
+                if kind != "synonym" and not has_kinds:
+                    continue
+                if kind == "disjoint" and not _is_identified(words, first):
+                    continue
+                for name in self._names_of(kind, partner, old, f" {' '.join(words)} "):
+                    cased = name.upper() if sentence.text.isupper() else name
+                    yield Change(scope, kind, first, last, cased)
+            if not main_type.startswith(PARTS):
+                yield from _opposed(sentence.tokens, first, last, scope)
+        yield from self._excluding(sentence, asserted)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
         """A finding that the text affirms is absent."""
@@ -83,44 +147,133 @@ class MentionChanges:
         change = absent[turn % len(absent)]
         return sentence.changed(change.first, change.last, change.words, change.words.split())
 
-    def _excluding(self, words: Sequence[str], asserted: Sequence[str]) -> Iterator[Change]:
+    def _excluding(self, sentence: Sentence, asserted: Sequence[str]) -> Iterator[Change]:
         """The words of EXCLUDING that the text affirms, and what they exclude. Where such a word is
         a part of a name, the new name is one, too."""
+        words = list(map(str.casefold, sentence.tokens))
         spans = [(first, last) for first, last, _ in self._mentions(tuple(words))]
         for place, word in enumerate(words):
-            for values in EXCLUDING:
-                pair = values.split(", ")
-                if word not in pair or asserted[place] != AFFIRMED:
-                    continue
-                other = pair[1 - pair.index(word)]
-                changed = (*words[:place], other, *words[place + 1 :])
-                new_spans = [(first, last) for first, last, _ in self._mentions(changed)]
-                if new_spans == spans:
-                    yield Change("plain", "excluding", place, place + 1, other)
+            is_affirmed = asserted[place] == AFFIRMED and _is_in_case(sentence.tokens, place)
+            if word not in _EXCLUDED or not is_affirmed or not _fits(words, place, spans):
+                continue
+            excluded = _EXCLUDED[word]
+            changed = (*words[:place], excluded, *words[place + 1 :])
+            new_spans = [(first, last) for first, last, _ in self._mentions(changed)]
+            if new_spans == spans and excluded not in words:
+                cased = excluded.upper() if sentence.tokens[place].isupper() else excluded
+                yield Change("plain", "excluding", place, place + 1, cased)
 
-    def _mentions(self, tokens: Tokens) -> list[tuple[int, int, int]]:
-        """(first token, token after the last, concept) of each mention of a text."""
+    def _mentions(self, tokens: Tokens) -> list[Span]:
+        """The mentions of a text."""
         if tokens not in self._linked:
             mentions = self.linker.link(tokens, inside_tokens=False)
             index_of = self.linker.ontology.index_of
             self._linked[tokens] = [(m.start, m.end, index_of[m.concept]) for m in mentions]
         return self._linked[tokens]
 
+    def _is_name(self, name: str) -> bool:
+        """Whether a name may stand in a text: in the singular, and no short form."""
+        is_short = name in self.linker.ontology.abbreviations or name.casefold() in self._long_form
+        fits = _NAME.fullmatch(name) and not _NO_NAME.search(name)
+        return bool(fits) and not is_short and _is_noun(name)
+
+    def _names_of(self, kind: str, concept: int, old: str, text: str) -> list[str]:
+        """Names of a concept that the text lacks, in place of the old one; a short form is replaced
+        by its long form."""
+        names = self._names[concept][: _MOST if kind == "synonym" else 1]
+        if kind == "synonym" and old in self._long_form:
+            names = [self._long_form[old]]
+        return [name for name in dict.fromkeys(names) if f" {name} " not in text]
+
+    def _is_part(self, concept: int) -> bool:
+        return any(type.startswith(PARTS) for type in self._types(concept))
+
+    def _types(self, concept: int) -> list[str]:
+        types = self.linker.ontology.types
+        return types[concept].split("|") if types else [""]
+
     def _related(self, concept: int) -> list[tuple[str, int]]:
         """The relation and the number of each related concept."""
         if concept not in self._partners:
-            parents = self._above({concept})
-            above = parents | self._above(parents)
-            below = self._below({concept}) & self._mentioned
-            siblings = self._below(parents) & self._mentioned - above - {concept}
+            edges = self.linker.ontology.parents
+            parents = _reached({concept}, edges)
+            above = parents | _reached(parents, edges)
+            disjoint = self._disjoint_from(concept)
+            siblings = _reached(parents, self._children) - above - disjoint - {concept}
+            partners_of = {
+                "hypernym": above,
+                "hyponym": _reached({concept}, self._children) & self._mentioned,
+                "sibling": siblings & self._mentioned,
+                "disjoint": disjoint & self._mentioned,
+            }
             partners = [("synonym", concept)]
-            for kind, concepts in (("hypernym", above), ("hyponym", below), ("sibling", siblings)):
-                partners += [(kind, partner) for partner in sorted(concepts)[:_MOST]]
+            for kind, concepts in partners_of.items():
+                whole = [partner for partner in sorted(concepts) if not self._is_part(partner)]
+                partners += [(kind, partner) for partner in whole[:_MOST]]
             self._partners[concept] = partners
         return self._partners[concept]
 
-    def _above(self, concepts: set[int]) -> set[int]:
-        return set(self.linker.ontology.parents[sorted(concepts)].indices.tolist())
+    def _disjoint_from(self, concept: int) -> set[int]:
+        """The concepts that exclude a concept, because the ontology states it of them or of
+        concepts above both."""
+        if not self._disjoint.nnz:
+            return set()
+        kinds = _closure({concept}, self.linker.ontology.parents)
+        return _closure(_reached(kinds, self._disjoint), self._children)
 
-    def _below(self, concepts: set[int]) -> set[int]:
-        return set(self._children[sorted(concepts)].indices.tolist())
+
+def _reached(concepts: set[int], edges: csr_array) -> set[int]:
+    return set(edges[sorted(concepts)].indices.tolist())
+
+
+def _closure(concepts: set[int], edges: csr_array) -> set[int]:
+    """The concepts, and those that edges lead to over any number of steps."""
+    closed, frontier = set(concepts), concepts
+    while frontier:
+        frontier = _reached(frontier, edges) - closed
+        closed |= frontier
+    return closed
+
+
+def _is_noun(name: str) -> bool:
+    """Whether a name is a noun phrase in the singular."""
+    return singular(name) == name and not _ADJECTIVE.fullmatch(name)
+
+
+def _is_whole(words: Sequence[str], first: int, last: int) -> bool:
+    """Whether no word beside a name belongs to its noun phrase."""
+    return {*words[max(first - 1, 0) : first], *words[last : last + 1]} <= BESIDE
+
+
+def _is_in_case(tokens: Tokens, first: int) -> bool:
+    """Whether a name has a capital only where it begins a sentence. Elsewhere it is a part of a
+    title, and a name after "P." has none."""
+    before = tokens[first - 1] if first else ""
+    return before in ("", ".") if tokens[first].istitle() else before != "."
+
+
+def _fits(words: Sequence[str], place: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a word is the number of a stage, a name, or an adjective before a noun."""
+    before, after = words[place - 1] if place else ".", (*words, ".")[place + 1]
+    if len(words[place]) < len("left"):
+        return before in ("stage", "grade") and after not in ALTERNATIVES
+    if before not in BEFORE_ADJECTIVE or (place, place + 1) in spans:
+        return before in BEFORE_ADJECTIVE and after in BESIDE
+    return after.isalpha() and after not in BESIDE
+
+
+def _is_identified(words: Sequence[str], first: int) -> bool:
+    """Whether the text says what one thing is, as in "the lesion is a [name]"."""
+    verb = first - 2 if words[first - 1] in ("a", "an", "the") else first - 1
+    return verb > 0 and words[verb] in COPULAS and words[verb - 1] != "there"
+
+
+def _opposed(tokens: Tokens, first: int, last: int, scope: str) -> Iterator[Change]:
+    """The finding with the opposite of the words before it."""
+    kind = "absent" if scope == "plain" else "present"
+    for length in range(min(first, 5), 0, -1):
+        opposite = _OPPOSITE.get(" ".join(tokens[first - length : first]).casefold())
+        if opposite:
+            name = " ".join(tokens[first:last])
+            yield Change(scope, kind, first - length, last, f"{opposite} {name}")
+            return

@@ -24,7 +24,7 @@ from mednli_jax.nli.replacements import RULES
 from mednli_jax.nli.sentences import Change, Changer, Sentence
 from mednli_jax.nli.word_changes import WordChanges
 
-FORMAT = 1  # raised when the same corpus gets other pairs
+FORMAT = 2  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"
@@ -49,7 +49,9 @@ LABEL_OF = {
     ("plain", "sibling"): _OPEN,
     ("negated", "sibling"): _OPEN,
     ("plain", "excluding"): _EXCLUDED,
+    ("plain", "disjoint"): _EXCLUDED,
     ("plain", "absent"): _EXCLUDED,
+    ("negated", "present"): _EXCLUDED,
 }
 
 

@@ -2,9 +2,9 @@
 Mondo and their like.
 
 A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id,
-name, namespace, synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id,
-is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, logical axioms
-(intersection_of, union_of, ...) and [Instance] stanzas are ignored.
+name, namespace, synonym (and 1.0's exact_synonym and so on), is_a, disjoint_from, relationship,
+xref, alt_id, is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, other logical
+axioms (intersection_of, union_of, ...) and [Instance] stanzas are ignored.
 """
 
 import hashlib
@@ -61,7 +61,8 @@ class _Synonym(NamedTuple):
 
 
 class _Relationship(NamedTuple):
-    """A line of is_a or relationship. is_conditional: it does not hold for the term as a whole."""
+    """A line of is_a, disjoint_from or relationship. is_conditional: it does not hold for the term
+    as a whole."""
 
     name: str
     target: str
@@ -79,7 +80,6 @@ class _Term:
     namespace: str = ""
     is_obsolete: bool = False
     synonyms: list[_Synonym] = field(default_factory=list)
-    parents: list[_Relationship] = field(default_factory=list)
     relationships: list[_Relationship] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     alternative_ids: list[str] = field(default_factory=list)
@@ -207,9 +207,9 @@ def _add_to_term(term: _Term, tag: str, value: str, line: int, shorthand: set[st
             setattr(term, tag, _value(value))
         case "is_obsolete":
             term.is_obsolete = first_word == "true"
-        case "is_a":
-            parent = _Relationship("is_a", first_word, line, _is_conditional(value))
-            term.parents.append(parent)
+        case "is_a" | "disjoint_from":
+            relation = _Relationship(tag, first_word, line, _is_conditional(value))
+            term.relationships.append(relation)
         case "relationship":
             return _add_relationship(term, value, line)
         case "xref" | "xref_analog" if ":" in first_word:
@@ -350,7 +350,7 @@ def _edges(
     id_spaces = Counter(_id_space(term.id) for term in terms)
     own_space = max(id_spaces, key=id_spaces.__getitem__, default="")
     for place, term in enumerate(terms):
-        for name, target, line, is_conditional in (*term.parents, *term.relationships):
+        for name, target, line, is_conditional in term.relationships:
             name = relation_names.get(name) or name
             relation = re.sub(r"\W+", "_", name.strip()).strip("_")
             if relation != "is_a" and not take_all:
