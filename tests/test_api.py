@@ -73,7 +73,12 @@ def test_star_imports_the_interface():
 
 
 @pytest.mark.parametrize(
-    ("tracker", "logging"), [("wandb", "log"), ("mlflow", "log_metrics")], ids=["wandb", "mlflow"]
+    ("tracker", "logging"),
+    [
+        ("wandb", "log"),
+        ("mlflow", "log_metrics"),
+    ],
+    ids=["wandb", "mlflow"],
 )
 def test_trackers_get_every_epoch_as_the_page_shows(tracker, logging, monkeypatch, tmp_path):
     """The code of docs/training.md runs with a stub of the tracker and a small corpus."""

@@ -110,12 +110,26 @@ sys.exit(cli.script(work))
 
 
 def printing(path, code=cli.OK, shell=(), **streams):
-    command = [*shell, sys.executable, "-c", PRINTS, str(path), str(code)]
+    command = [
+        *shell,
+        sys.executable,
+        "-c",
+        PRINTS,
+        str(path),
+        str(code),
+    ]
     return subprocess.run(command, timeout=120, **{**QUIET, **streams}).returncode
 
 
 @pytest.mark.parametrize("code", [cli.OK, cli.USAGE])
-@pytest.mark.parametrize("streams", [("stdout",), ("stderr",), ("stdout", "stderr")])
+@pytest.mark.parametrize(
+    "streams",
+    [
+        ("stdout",),
+        ("stderr",),
+        ("stdout", "stderr"),
+    ],
+)
 def test_a_lost_reader_changes_neither_work_nor_exit_code(tmp_path, streams, code):
     with no_reader() as pipe:
         assert printing(tmp_path / "file", code, **dict.fromkeys(streams, pipe)) == code

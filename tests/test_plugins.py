@@ -48,7 +48,11 @@ def home(blocks, tmp_path, monkeypatch):
     more = blocks["similar_config"].replace("from similar import", "from similar_more import")
     (tmp_path / "more_config.py").write_text(more)
     (tmp_path / "own").mkdir()
-    for split, size in (("train", 48), ("dev", 12), ("test", 12)):
+    for split, size in (
+        ("train", 48),
+        ("dev", 12),
+        ("test", 12),
+    ):
         lines = ""
         for number in range(size):
             is_other = number % 2

@@ -72,7 +72,12 @@ def single(name, content, read, **options):
 # ---- good files ----
 
 EXAMPLE = NLIExample(
-    "p1", PREMISE, HYPOTHESIS, "neutral", tuple(PREMISE.split()), tuple(HYPOTHESIS.split())
+    "p1",
+    PREMISE,
+    HYPOTHESIS,
+    "neutral",
+    tuple(PREMISE.split()),
+    tuple(HYPOTHESIS.split()),
 )
 TRUTH = "pair_id,label\np0,neutral\np1,entailment\n"
 NOTES = 'ROW_ID,CATEGORY,ISERROR,TEXT\n1,Report,,"Past Medical History:\nquokka, ""wombat"""\n'
@@ -124,13 +129,29 @@ def read_vectors(path):
 
 def read_answers(path):
     passage = Passage("r", (), ("quokka",), (Entity(0, 1),), (1,))
-    query = ClozeExample("r0.0", passage, ("@placeholder",), (), 0, (Answer("quokka"),))
+    query = ClozeExample(
+        "r0.0",
+        passage,
+        ("@placeholder",),
+        (),
+        0,
+        (Answer("quokka"),),
+    )
     return cloze_scores.read_answers(path, [query])
 
 
 def read_diseases(path):
     ontology = small([], ("quokka", "wombat"), ids=("C1", "C2"))
-    pairs = [NLIExample("a", PREMISE, "a quokka", "entailment", ("x",), ("y",))]
+    pairs = [
+        NLIExample(
+            "a",
+            PREMISE,
+            "a quokka",
+            "entailment",
+            ("x",),
+            ("y",),
+        )
+    ]
     return read_published([path], pairs, ontology)
 
 

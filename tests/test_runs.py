@@ -260,7 +260,15 @@ def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(
     assert json.loads(left["config.json"])["seeds"] == [5]
 
 
-OPTIONS = pytest.mark.parametrize("options", [{}, {"force": True}, {"resume": True}], ids=str)
+OPTIONS = pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"force": True},
+        {"resume": True},
+    ],
+    ids=str,
+)
 
 
 @OPTIONS
@@ -307,7 +315,12 @@ def test_resume_removes_what_killed_processes_left_and_nothing_else(tmp_path):
 def metrics_of(epoch):
     """The row of an epoch of two seeds, of which the second diverged."""
     scores = [epoch / 4, epoch / 8]
-    row = {"epoch": epoch, "seeds": [0, 1], "examples_per_second": 1.0, "train_loss": [1.0, None]}
+    row = {
+        "epoch": epoch,
+        "seeds": [0, 1],
+        "examples_per_second": 1.0,
+        "train_loss": [1.0, None],
+    }
     return row | {"train_accuracy": scores, "dev_loss": scores, "dev_accuracy": scores}
 
 

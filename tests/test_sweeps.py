@@ -148,7 +148,13 @@ def test_the_configs_of_a_sweep_take_the_values_of_each_trial(file, trials, vari
         config.update_from_flattened_dict(trial)  # raises for a field or type that it lacks
 
 
-@pytest.mark.parametrize("file, dropout", [("search_ga", 0.6), ("search_sa", 0.7)])
+@pytest.mark.parametrize(
+    "file, dropout",
+    [
+        ("search_ga", 0.6),
+        ("search_sa", 0.7),
+    ],
+)
 def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout):
     """clips/clicr, randomized_hyperparam_search.py."""
     fields = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))["get_sweep"]().fields
@@ -337,7 +343,13 @@ def test_each_of_several_workers_has_a_device_of_its_own(
 
 @pytest.mark.parametrize(
     "visible, number, device",
-    [(None, 2, "2"), ("4,5", 1, "5"), ("7", 1, "7"), ("", 1, ""), ("4,5,6", 4, "5")],
+    [
+        (None, 2, "2"),
+        ("4,5", 1, "5"),
+        ("7", 1, "7"),
+        ("", 1, ""),
+        ("4,5,6", 4, "5"),
+    ],
 )
 @pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"])
 def test_a_device_is_one_of_those_that_this_process_sees(
@@ -538,7 +550,15 @@ class Postgres:
         subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, timeout=120)
 
     def start(self):
-        self.call("pg_ctl", "-w", "-o", f"-h '' -k {self.home}", "-l", self.home / "log", "start")
+        self.call(
+            "pg_ctl",
+            "-w",
+            "-o",
+            f"-h '' -k {self.home}",
+            "-l",
+            self.home / "log",
+            "start",
+        )
 
     def stop(self, mode="immediate"):
         self.call("pg_ctl", "-w", "-m", mode, "stop")

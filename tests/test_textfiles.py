@@ -23,7 +23,11 @@ def path(tmp_path):
 
 def test_lines_are_text_with_their_numbers_and_faulty_ones_are_collected(path):
     problems = Problems()
-    assert list(files.text_lines(path, problems)) == [(1, "head"), (3, ""), (4, "fünf")]
+    assert list(files.text_lines(path, problems)) == [
+        (1, "head"),
+        (3, ""),
+        (4, "fünf"),
+    ]
 
     with pytest.raises(DataError) as raised:
         problems.raise_if_any()
@@ -55,7 +59,11 @@ def test_records_may_span_lines_and_name_their_first(tmp_path):
     path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n \n3,4\n5,"6\n7,8\n')
 
     records = list(files.csv_records(path, problems))
-    assert records == [(1, ["a", "", "", 'b "c", d']), (3, ["1\n2", "b"]), (6, ["3", "4"])]
+    assert records == [
+        (1, ["a", "", "", 'b "c", d']),
+        (3, ["1\n2", "b"]),
+        (6, ["3", "4"]),
+    ]
     with pytest.raises(DataError) as raised:
         problems.raise_if_any()
     assert raised.value.line == 7

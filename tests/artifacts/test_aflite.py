@@ -169,7 +169,12 @@ ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 WITHOUT_MERGED = {"brain": 0, "injury": 1, "no": 3}
 # A text is a list of units; a merged entity is one unit of several tokens.
 MERGED = [("brain", "injury"), ("no",), ("now",)]  # "now" has no vector
-SEPARATE = [("brain",), ("injury",), ("no",), ("now",)]
+SEPARATE = [
+    ("brain",),
+    ("injury",),
+    ("no",),
+    ("now",),
+]
 
 
 @cases(

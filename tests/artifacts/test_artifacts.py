@@ -28,7 +28,13 @@ HEADER = "id\tname\ttree_numbers\tsynonyms\n"
 # -- tokens and lengths ----------------------------------------------------------------------------
 
 # Counts by class (E, N): x 3 0, y 1 3, z 1 2, 5 in each class; w is too rare.
-SENTENCES = [("x", "x", "y"), ("x", "z"), ("y", "w"), ("y", "z"), ("y", "z")]
+SENTENCES = [
+    ("x", "x", "y"),
+    ("x", "z"),
+    ("y", "w"),
+    ("y", "z"),
+    ("y", "z"),
+]
 CLASSES = (E, E, N, N, N)
 
 
@@ -150,9 +156,24 @@ D010361\tPatients\tM01.643\t
 # c2 is-a c1 is-a c0; c3 stands alone. No concept has a tree number.
 LABELS_OF_CHAIN = ("zero", "one", "two", "Patient")
 IS_A = is_a_matrix([(1, 0), (2, 1)], 4)
-CHAIN = Ontology("chain", "1", ("c0", "c1", "c2", "c3"), LABELS_OF_CHAIN, (), IS_A, "")
+CHAIN = Ontology(
+    "chain",
+    "1",
+    ("c0", "c1", "c2", "c3"),
+    LABELS_OF_CHAIN,
+    (),
+    IS_A,
+    "",
+)
 # Concepts of SNOMED CT have such references.
-REFERENCES = replace(CHAIN, cross_references=(("CUI", 2), ("CUI", 3), ("above", 0)))
+REFERENCES = replace(
+    CHAIN,
+    cross_references=(
+        ("CUI", 2),
+        ("CUI", 3),
+        ("above", 0),
+    ),
+)
 
 
 @pytest.fixture(scope="module")

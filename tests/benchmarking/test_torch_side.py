@@ -220,7 +220,14 @@ def test_training_of_pairs_follows_ours(pairs, model, grouping):
     assert_steps_agree(case_of(model, grouping), pairs, lambda w, params: tree_of(w))
 
 
-@pytest.mark.parametrize("grouping, batch", [("off", 1), ("off", 8), ("premise", 8)])
+@pytest.mark.parametrize(
+    "grouping, batch",
+    [
+        ("off", 1),
+        ("off", 8),
+        ("premise", 8),
+    ],
+)
 @pytest.mark.parametrize("model", ["ga_reader", "sa_reader"])
 def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
     """Passages of all lengths come one by one, others in batches of one length: unpacked GRUs then

@@ -138,8 +138,22 @@ def test_the_embedding_score_is_the_cosine_of_mean_vectors(prediction, answers, 
 
 EXAMPLES = [
     cloze("q1", "x", "_", "asthma", tags=("seen",)),
-    cloze("q2", "x", "_", "chest pain", "thoracic pain", tags=("unseen",)),
-    cloze("q3", "x", "_", "open biopsy of the left lung", kind="test", tags=("unseen",)),
+    cloze(
+        "q2",
+        "x",
+        "_",
+        "chest pain",
+        "thoracic pain",
+        tags=("unseen",),
+    ),
+    cloze(
+        "q3",
+        "x",
+        "_",
+        "open biopsy of the left lung",
+        kind="test",
+        tags=("unseen",),
+    ),
     cloze("q4", "x", "_", "aspirin", kind=""),
 ]
 PREDICTIONS = {"q1": "Asthma", "q2": "pain", "q3": "", "q5": "asthma"}

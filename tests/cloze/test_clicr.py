@@ -80,7 +80,12 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
     )
     assert split.facts["queries"] == 1
     assert split.facts["answers"] == {"dataset": 1, "UMLS": 2}
-    assert split.facts["semantic_types"] == {"problem": 1, "treatment": 0, "test": 0, "other": 0}
+    assert split.facts["semantic_types"] == {
+        "problem": 1,
+        "treatment": 0,
+        "test": 0,
+        "other": 0,
+    }
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,11 @@ def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(read, text, join
 
 @pytest.mark.parametrize(
     "specialty, text",
-    [(["surgery", "oncology"], "surgery; oncology"), ([], ""), ("urology", "urology")],
+    [
+        (["surgery", "oncology"], "surgery; oncology"),
+        ([], ""),
+        ("urology", "urology"),
+    ],
     ids=["list", "empty", "text"],
 )
 def test_a_specialty_is_a_text_or_a_list(read, specialty, text):
@@ -137,7 +146,14 @@ def test_a_specialty_is_a_text_or_a_list(read, specialty, text):
 
 def test_a_written_corpus_is_read_back(tmp_path):
     quoted = query("r2.1", 'say "\\ é @placeholder')
-    quoted["answers"].append({"text": "é  x", "cui": "", "sem_type": "", "origin": "UMLS"})
+    quoted["answers"].append(
+        {
+            "text": "é  x",
+            "cui": "",
+            "sem_type": "",
+            "origin": "UMLS",
+        }
+    )
     articles = (article("r1"), article("r2", quoted, query("r2.2"), specialty=["a", "b"]))
     path = write_corpus(tmp_path / "train1.0.json", *articles, note={"data": [1, "]", {}]})
     examples = read_clicr(path).examples

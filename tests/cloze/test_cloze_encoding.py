@@ -155,7 +155,11 @@ def test_bounds_stand_around_queries_and_move_the_blank_by_one():
     _, arrays, bounded, _, _ = encode(query_bounds=True)
 
     assert set(bounded.words) == {*vocab.words, "@begin", "@end"}
-    for name, moved_by in (("query_length", 2), ("blank", 1), ("gold", 0)):
+    for name, moved_by in (
+        ("query_length", 2),
+        ("blank", 1),
+        ("gold", 0),
+    ):
         np.testing.assert_array_equal(arrays[name], plain[name] + moved_by)
     for row, length in enumerate(plain["query_length"]):
         words = [vocab.words[number] for number in plain["query"][row, :length]]

@@ -76,7 +76,12 @@ def test_sizes_of_splits_by_hand(figures, name, train, test, both):
 
 
 def test_shares_of_semantic_types_and_answer_lengths_by_hand(figures):
-    kinds = {"problem": 2 / 5, "treatment": 1 / 5, "test": 1 / 5, "other": 1 / 5}
+    kinds = {
+        "problem": 2 / 5,
+        "treatment": 1 / 5,
+        "test": 1 / 5,
+        "other": 1 / 5,
+    }
     assert figures["all"]["semantic_types"] == kinds
     assert figures["answer_lengths"] == {"1": 3 / 5, "2": 2 / 5}
 

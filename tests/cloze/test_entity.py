@@ -77,7 +77,12 @@ def test_a_random_entity_is_drawn_by_its_mentions(many):
     .0075."""
     answers = random_entity(many)
 
-    expected = {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}
+    expected = {
+        "fever": 1 / 3,
+        "chest pain": 1 / 3,
+        "aspirin": 1 / 6,
+        "cough": 1 / 6,
+    }
     assert shares(answers) == pytest.approx(expected, abs=4 * 0.0075)
     assert answers == random_entity(many)
     assert answers != random_entity(many, seed=1)
@@ -174,7 +179,12 @@ def test_the_first_window_of_the_best_f1_is_chosen():
     window, scores = best_window(examples, VOCAB, VECTORS, windows=(3, 6, 5, 4))
 
     assert window == 5
-    assert {size: of_size["f1"] for size, of_size in scores.items()} == {3: 0, 4: 0, 5: 1, 6: 1}
+    assert {size: of_size["f1"] for size, of_size in scores.items()} == {
+        3: 0,
+        4: 0,
+        5: 1,
+        6: 1,
+    }
     assert scores[5]["embedding"] == pytest.approx(1)
 
 

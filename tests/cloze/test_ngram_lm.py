@@ -86,7 +86,14 @@ HISTORIES = ("", "w1", "w1 w3", "w2 w8 w1", "w1 zebra", "zebra w1", "w0 w0 w0 w0
 
 
 @pytest.mark.parametrize(
-    "seed, order, sentences", [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)]
+    "seed, order, sentences",
+    [
+        (0, 4, 120),
+        (1, 3, 300),
+        (2, 2, 40),
+        (3, 6, 2),
+        (4, 1, 50),
+    ],
 )
 def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
     text = random_text(seed, sentences)

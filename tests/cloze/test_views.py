@@ -32,7 +32,14 @@ def example(query="@placeholder", *answers, title="On BEG__gout__END", uid="q"):
     for text in answers:
         texts.append(Answer(text, origin="UMLS" if texts else "dataset"))
     blank = marked.blanks[0]
-    return ClozeExample(uid, passage, marked.tokens, marked.entities, blank, tuple(texts))
+    return ClozeExample(
+        uid,
+        passage,
+        marked.tokens,
+        marked.entities,
+        blank,
+        tuple(texts),
+    )
 
 
 BY_HAND = example("BEG__MRI__END of BEG__Chest Wall__END shows @placeholder .", "pain")

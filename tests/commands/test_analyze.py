@@ -58,8 +58,18 @@ def test_labels_and_tokenisers_are_counted():
 
 def test_lengths_of_sentences_by_hand():
     mean = (3 + 3 + 1 + 51 + 1) / 5
-    assert OF_TRAIN["premise"] == {"mean": 7 / 3, "median": 3.0, "longest": 3, "over_50": 0}
-    assert OF_ALL["premise"] == {"mean": mean, "median": 3.0, "longest": 51, "over_50": 1}
+    assert OF_TRAIN["premise"] == {
+        "mean": 7 / 3,
+        "median": 3.0,
+        "longest": 3,
+        "over_50": 0,
+    }
+    assert OF_ALL["premise"] == {
+        "mean": mean,
+        "median": 3.0,
+        "longest": 51,
+        "over_50": 1,
+    }
     assert OF_ALL["hypothesis"]["mean"] == (1 + 2 + 3 + 2 + 1) / 5
 
 
@@ -89,8 +99,18 @@ def test_the_table_of_another_corpus_has_no_paper():
 def paths():
     """One pair of concepts that occurs twice and counts once, an empty side, unknown concepts."""
     labels = ("entailment", "neutral", "contradiction", "entailment")
-    premises = [mentions("C2", "C3"), mentions("C1", "C1"), mentions("C0"), mentions("x", "C0")]
-    hypotheses = [mentions("C0"), mentions("C1"), [], mentions("x", "y")]
+    premises = [
+        mentions("C2", "C3"),
+        mentions("C1", "C1"),
+        mentions("C0"),
+        mentions("x", "C0"),
+    ]
+    hypotheses = [
+        mentions("C0"),
+        mentions("C1"),
+        [],
+        mentions("x", "y"),
+    ]
 
     def distances(pairs):
         return shortest_paths(HEART, pairs)
@@ -124,7 +144,12 @@ def test_the_table_of_paths_has_occurrences_and_concept_pairs(paths):
 
 
 @pytest.mark.parametrize(
-    "direction, of_is_a", [("either", True), ("undirected", True), ("all", False)]
+    "direction, of_is_a",
+    [
+        ("either", True),
+        ("undirected", True),
+        ("all", False),
+    ],
 )
 def test_the_chart_of_paths_names_the_edges(paths, direction, of_is_a):
     figures = {"ontology": "chain", "version": "1", "direction": direction, **paths}

@@ -110,7 +110,13 @@ def test_a_missing_compiler_is_one_line(script):
     refused(script, "--config=bow:mednli", "--target=h100")
 
 
-@pytest.mark.parametrize("config, has_links", [("esim_kd:mednli", True), ("ga_ent:clicr", False)])
+@pytest.mark.parametrize(
+    "config, has_links",
+    [
+        ("esim_kd:mednli", True),
+        ("ga_ent:clicr", False),
+    ],
+)
 def test_a_corpus_is_made_up_for_the_config(script, config, has_links):
     config = read_config(config)
 

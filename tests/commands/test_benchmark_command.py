@@ -13,7 +13,17 @@ from mednli_jax import benchmark
 from mednli_jax.benchmarking import cases, measure, workload
 from mednli_jax.errors import RunError
 
-CASE = cases.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
+CASE = cases.Case(
+    "infersent",
+    8,
+    1,
+    "train",
+    "off",
+    60,
+    hidden=16,
+    vectors=12,
+    rounds=2,
+)
 
 # -- the corpora -----------------------------------------------------------------------------------
 
@@ -197,7 +207,11 @@ def test_our_side_in_a_process_outlives_an_error(monkeypatch):
 
 @pytest.mark.parametrize(
     "flag, named",
-    [("--models=gpt", "--models"), ("--batch=0", "--batch"), ("--against=torch", "pip install")],
+    [
+        ("--models=gpt", "--models"),
+        ("--batch=0", "--batch"),
+        ("--against=torch", "pip install"),
+    ],
 )
 def test_a_case_that_cannot_be_measured_is_refused(monkeypatch, flag, named):
     monkeypatch.setattr(benchmark, "version_of", lambda package: None)

@@ -132,7 +132,12 @@ FACTS = "1.0.0/metadata.json"
 
 
 @pytest.mark.parametrize(
-    "pattern, damage", [(RECORD, cut), (RECORD, with_a_flipped_bit), (FACTS, cut)]
+    "pattern, damage",
+    [
+        (RECORD, cut),
+        (RECORD, with_a_flipped_bit),
+        (FACTS, cut),
+    ],
 )
 def test_a_damaged_build_is_built_again(data, load, tmp_path, capfd, pattern, damage):
     direct = load("mednli", data)

@@ -104,7 +104,14 @@ def test_a_python_that_is_not_installed_is_named_and_left_out(ci, installed, lac
     assert f"{lacking} is not installed" in err
 
 
-@pytest.mark.parametrize("variables", [{}, {"PYTHON": "python3.13"}], ids=["both", "one"])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"PYTHON": "python3.13"},
+    ],
+    ids=["both", "one"],
+)
 def test_without_a_python_nothing_passes(ci, variables):
     assert ci("", **variables)[:2] == (1, [])
 

@@ -104,7 +104,12 @@ def test_train_leaves_metrics_facts_and_one_checkpoint(home):
 
 
 @pytest.mark.parametrize(
-    "place", [("--workdir", "my run"), ("-workdir=my run", "--force")], ids=" ".join
+    "place",
+    [
+        ("--workdir", "my run"),
+        ("-workdir=my run", "--force"),
+    ],
+    ids=" ".join,
 )
 def test_the_command_that_continues_a_run_works_as_it_is_printed(at_home, monkeypatch, place):
     with monkeypatch.context() as patch:
@@ -183,7 +188,11 @@ def test_a_run_in_training_is_waited_for_by_resume_and_not_called_damaged(
 
 @pytest.mark.parametrize(
     "status, fix",
-    [("running", "--resume"), ("interrupted", "--resume"), ("failed", "--force")],
+    [
+        ("running", "--resume"),
+        ("interrupted", "--resume"),
+        ("failed", "--force"),
+    ],
 )
 def test_an_unfinished_run_is_not_scored(at_home, status, fix):
     edit(Path("copy/result.json"), status=status)
@@ -281,7 +290,12 @@ def test_evaluate_by_partition(at_home):
 
     partitions = scores["partitions"]
     sizes = {name: partition["examples"] for name, partition in partitions.items()}
-    assert sizes == {"odd": 8, "even": 9, "places": 3, "others": 0}
+    assert sizes == {
+        "odd": 8,
+        "even": 9,
+        "places": 3,
+        "others": 0,
+    }
     odd, even = (np.array(partitions[name]["confusion"]) for name in ("odd", "even"))
     assert (odd + even).tolist() == scores["confusion"]
     # The labels of rows 0, 2 and 4 differ.
@@ -328,7 +342,13 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in refused(*EVALUATE)
 
 
-@pytest.mark.parametrize("file, field", [("config.json", "hidden_size"), ("result.json", "notes")])
+@pytest.mark.parametrize(
+    "file, field",
+    [
+        ("config.json", "hidden_size"),
+        ("result.json", "notes"),
+    ],
+)
 def test_a_run_of_another_version_is_refused(at_home, file, field):
     text = Path("copy", file).read_text()
     Path("copy", file).write_text(text.replace(f'"{field}":', '"other":', 1))
@@ -415,7 +435,11 @@ def test_systems_of_ones_own_stand_in_the_papers_table(answers):
 
     cells = [cell for cell in json.loads(out)["cells"] if cell["paper"] is None]
     shown = [(cell["row"], cell["column"], cell["state"]) for cell in cells]
-    rows = [("dev", "Our network"), ("test", "Our network"), ("test", "Rules")]
+    rows = [
+        ("dev", "Our network"),
+        ("test", "Our network"),
+        ("test", "Rules"),
+    ]
     assert shown == [(*row, "complete") for row in rows]
     assert cells[-1]["unlike"] == ["another system"]
     for words in ("--table=4", "--with=copy"), ("--table=4", "--with=copy=a"):

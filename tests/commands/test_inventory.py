@@ -65,7 +65,11 @@ def test_without_a_data_folder_all_that_is_missing_is_named(data):
 
 @pytest.mark.parametrize(
     "subject, source",
-    [("mednli", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")],
+    [
+        ("mednli", "physionet.org"),
+        ("umls", "uts.nlm.nih.gov"),
+        ("notes", "physionet.org"),
+    ],
 )
 def test_what_is_missing_is_named_with_its_source(data, subject, source):
     assert source in inventory()[1][subject]

@@ -80,7 +80,12 @@ def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
 
 
 @pytest.mark.parametrize(
-    "size, flags", [(19, ()), (24, ("--config.data.limit=22",))], ids=["few", "an excerpt"]
+    "size, flags",
+    [
+        (19, ()),
+        (24, ("--config.data.limit=22",)),
+    ],
+    ids=["few", "an excerpt"],
 )
 def test_few_pairs_may_have_no_link_by_chance(write_corpus, size, flags):
     write_corpus(size)

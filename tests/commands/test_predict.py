@@ -21,6 +21,7 @@ from support.commands import (
 from support.files import lay_out, lines
 from support.ontology_files import umls_name, umls_relation, umls_type
 from support.pair_files import SECRET, write_rows
+from support.trees import assert_near
 
 from mednli_jax import evaluate, predict, prepare, tasks, train
 from mednli_jax.data.examples import LABELS
@@ -82,7 +83,7 @@ def check_means(predictions, stored):
     """Predictions are the means over the seeds of stored rows."""
     for prediction, row in zip(predictions, stored, strict=True):
         mean_C = np.mean(row["probabilities"], axis=0)
-        np.testing.assert_allclose([prediction[label] for label in LABELS], mean_C, atol=1e-5)
+        assert_near([prediction[label] for label in LABELS], mean_C, atol=1e-5)
 
 
 # -- the run's own corpus, and another -------------------------------------------------------------
@@ -151,7 +152,11 @@ LINKS = ("--config.knowledge.ontology=umls", "--config.knowledge.types=")
 
 
 @pytest.mark.parametrize(
-    ("config", "flags"), [("esim", ("--config.data.hypothesis_only=True",)), ("esim_kd", LINKS)]
+    ("config", "flags"),
+    [
+        ("esim", ("--config.data.hypothesis_only=True",)),
+        ("esim_kd", LINKS),
+    ],
 )
 def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(tmp_path, config, flags):
     """The other config names the corpus alone; the ontology is where the run found it, not in the
@@ -164,7 +169,14 @@ def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(tmp_path, c
     there = ("--config.data.dir=there", "--config.data.lowercase=False")
 
     with at(tmp_path):
-        succeeds(train, config_flag(config, "file"), *OWN, *reads, *small, *flags)
+        succeeds(
+            train,
+            config_flag(config, "file"),
+            *OWN,
+            *reads,
+            *small,
+            *flags,
+        )
         out, _ = succeeds(evaluate, "--run=run", config_flag("esim", "file"), *there, "--json")
 
     result = read_json(tmp_path, "run", "result.json")
@@ -240,7 +252,7 @@ def test_a_pair_has_the_same_prediction_in_any_company(run, alone):
 
     for first in (0, 133 * 8):
         in_company = [list(row.values()) for row in predictions[first : first + 133]]
-        np.testing.assert_allclose(in_company, expected, atol=2e-6)
+        assert_near(in_company, expected, atol=2e-6)
 
 
 def test_a_pair_has_the_same_prediction_from_the_command(at_home, alone):
@@ -250,7 +262,7 @@ def test_a_pair_has_the_same_prediction_from_the_command(at_home, alone):
     out, err = succeeds(predict, "--run=run", stdin=stdin)
 
     rows = [list(map(float, line.split("\t")[1:])) for line in out.splitlines()[1:]]
-    np.testing.assert_allclose(rows, expected, atol=2e-6)
+    assert_near(rows, expected, atol=2e-6)
     assert "133 pairs" in err
 
 
@@ -260,7 +272,13 @@ def test_chunks_of_an_input_are_predicted_as_one_and_counted_together(run):
 
     rows = [prediction for prediction, _ in predict.predictions(run, chunks, counts)]
 
-    whole = run.predict([("gout", "42"), ("zyx", "zyx"), ("asthma .", "pain")])
+    whole = run.predict(
+        [
+            ("gout", "42"),
+            ("zyx", "zyx"),
+            ("asthma .", "pain"),
+        ]
+    )
     assert rows == [pytest.approx(row, abs=1e-6) for row in whole]
     assert counts.unknown == {"lines": 3, **whole.unknown_words}
 
@@ -409,7 +427,7 @@ def test_further_columns_of_a_file_stand_beside_its_predictions(at_home, home, r
     assert names == ["id", "label", "predicted", *LABELS]
     assert cells[:3] == ["7, a", "neutral", max(expected, key=expected.get)]
     probability_C = [float(cell) for cell in cells[3:]]
-    np.testing.assert_allclose(probability_C, list(expected.values()), atol=2e-6)
+    assert_near(probability_C, list(expected.values()), atol=2e-6)
 
 
 TWICE = "two columns have the same name"
@@ -457,7 +475,11 @@ def test_a_file_of_snli_is_read_as_in_training(tmp_path):
     assert chunk[1].columns == {"label1": "", "label2": ""}
 
 
-QUOTED = [(f'"{SECRET} ""no""."', '"a" or "b"'), ('""', '"""'), ("a", '"""b"" c"')]
+QUOTED = [
+    (f'"{SECRET} ""no""."', '"a" or "b"'),
+    ('""', '"""'),
+    ("a", '"""b"" c"'),
+]
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,11 @@ def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
     tmp_path, first, second, verdict, field
 ):
     """The paper's figures stand only where its attention is all that differs."""
-    for name, predictions in (("a", "n" * 9), ("b", GOLD), ("c", "nn" + GOLD[2:])):
+    for name, predictions in (
+        ("a", "n" * 9),
+        ("b", GOLD),
+        ("c", "nn" + GOLD[2:]),
+    ):
         write_run(tmp_path / name, predictions)
     change(tmp_path / "b" / "config.json", model__knowledge="replace")
     change(tmp_path / "c" / "config.json", model__hidden_size=32)
@@ -311,7 +315,13 @@ def fold_row(first, predicted):
     for number in (first, first + 1):
         is_entailment = predicted[number] == "entailment"
         test[f"u{number}"] = [0.9, 0.1, 0.0] if is_entailment else [0.1, 0.9, 0.0]
-    fold = {"disease": "D1", "group": str(first), "seed": 0, "best_epoch": 1, "dev": {}}
+    fold = {
+        "disease": "D1",
+        "group": str(first),
+        "seed": 0,
+        "best_epoch": 1,
+        "dev": {},
+    }
     return {**fold, "test": test}
 
 
@@ -422,8 +432,20 @@ def test_a_heat_map_has_counts_and_shares_as_text():
 
 
 BINS = [
-    {"low": 0.0, "high": 0.5, "count": 0, "confidence": None, "accuracy": None},
-    {"low": 0.5, "high": 1.0, "count": 3, "confidence": 0.75, "accuracy": 1 / 3},
+    {
+        "low": 0.0,
+        "high": 0.5,
+        "count": 0,
+        "confidence": None,
+        "accuracy": None,
+    },
+    {
+        "low": 0.5,
+        "high": 1.0,
+        "count": 3,
+        "confidence": 0.75,
+        "accuracy": 1 / 3,
+    },
 ]
 
 
@@ -504,7 +526,14 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     np.testing.assert_allclose(dots, [(4, 1), (1, 3), (2, 2)])  # two isolated points, and the mark
 
 
-@pytest.mark.parametrize("rows", [{"$x_1$": 0.5, "a_b": 0.25}, {}], ids=["formula", "no bar"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"$x_1$": 0.5, "a_b": 0.25},
+        {},
+    ],
+    ids=["formula", "no bar"],
+)
 def test_a_chart_takes_any_word_and_no_word(rows):
     picture = charts.ranked("entailment", rows, title="t", x="PMI")
 

@@ -114,7 +114,13 @@ def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypa
 def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     """The finished run trained on 1,000 pairs a second, over both seeds, for five epochs."""
     (tmp_path / "esim").mkdir()
-    result = {"status": "complete", "model": "esim", "seeds": [0, 1], "epochs": 5, "seconds": 6.0}
+    result = {
+        "status": "complete",
+        "model": "esim",
+        "seeds": [0, 1],
+        "epochs": 5,
+        "seconds": 6.0,
+    }
     (tmp_path / "esim" / "result.json").write_text(json.dumps(result))
     (tmp_path / "esim" / "data.json").write_text('{"splits": {"train": {"rows": 600}}}')
     code, out, _ = call_command("reproduce mednli", tmp_path, "mednli", "--tables=4", "--dry-run")

@@ -5,10 +5,10 @@ import re
 import shlex
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 from support.commands import ROOT, call_script, environment_of, read_json, run_python
 from support.files import write_program
+from support.trees import assert_near
 
 from mednli_jax.run import load_run
 
@@ -70,7 +70,11 @@ SCRIPTS = sorted(path.name for path in (ROOT / "launch").glob("*.sh") if path.na
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
-    for flag, code in (("--help", 0), ("-h", 0), ("--frob", 2)):
+    for flag, code in (
+        ("--help", 0),
+        ("-h", 0),
+        ("--frob", 2),
+    ):
         done = call_script(name, flag, cwd=tmp_path)
         assert done.returncode == code
         shown = done.stderr if code else done.stdout
@@ -158,7 +162,13 @@ def cloud(tmp_path):
     def call(*arguments, **variables):
         for name in ("trained", "calls"):
             (tmp_path / name).write_text("")
-        settings = {"NAME": "pod7", "PAUSE": "0", "SAVE": "0.05", "CODES": "", "TRIES": "9"}
+        settings = {
+            "NAME": "pod7",
+            "PAUSE": "0",
+            "SAVE": "0.05",
+            "CODES": "",
+            "TRIES": "9",
+        }
         folders = dict.fromkeys(("TMPDIR", "CLOUD"), str(tmp_path))
         done = call_script(
             "tpu_pod.sh",
@@ -177,7 +187,13 @@ def cloud(tmp_path):
 FLAGS = ("--config=configs/bow.py", "--config.seeds=0,1")
 
 
-@pytest.mark.parametrize("codes, code, trained", [("", 0, 3), ("2", 2, 1)])
+@pytest.mark.parametrize(
+    "codes, code, trained",
+    [
+        ("", 0, 3),
+        ("2", 2, 1),
+    ],
+)
 def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(
     cloud, tmp_path, codes, code, trained
 ):
@@ -204,7 +220,13 @@ def slice_(cloud, tmp_path):
 
 @pytest.mark.parametrize(
     "codes, code, trained",
-    [("3 0", 0, 2), ("134 0", 0, 2), ("0", 0, 1), ("3 2", 2, 2), ("2", 2, 1)],
+    [
+        ("3 0", 0, 2),
+        ("134 0", 0, 2),
+        ("0", 0, 1),
+        ("3 2", 2, 2),
+        ("2", 2, 1),
+    ],
 )
 def test_bad_input_of_an_earlier_training_does_not_end_the_next(
     cloud, slice_, codes, code, trained
@@ -217,7 +239,13 @@ def test_bad_input_of_an_earlier_training_does_not_end_the_next(
     assert len(ended.starts) == trained
 
 
-@pytest.mark.parametrize("codes, code", [("0", 0), ("2", 2)])
+@pytest.mark.parametrize(
+    "codes, code",
+    [
+        ("0", 0),
+        ("2", 2),
+    ],
+)
 @pytest.mark.parametrize("seconds", ["1.5", "0.9"])
 def test_a_dropped_connection_neither_ends_nor_repeats_a_training(
     cloud, slice_, tmp_path, seconds, codes, code
@@ -243,7 +271,13 @@ def test_the_log_of_a_training_is_shown_and_kept_in_private(cloud, slice_):
     assert not log.stat().st_mode & 0o077
 
 
-@pytest.mark.parametrize("saved, start", [(True, "--resume"), (False, "--force")])
+@pytest.mark.parametrize(
+    "saved, start",
+    [
+        (True, "--resume"),
+        (False, "--force"),
+    ],
+)
 @pytest.mark.parametrize("unavailable", [True, False])
 def test_a_failed_listing_of_the_bucket_is_not_an_empty_bucket(
     cloud, tmp_path, saved, start, unavailable
@@ -302,7 +336,7 @@ def test_seeds_apart_give_the_run_of_one_process(tmp_path):
     for split in ("dev", "test"):
         logits, joined_logits = (run.scores(split)[1] for run in (one, joined))
         assert abs(logits[0] - logits[1]).max() > 1e-3
-        np.testing.assert_allclose(joined_logits, logits, rtol=0, atol=1e-6)
+        assert_near(joined_logits, logits, atol=1e-6)
     row, joined_row = (read_json(tmp_path, name, "metrics.jsonl") for name in ("one", "apart"))
     assert joined_row["seeds"] == [0, 1, 5]
-    np.testing.assert_allclose(joined_row["train_loss"], row["train_loss"], rtol=0, atol=1e-6)
+    assert_near(joined_row["train_loss"], row["train_loss"], atol=1e-6)

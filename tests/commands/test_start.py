@@ -125,7 +125,12 @@ def in_shell(words, folder):
     path = f"{sys.exec_prefix}/bin:/usr/bin:/bin"
     variables = {**environment_of(folder), "PATH": path}
     done = subprocess.run(
-        shlex.join(words), shell=True, cwd=folder, env=variables, capture_output=True, text=True
+        shlex.join(words),
+        shell=True,
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -133,7 +138,11 @@ def in_shell(words, folder):
 
 @pytest.mark.parametrize(
     "command, file",
-    [(train, "train.py"), (evaluate, "evaluate.py"), (report, "report/__main__.py")],
+    [
+        (train, "train.py"),
+        (evaluate, "evaluate.py"),
+        (report, "report/__main__.py"),
+    ],
     ids=["train", "evaluate", "report"],
 )
 def test_a_stored_command_runs_as_it_stands(command, file, monkeypatch, tmp_path):

@@ -90,7 +90,13 @@ def test_a_vocabulary_has_every_token_in_order_of_frequency_whatever_the_order_o
     vocab = Vocab.build([("b", "a", "b"), ("c",)])
 
     assert vocab.words == ("<pad>", "<unk>", "b", "a", "c")
-    assert vocab == Vocab.build([("c",), ("a",), ("b", "b")])
+    assert vocab == Vocab.build(
+        [
+            ("c",),
+            ("a",),
+            ("b", "b"),
+        ]
+    )
 
 
 def test_no_text_reaches_the_special_words_of_a_vocabulary():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.files import write
 from support.tables import table_rows
+from support.trees import assert_equal, assert_near
 from support.vector_files import fasttext_model, word2vec
 
 from mednli_jax.data.corpus import file_path
@@ -107,13 +108,21 @@ def test_every_kind_of_file_gives_the_same_vectors(path):
 
     assert routes(vectors) == "lowered exact exact missing exact"
     mean = [(4 + 1 + 0.5 + 7) / 4, (5 + 2 + 0 + 8) / 4, (6 + 3 - 0.25 + 9) / 4]
-    expected = [[0, 0, 0], mean, [4, 5, 6], [1, 2, 3], [0.5, 0, -0.25], mean, [7, 8, 9]]
-    np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
+    expected = [
+        [0, 0, 0],
+        mean,
+        [4, 5, 6],
+        [1, 2, 3],
+        [0.5, 0, -0.25],
+        mean,
+        [7, 8, 9],
+    ]
+    assert_near(vectors.matrix, expected, rtol=1e-6)
     assert vectors.matrix.dtype == np.float32
     assert vectors.duplicates == 0
     vocab, matrix = vectors.covered()
     assert vocab.words == (*SPECIALS, *vectors.words)
-    np.testing.assert_array_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
+    assert_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
 
 
 def test_every_kind_of_file_has_a_digest_rows_and_a_head(path):
@@ -134,7 +143,7 @@ def test_words_with_spaces_are_read_from_the_right(save):
     vectors = load(save(content), words)
 
     assert vectors.words == words[:3]
-    np.testing.assert_array_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
+    assert_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
 
 
 TWICE = word2vec(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
@@ -148,19 +157,38 @@ TWICE = word2vec(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
 def test_the_first_row_of_a_repeated_word_counts(save, content, duplicates):
     vectors = load(save(content))
 
-    np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
+    assert_equal(vectors.matrix[3], [1, 2, 3])
     assert vectors.duplicates == duplicates
 
 
 def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(save):
     vectors = load(save("fever 1 2\ncough 3 4\nBP 7 8\n"), WORDS[:4], dim=2)
 
-    share = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
+    share = coverage(
+        vectors,
+        {
+            "Fever": 1,
+            "cough": 2,
+            "BP": 4,
+            "absent": 8,
+            "<unk>": 1,
+        },
+    )
 
     assert (share.words, share.tokens) == (5, 16)
-    routes_of_words = {"exact": 2 / 5, "lowered": 1 / 5, "subwords": 0, "found": 3 / 5}
+    routes_of_words = {
+        "exact": 2 / 5,
+        "lowered": 1 / 5,
+        "subwords": 0,
+        "found": 3 / 5,
+    }
     assert share.share_of_words == routes_of_words
-    routes_of_tokens = {"exact": 6 / 16, "lowered": 1 / 16, "subwords": 0, "found": 7 / 16}
+    routes_of_tokens = {
+        "exact": 6 / 16,
+        "lowered": 1 / 16,
+        "subwords": 0,
+        "found": 7 / 16,
+    }
     assert share.share_of_tokens == routes_of_tokens
     assert coverage(vectors, {}).share_of_tokens["found"] == 0
 
@@ -172,11 +200,11 @@ def test_unknown_words_share_one_random_vector_where_that_is_asked_for(save):
 
     absent, known = 5, [2, 3, 4, 6]
     unknown = random.matrix[UNK]
-    np.testing.assert_array_equal(unknown, random.matrix[absent])
+    assert_equal(unknown, random.matrix[absent])
     assert (abs(unknown) <= 0.5).all()
     assert len(set(unknown.tolist())) == 3
-    np.testing.assert_array_equal(random.matrix[known], mean.matrix[known])
-    np.testing.assert_array_equal(random.matrix, load(path, unknown="random").matrix)
+    assert_equal(random.matrix[known], mean.matrix[known])
+    assert_equal(random.matrix, load(path, unknown="random").matrix)
 
 
 def test_words_are_not_looked_up_in_lower_case_where_that_is_not_asked_for(save):
@@ -197,7 +225,7 @@ def test_random_vectors_depend_on_seed_and_word_alone():
     words = [f"w{n}" for n in range(500)]
     matrix = random_vectors(words, dim=100, seed=1)
 
-    np.testing.assert_array_equal(random_vectors(words[::-1], dim=100, seed=1)[::-1], matrix)
+    assert_equal(random_vectors(words[::-1], dim=100, seed=1)[::-1], matrix)
     assert np.abs(random_vectors(words, dim=100, seed=2) - matrix).mean() > RANDOM_SD / 2
     assert abs(matrix.mean()) < 0.008  # of 50,000 draws the standard error is .0018
     assert matrix.std() == pytest.approx(RANDOM_SD, abs=0.006)
@@ -208,7 +236,7 @@ def test_without_a_file_every_word_has_a_random_vector():
 
     assert (vectors.file, vectors.sha256, vectors.words) == ("random", "", WORDS)
     assert not vectors.matrix[PAD].any()
-    np.testing.assert_array_equal(vectors.matrix[3], random_vectors(["cough"], dim=8, seed=0)[0])
+    assert_equal(vectors.matrix[3], random_vectors(["cough"], dim=8, seed=0)[0])
 
 
 # -- fastText --
@@ -227,7 +255,7 @@ def test_a_word_of_fasttext_is_the_mean_of_its_row_and_its_ngrams(save):
     ab, xy = (0 + 10 + 8) / 3, (2 + 46) / 2
     unknown = (ab + ab + xy + 1) / 4
     expected = [0, unknown, ab, ab, xy, 1, unknown]
-    np.testing.assert_allclose(vectors.matrix, np.outer(expected, [1, -1]), rtol=1e-6)
+    assert_near(vectors.matrix, np.outer(expected, [1, -1]), rtol=1e-6)
     assert routes(vectors) == "exact lowered subwords exact missing"
     assert (read_head(path).rows, read_head(path).dim) == (2, 2)
     assert [word for word, _ in rows_of(path, 2)] == [b"ab", b"</s>"]
@@ -329,7 +357,7 @@ def test_what_holds_no_vectors_is_called_so(save, content):
 def test_several_blanks_are_as_one(save):
     expected = load(save(GLOVE)).matrix
 
-    np.testing.assert_array_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)
+    assert_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)
 
 
 def test_a_folder_is_read_where_it_has_one_file(tmp_path):
@@ -382,7 +410,12 @@ def test_a_binary_file_that_was_cut_off_is_refused(save, content):
 
 
 @pytest.mark.parametrize(
-    ("name", "protocol"), [("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)]
+    ("name", "protocol"),
+    [
+        ("glove.840B.300d.pickled", 4),
+        ("v.txt", 2),
+        ("v.pkl.gz", 5),
+    ],
 )
 def test_a_pickle_is_named_and_never_opened(save, tmp_path, name, protocol):
     """The authors of MedNLI published such a pickle. Loading this one would leave a folder

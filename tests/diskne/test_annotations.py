@@ -107,8 +107,18 @@ def test_a_negative_keeps_a_category_in_which_its_pair_has_no_positive(read_rows
 def test_examples_are_counted_by_category(read_rows):
     facts = read_rows().facts
     none = {"procedures": 0, "terminological": 0}
-    assert facts["positives"] == {"symptoms": 5, "treatments": 1, "tests": 0, **none}
-    assert facts["negatives"] == {"symptoms": 6, "treatments": 1, "tests": 1, **none}
+    assert facts["positives"] == {
+        "symptoms": 5,
+        "treatments": 1,
+        "tests": 0,
+        **none,
+    }
+    assert facts["negatives"] == {
+        "symptoms": 6,
+        "treatments": 1,
+        "tests": 1,
+        **none,
+    }
 
 
 def test_a_file_without_categories_is_terminological_and_joins_the_others(tmp_path):
@@ -124,7 +134,15 @@ def test_a_file_without_categories_is_terminological_and_joins_the_others(tmp_pa
     assert groups == {"medical", "terminological"}
 
 
-@pytest.mark.parametrize("start, end", [("18", "31"), ("18", "27"), ("17", "30"), ("20", "30.0")])
+@pytest.mark.parametrize(
+    "start, end",
+    [
+        ("18", "31"),
+        ("18", "27"),
+        ("17", "30"),
+        ("20", "30.0"),
+    ],
+)
 def test_a_span_that_is_too_long_or_too_short_gives_whole_words(read_rows, start, end):
     rows = [("a", "C02", "entailment", SYMPTOMS, "C02", start, end)]
     (example,) = read_rows(rows, wording="mention").examples

@@ -121,7 +121,13 @@ def test_the_category_of_a_premise_is_that_of_its_concepts(premise, category):
     assert builder.category_of(pair("u", premise, UTI), "C05", Linker(ontology())) == category
 
 
-@pytest.mark.parametrize("premise, category", [("Known UTI.", "terminological"), ("Cough.", "")])
+@pytest.mark.parametrize(
+    "premise, category",
+    [
+        ("Known UTI.", "terminological"),
+        ("Cough.", ""),
+    ],
+)
 def test_without_types_the_disease_alone_gives_a_category(premise, category):
     untyped = Linker(replace(ontology(), types=()))
     assert builder.category_of(pair("u", premise, UTI), "C05", untyped) == category
@@ -159,7 +165,14 @@ def test_a_positive_is_an_entailed_pair():
 def built(pairs, ranking, order=None):
     """A benchmark with two negatives of each positive. order: of the concepts."""
     linker = Linker(ontology(order))
-    return builder.build("t", pairs, linker, lambda _: ranking, wording="full", count=2)
+    return builder.build(
+        "t",
+        pairs,
+        linker,
+        lambda _: ranking,
+        wording="full",
+        count=2,
+    )
 
 
 SENTENCES = [

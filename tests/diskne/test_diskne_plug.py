@@ -72,7 +72,13 @@ def test_settings_of_folds_are_accepted(variant, text):
     check(config_of(variant, fields_of(text)))
 
 
-@pytest.mark.parametrize("ontology, names_from", [("none", ""), ("umls", "umls")])
+@pytest.mark.parametrize(
+    "ontology, names_from",
+    [
+        ("none", ""),
+        ("umls", "umls"),
+    ],
+)
 def test_the_corpus_is_that_of_the_config(ontology, names_from):
     fields = {"ontology": ontology, "wording": "full", "negatives": "random"}
     corpus = plug.TASK.corpus(config_of("mednli", {f"diskne.{k}": v for k, v in fields.items()}))

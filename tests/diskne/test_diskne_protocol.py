@@ -117,7 +117,14 @@ def fold_batches(request):
     most_buckets, shares = request.param
     rng = np.random.default_rng(1)
     lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
-    plan = BatchPlan(8, (12, 4), shares=shares, max_buckets=most_buckets, seeds=SEEDS, epochs=3)
+    plan = BatchPlan(
+        8,
+        (12, 4),
+        shares=shares,
+        max_buckets=most_buckets,
+        seeds=SEEDS,
+        epochs=3,
+    )
     return FoldBatches(*lengths, plan, member=MEMBER, group=(0, 1, 2))
 
 
@@ -148,7 +155,14 @@ def test_the_batches_of_a_slot_do_not_depend_on_its_company(fold_batches):
             np.testing.assert_array_equal(all_SQG[place], alone_SQG[0])
 
 
-@pytest.mark.parametrize("step, coarse", [(3, False), (1, True), (5, True)])
+@pytest.mark.parametrize(
+    "step, coarse",
+    [
+        (3, False),
+        (1, True),
+        (5, True),
+    ],
+)
 def test_each_wanted_row_is_predicted_once_and_coarse_batches_share_a_shape(prepared, step, coarse):
     is_wanted = np.arange(len(prepared.splits["train"])) % step == 0
     plan = (
@@ -255,7 +269,12 @@ def _a_mebibyte_a_slot(whole, monkeypatch):
 
 @pytest.mark.parametrize(
     "memory, disk, slots",
-    [(1, ENOUGH, 1), (ENOUGH, 1, 1), (7 << 19, ENOUGH, 3), (ENOUGH, ENOUGH, 7)],
+    [
+        (1, ENOUGH, 1),
+        (ENOUGH, 1, 1),
+        (7 << 19, ENOUGH, 3),
+        (ENOUGH, ENOUGH, 7),
+    ],
 )
 @pytest.mark.usefixtures("_a_mebibyte_a_slot")
 def test_as_many_slots_as_memory_and_disk_hold_are_trained_at_once(whole, memory, disk, slots):
@@ -323,7 +342,13 @@ def test_folds_are_not_opened_as_one_model(trained):
         load_run(trained[0])
 
 
-@pytest.mark.parametrize("field, value", [("data.dir", "/nowhere"), ("data.name", "snli")])
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("data.dir", "/nowhere"),
+        ("data.name", "snli"),
+    ],
+)
 def test_a_corpus_without_folds_is_refused(config_of, field, value):
     with pytest.raises(UserError, match=f"{field}|/nowhere"):
         experiment_of(config_of(**{field: value})).prepare()

@@ -162,7 +162,15 @@ def test_ranks_and_precision_by_hand(probabilities, hits, reciprocal_rank, avera
             negative = NLIExample(f"{uid}.{disease}", "", "", "neutral", (), ())
             examples.append(DiseaseExample(negative, disease, "A", "symptoms"))
     empty = np.zeros(0, np.int32)
-    fold = Fold("A", "medical", ("symptoms",), empty, empty, np.arange(6, dtype=np.int32), {})
+    fold = Fold(
+        "A",
+        "medical",
+        ("symptoms",),
+        empty,
+        empty,
+        np.arange(6, dtype=np.int32),
+        {},
+    )
     uids = [example.uid for example in examples]
     run = {uid: (p, 0, 0) for uid, p in zip(uids, probabilities, strict=True)}
 

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from reference import DIM, HIDDEN, LONGEST, WORDS, build
-from torch import nn
 
 HERE = Path(__file__).parent
 SEED = 20
@@ -241,65 +240,6 @@ def make_training(name, case, data, vectors, out):
         out[f"training/{name}/statistics"] = flat(statistics(model).values())
 
 
-def make_norm(rng, out):
-    """Batch norm alone: two batches of eight rows, of which 5 and 3 are real, then the running
-    statistics."""
-    x = rng.normal(1.0, 2.0, (2, 8, 4)).astype(np.float32)
-    cotangent = rng.normal(size=(2, 8, 4)).astype(np.float32)
-    mask = np.array([[1, 1, 0, 1, 1, 1, 0, 0], [0, 0, 0, 1, 0, 0, 1, 1]], np.float32)
-    scale, bias = rng.normal(size=(2, 4)).astype(np.float32)
-    out |= {
-        "norm/x": x,
-        "norm/cotangent": cotangent,
-        "norm/mask": mask,
-        "norm/scale": scale,
-        "norm/bias": bias,
-    }
-    for dtype, kind in DTYPES.items():
-        for affine in (True, False):
-            norm = nn.BatchNorm1d(4, affine=affine)
-            if affine:
-                norm.weight.data, norm.bias.data = torch.tensor(scale), torch.tensor(bias)
-            norm.to(dtype)
-            place = f"norm/{'affine' if affine else 'plain'}/{kind}"
-            for i in range(2):
-                real = mask[i] == 1
-                rows = torch.tensor(x[i][real], dtype=dtype, requires_grad=True)
-                norm.zero_grad()
-                y = norm(rows)
-                (y * torch.tensor(cotangent[i][real], dtype=dtype)).sum().backward()
-                out |= {
-                    f"{place}/{i}/y": y.detach().numpy(),
-                    f"{place}/{i}/x_gradient": rows.grad.numpy(),
-                }
-                if affine:
-                    gradients = torch.stack([norm.weight.grad, norm.bias.grad])
-                    out[f"{place}/{i}/weight_gradient"] = gradients.numpy()
-                out[f"{place}/{i}/statistics"] = torch.stack(
-                    [norm.running_mean, norm.running_var]
-                ).numpy()
-            norm.eval()
-            out[f"{place}/eval"] = norm(torch.tensor(x[0], dtype=dtype)).detach().numpy()
-
-
-def make_adam(rng, out):
-    """Adam alone over three gradients. Where these are 0 or tiny, only L2 moves a weight."""
-    start = rng.normal(size=12).astype(np.float32)
-    gradients = rng.normal(size=(3, 12)).astype(np.float32)
-    gradients[:, :3] = 0
-    gradients[:, 3:6] *= 1e-6
-    out |= {"adam/start": start, "adam/gradients": gradients}
-    for dtype, kind in DTYPES.items():
-        weight = nn.Parameter(torch.tensor(start, dtype=dtype))
-        optimizer = torch.optim.Adam([weight], lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
-        after = []
-        for gradient in gradients:
-            weight.grad = torch.tensor(gradient, dtype=dtype)
-            optimizer.step()
-            after.append(weight.detach().clone())
-        out[f"adam/{kind}/after"] = torch.stack(after).numpy()
-
-
 def main():
     torch.set_num_threads(1)
     rng = np.random.default_rng(SEED)
@@ -325,8 +265,6 @@ def main():
         facts["cases"] |= make_cases(cases, data, vectors, out)
     for name in TRAINED:
         make_training(name, facts["cases"][name], data, vectors, out)
-    make_norm(rng, out)
-    make_adam(rng, out)
     np.savez_compressed(HERE / "golden.npz", **out)
     (HERE / "golden.json").write_text(json.dumps(facts) + "\n")
 

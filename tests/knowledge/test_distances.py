@@ -8,6 +8,7 @@ from scipy.sparse import csgraph
 from support.cases import cases
 from support.ontologies import graph, is_a_matrix, random_graph
 from support.tables import table_rows
+from support.trees import assert_equal
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances
@@ -37,14 +38,22 @@ def all_pairs(size):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("size, degree", [(1, 0), (30, 1.0), (200, 1.3), (400, 1.1)])
+@pytest.mark.parametrize(
+    "size, degree",
+    [
+        (1, 0),
+        (30, 1.0),
+        (200, 1.3),
+        (400, 1.1),
+    ],
+)
 def test_shortest_paths_on_random_graphs_are_as_long_as_scipys(direction, size, degree):
     ontology, edges, related = random_ontology(size, degree)
     walked = edges + related if direction == "all" else edges
 
     paths = shortest_paths(ontology, all_pairs(size), direction=direction)
 
-    np.testing.assert_array_equal(paths, scipys_distances(walked, size, direction).ravel())
+    assert_equal(paths, scipys_distances(walked, size, direction).ravel())
     assert size == 1 or paths.max() > 2  # the graph has long paths
 
 
@@ -57,7 +66,7 @@ def test_paths_longer_than_the_limit_are_left_out(direction, limit):
 
     limited = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
 
-    np.testing.assert_array_equal(limited, np.where(whole <= limit, whole, -1))
+    assert_equal(limited, np.where(whole <= limit, whole, -1))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -78,7 +87,7 @@ def test_sizes_of_blocks_change_no_path(monkeypatch, direction, sizes):
 
     in_blocks = shortest_paths(ontology, all_pairs(200), direction=direction)
 
-    np.testing.assert_array_equal(in_blocks, whole)
+    assert_equal(in_blocks, whole)
 
 
 SIZE = 40
@@ -138,7 +147,7 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
     )
 
     arrays = [links.premise, links.hypothesis, links.distance]
-    np.testing.assert_array_equal(arrays, np.tile(expected, (1, times, 1)))
+    assert_equal(arrays, np.tile(expected, (1, times, 1)))
     assert links.dropped == dropped * times
     assert links.longest == longest
     assert dropped > 0
@@ -170,7 +179,14 @@ def test_a_cross_reference_counts_as_its_nearest_concept(
 ):
     """X0 to X5 are a chain. R stands for X1 and X5, Q for X4."""
     chain = graph([(child, child - 1) for child in range(1, 6)], 6)
-    chain = replace(chain, cross_references=(("R", 1), ("R", 5), ("Q", 4)))
+    chain = replace(
+        chain,
+        cross_references=(
+            ("R", 1),
+            ("R", 5),
+            ("Q", 4),
+        ),
+    )
     mentions = []
     for concepts in (premise.split(), hypothesis.split()):
         mentions.append([[Mention(n, n + 1, concept) for n, concept in enumerate(concepts)]])

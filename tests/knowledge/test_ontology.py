@@ -17,7 +17,13 @@ SNAPSHOT = "Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt"
 
 
 def test_a_concept_is_found_by_its_id_then_by_a_cross_reference_to_it_alone():
-    references = (("MSH:D1", 3), ("MSH:D2", 3), ("MSH:D2", 4), ("X0", 5), ("MSH:D1", 3))
+    references = (
+        ("MSH:D1", 3),
+        ("MSH:D2", 3),
+        ("MSH:D2", 4),
+        ("X0", 5),
+        ("MSH:D1", 3),
+    )
     ontology = small(cross_references=references)
 
     assert list(map(ontology.index, ontology.ids)) == list(range(7))

@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 from support.files import write
 from support.ontologies import edges_of, is_a_matrix, small
 from support.tables import table_rows
+from support.trees import assert_near
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.errors import ConfigError
@@ -56,7 +57,7 @@ def test_retrofitting_equals_the_published_algorithm_in_the_same_order(seed, rou
     moved = retrofit(vectors, graph, rounds=rounds)
 
     order = np.argsort(colours(graph), kind="stable")
-    np.testing.assert_allclose(moved, published(vectors, graph, rounds, order), atol=2e-6)
+    assert_near(moved, published(vectors, graph, rounds, order), atol=2e-6)
 
 
 def test_a_lexicon_joins_the_lines_of_a_word_and_keeps_the_spelling_of_numbers(tmp_path):
@@ -164,7 +165,7 @@ def test_a_concept_has_the_mean_vector_of_its_most_frequent_mention_with_vectors
 def test_a_repeated_word_of_a_mention_counts_twice():
     vectors, _ = concept_vectors(ONTOLOGY, TABLE, WORDS, [("heart heart attack", 2)])
 
-    np.testing.assert_allclose(vectors[2], [2 / 3, 1 / 3, 0, 0], rtol=1e-6)
+    assert_near(vectors[2], [2 / 3, 1 / 3, 0, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -222,4 +223,4 @@ def test_a_relation_between_no_two_concepts_with_vectors_is_refused():
 def test_unit_rows_have_length_one_and_empty_rows_stay():
     rows = unit_rows(np.array([[0, 0], [3, 4], [0.5, 0]], np.float32))
 
-    np.testing.assert_allclose(rows, [[0, 0], [0.6, 0.8], [1, 0]], atol=1e-5)
+    assert_near(rows, [[0, 0], [0.6, 0.8], [1, 0]], atol=1e-5)

@@ -8,6 +8,7 @@ import pytest
 from support.cases import cases
 from support.files import write
 from support.ontologies import graph, ontology, random_graph, rich, small, some_pairs
+from support.trees import assert_equal
 
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
@@ -138,15 +139,15 @@ def test_distances_are_searched_once_in_any_order_of_pairs(tmp_path, direction):
     expected = shortest_paths(ontology(), pairs, direction=direction)
     first = load(pairs)
     searches = len(searched)
-    np.testing.assert_array_equal(first, expected)
+    assert_equal(first, expected)
     assert first.dtype == np.int16
     finished, sources = searched[-1]
     assert finished == sources > 0
     first[0] = 5  # the array belongs to the caller
 
-    np.testing.assert_array_equal(load(pairs), expected)
+    assert_equal(load(pairs), expected)
     turned = np.concatenate([pairs, pairs])[::-1, ::-1]
-    np.testing.assert_array_equal(load(turned), np.tile(expected, 2)[::-1])
+    assert_equal(load(turned), np.tile(expected, 2)[::-1])
     assert len(searched) == searches
 
 
@@ -179,7 +180,7 @@ def test_the_key_of_distances_holds_edges_pairs_direction_and_limit(tmp_path):
         options = {"direction": direction, "max_length": limit}
         paths = stored_paths(ontology_of_request, pairs_of_request, folder=tmp_path, **options)
         expected = shortest_paths(ontology_of_request, pairs_of_request, **options)
-        np.testing.assert_array_equal(paths, expected)
+        assert_equal(paths, expected)
 
     assert len(list(tmp_path.glob("*.npz"))) == len(requests)
 

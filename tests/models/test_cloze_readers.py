@@ -13,6 +13,7 @@ import pytest
 from support import models
 from support.cases import cases
 from support.golden_files import assert_close, assert_trees_close, cast, golden, gru, unflatten
+from support.trees import assert_equal, assert_near
 
 from mednli_jax import defaults
 from mednli_jax.cloze.task import ClozeTask
@@ -64,20 +65,24 @@ def test_a_candidate_has_the_mass_of_its_places(form, values):
 
     scores = candidate_scores(np.log([1.0, 2.0, 3.0, 4.0, 5.0]), batch, form)
 
-    np.testing.assert_allclose(np.exp(scores), [*values, 0], rtol=1e-5)
-    np.testing.assert_allclose(jax.nn.softmax(scores), [0.5, 0.2, 0.3, 0], rtol=1e-5)
+    assert_near(np.exp(scores), [*values, 0], rtol=1e-5)
+    assert_near(jax.nn.softmax(scores), [0.5, 0.2, 0.3, 0], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     "form, values",
-    [("share", [7, 2]), ("mean", [7 / 3, 2]), ("sum", [1, 2 / 7])],
+    [
+        ("share", [7, 2]),
+        ("mean", [7 / 3, 2]),
+        ("sum", [1, 2 / 7]),
+    ],
 )
 def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word(form, values):
     batch = query([0, 1, 2, 1], [0, 0, 0, 1], [3, 1])
 
     scores = candidate_scores(np.log([1.0, 2.0, 4.0]), batch, form)
 
-    np.testing.assert_allclose(np.exp(scores), values, rtol=1e-5)
+    assert_near(np.exp(scores), values, rtol=1e-5)
 
 
 @cases(
@@ -97,14 +102,14 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
     scores = candidate_scores([0.3, 0.3], query([1, 0, 1], [0, 1, 1], [1, 2]), form)
 
     assert int(np.argmax(scores)) == 1
-    np.testing.assert_allclose(task.probabilities(scores), expected, rtol=1e-6)
+    assert_near(task.probabilities(scores), expected, rtol=1e-6)
     for gold, mass in enumerate(expected):
         loss = task.loss(jnp.asarray(scores)[None], SimpleNamespace(label=jnp.array([gold])))
-        np.testing.assert_allclose(loss, [-np.log(mass)], atol=1e-6)
+        assert_near(loss, [-np.log(mass)], atol=1e-6)
         # A query has no loss if its answer is not a candidate.
         rows = SimpleNamespace(label=np.array([gold, -1]))
         losses = task.losses(rows, np.stack([scores, scores])[None])
-        np.testing.assert_allclose(losses, [-np.log(mass)], atol=1e-6)
+        assert_near(losses, [-np.log(mass)], atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4])
@@ -118,8 +123,8 @@ def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
     slope = jax.grad(lambda e: cloze_readers.candidate_logits(e, batch, "share")[0, 1])
 
     expected = [np.logaddexp(*energies[:2]), -size + np.log(2), MASKED_ENERGY]
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
-    np.testing.assert_allclose(slope(jnp.array([energies])), [[0, 0, 0.5, 0.5]], atol=1e-6)
+    assert_near(scores, expected, rtol=1e-5)
+    assert_near(slope(jnp.array([energies])), [[0, 0, 0.5, 0.5]], atol=1e-6)
 
 
 # ---- the reference ----
@@ -234,7 +239,7 @@ def test_weights_of_the_sa_reader_are_drawn_as_the_published_code_draws_them():
     assert 0.009 < float(abs(params["kernel"]).max()) <= 0.01
     bound = (6 / (500 + 48)) ** 0.5
     assert 0.95 * bound < float(abs(params["types"]).max()) <= bound
-    np.testing.assert_array_equal(params["bias"], np.zeros(500))
+    assert_equal(params["bias"], np.zeros(500))
 
 
 def test_types_unseen_in_training_are_never_predicted():
@@ -245,7 +250,7 @@ def test_types_unseen_in_training_are_never_predicted():
 
     logits = jax.jit(partial(model.apply, train=False))(variables, batch)
 
-    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch.candidate_type >= seen)
+    assert_equal(logits == MASKED_ENERGY, batch.candidate_type >= seen)
     assert 0 < (batch.candidate_type >= seen).sum() < logits.size
 
 
@@ -257,7 +262,7 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
 
     in_query = jax.jit(lambda batch: occurs(cloze_readers.paired_passages(batch), batch))(batch)
 
-    np.testing.assert_array_equal(in_query, [True, False, False, True, False])
+    assert_equal(in_query, [True, False, False, True, False])
 
 
 @pytest.mark.parametrize(

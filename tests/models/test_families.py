@@ -2,97 +2,49 @@
 training steps. golden/make_golden_encoders.py made the files."""
 
 import functools
-import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from safetensors.numpy import save_file
-from support.golden_files import golden
+from support.encoders import (
+    NAMES,
+    SIDES,
+    batch_of,
+    drawn_params,
+    labels_of,
+    model_of,
+    reference,
+    tensors_of,
+    write_encoder,
+)
+from support.trees import assert_equal, assert_near
 
+from mednli_jax.errors import DataError
 from mednli_jax.models import families, weights
-from mednli_jax.models.batch import PairBatch
-from mednli_jax.models.encoder import Encoder
 from mednli_jax.training import optim
 
 LABELS = ("entailment", "neutral", "contradiction")
-NAMES = (
-    "bert",
-    "roberta",
-    "electra",
-    "megatron-bert",
-    "modernbert",
-    "modernbert-mean",
-    "deberta-v2",
-    "deberta-v2-own",
-)
-SIDES = ("premise", "hypothesis")
-ROOM = 64  # pieces of the longest rows
-
-
-@functools.cache
-def reference(family):
-    return golden(f"golden_{family}_small")
-
-
-def arrays_of(family, kind):
-    """The library's weights, or their gradients, by its names."""
-    _, arrays = reference(family)
-    start = f"{kind}/"
-    return {name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)}
-
-
-def written(family, folder, kind="weight", **config):
-    """The folder with the weights of the family's model, or with their gradients as weights."""
-    facts, _ = reference(family)
-    folder.mkdir(exist_ok=True)
-    save_file(arrays_of(family, kind), folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(facts["config"] | config))
-    return folder
-
-
-def batch_of(family, rows=slice(None)):
-    _, arrays = reference(family)
-    fields = {
-        name: jnp.asarray(arrays[name][rows]) for side in SIDES for name in (side, f"{side}_length")
-    }
-    label = jnp.asarray(arrays["label"][rows])
-    return PairBatch(**fields, label=label, mask=jnp.ones(len(label)))
-
-
-def model_of(family, folder, **changes):
-    facts, _ = reference(family)
-    before, between, _ = facts["specials"]
-    fields = weights.read_architecture(folder) | changes
-    separators = changes.pop("separators", len(between))
-    fields |= {"cls_id": before[0], "sep_id": between[0], "separators": separators}
-    return Encoder(**{"dropout": 0.0, "room": ROOM, **fields})
-
-
-def drawn(model, batch):
-    init = jax.jit(lambda key: model.init({"params": key}, batch, train=False)["params"])
-    return init(jax.random.key(0))
 
 
 @functools.cache
 def loaded(family, folder):
     """(model, its parameters) of a folder."""
     model = model_of(family, folder)
-    params = drawn(model, batch_of(family, slice(2)))
-    order = tuple(reference(family)[0]["config"]["id2label"].values())
-    return model, weights.load_weights(folder, params, labels=order).params
+    params = drawn_params(family, model)
+    return model, weights.load_weights(folder, params, labels=labels_of(family)).params
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folder_of(tmp_path_factory):
+    """folder_of(family, kind): the folder with its weights, or with their gradients as weights."""
     place = tmp_path_factory.mktemp("families")
-    return {
-        (family, kind): written(family, place / f"{family}-{kind}", kind)
-        for family in NAMES
-        for kind in ("weight", "gradient")
-    }
+
+    @functools.cache
+    def written(family, kind="weight"):
+        return write_encoder(family, place / family / kind, tensors_of(family, kind))
+
+    return written
 
 
 def loss_of(model, params, batch):
@@ -103,31 +55,34 @@ def loss_of(model, params, batch):
 
 @pytest.mark.parametrize("rematerialise", [False, True])
 @pytest.mark.parametrize("family", NAMES)
-def test_logits_and_gradients_are_the_library_s(family, rematerialise, folders):
+def test_logits_and_gradients_are_the_library_s(family, rematerialise, folder_of):
     """64 pairs of up to 64 pieces; one has an empty premise, another an empty hypothesis."""
     _, arrays = reference(family)
-    model, params = loaded(family, folders[family, "weight"])
-    _, expected = loaded(family, folders[family, "gradient"])
+    model, params = loaded(family, folder_of(family))
+    _, expected = loaded(family, folder_of(family, "gradient"))
     model = model.clone(rematerialise=rematerialise)
     slope = jax.jit(jax.grad(functools.partial(loss_of, model), has_aux=True))
     gradient, logits = slope(params, batch_of(family))
     assert np.ptp(arrays["logits"], axis=0).min() > 1
-    np.testing.assert_allclose(logits, arrays["logits"], rtol=0, atol=1e-5)
+    assert_near(logits, arrays["logits"], atol=1e-5)
     largest = max(abs(leaf).max() for leaf in jax.tree.leaves(expected))
-    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
-        reference_leaf = functools.reduce(lambda tree, key: tree[key.key], path, expected)
-        size = max(abs(reference_leaf).max(), 1e-3 * largest)
-        difference = abs(leaf - reference_leaf).max()
-        assert difference < 1e-4 * size, jax.tree_util.keystr(path)
+
+    def assert_leaf_near(leaf, expected_leaf):
+        size = max(abs(expected_leaf).max(), 1e-3 * largest)
+        assert_near(leaf, expected_leaf, atol=1e-4 * size)
+
+    jax.tree.map(assert_leaf_near, gradient, expected)
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_training_steps_have_the_losses_of_pytorch(family, folders):
+def test_training_steps_have_the_losses_of_pytorch(family, folder_of):
     facts, arrays = reference(family)
     steps = facts["steps"]
-    model, params = loaded(family, folders[family, "weight"])
+    model, params = loaded(family, folder_of(family))
     options = optim.Options(
-        learning_rate=steps["rate"], weight_decay=steps["decay"], optimizer="adamw"
+        learning_rate=steps["rate"],
+        weight_decay=steps["decay"],
+        optimizer="adamw",
     )
     optimizer = optim.build_optimizer(options)
 
@@ -144,20 +99,22 @@ def test_training_steps_have_the_losses_of_pytorch(family, folders):
         batch = batch_of(family, slice(first, first + steps["batch"]))
         params, state, loss = step(params, state, batch)
         losses.append(float(loss))
-    np.testing.assert_allclose(losses, arrays["losses"], rtol=0, atol=1e-4)
+    assert_near(losses, arrays["losses"], atol=1e-4)
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folders):
-    facts, arrays = reference(family)
-    order = [list(facts["config"]["id2label"].values()).index(label) for label in LABELS]
-    model = model_of(family, folders[family, "weight"])
-    params = drawn(model, batch_of(family, slice(2)))
-    found = weights.load_weights(folders[family, "weight"], params, labels=LABELS)
-    assert found.unused == []
-    assert found.drawn == []
-    logits = model.apply({"params": found.params}, batch_of(family, slice(8)), train=False)
-    np.testing.assert_allclose(logits, arrays["logits"][:8, order], rtol=0, atol=1e-5)
+def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folder_of):
+    _, arrays = reference(family)
+    place_of = [labels_of(family).index(label) for label in LABELS]
+    model = model_of(family, folder_of(family))
+    params = drawn_params(family, model)
+
+    read = weights.load_weights(folder_of(family), params, labels=LABELS)
+
+    assert read.unused == []
+    assert read.drawn == []
+    logits = model.apply({"params": read.params}, batch_of(family, slice(8)), train=False)
+    assert_near(logits, arrays["logits"][:8, place_of], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -197,15 +154,17 @@ def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folders):
         ("deberta-v2-own", {"token_types": 0}),
     ],
 )
-def test_each_field_of_the_architecture_matters(family, changes, folders):
-    model, params = loaded(family, folders[family, "weight"])
+def test_each_field_of_the_architecture_matters(family, changes, folder_of):
+    model, params = loaded(family, folder_of(family))
     batch = batch_of(family, slice(16))
     if "first_position" in changes:
         batch = batch_of(family, slice(6, 22))
-    other = model.clone(**changes, room=60)
     model = model.clone(room=60)
-    logits = [m.apply({"params": params}, batch, train=False) for m in (model, other)]
-    assert abs(logits[0] - logits[1]).max() > 1e-2
+
+    logits = model.apply({"params": params}, batch, train=False)
+    changed = model.clone(**changes).apply({"params": params}, batch, train=False)
+
+    assert abs(logits - changed).max() > 1e-2
 
 
 @pytest.mark.parametrize(
@@ -226,15 +185,16 @@ def test_each_field_of_the_architecture_matters(family, changes, folders):
     ],
 )
 def test_what_the_module_lacks_is_refused_by_name(family, changes, message, tmp_path):
-    from mednli_jax.errors import DataError
+    folder = write_encoder(family, tmp_path, **changes)
 
     with pytest.raises(DataError) as raised:
-        weights.read_architecture(written(family, tmp_path / family, **changes))
+        weights.read_architecture(folder)
+
     assert str(raised.value).startswith("config.json: another architecture: ")
     assert message in str(raised.value)
 
 
-def test_both_spellings_of_modernbert_s_config_are_read(tmp_path):
+def test_both_spellings_of_modernbert_s_config_are_read():
     facts, _ = reference("modernbert")
     newer = families.fields_of(facts["config"])
     config = dict(facts["config"])
@@ -251,24 +211,15 @@ def test_both_spellings_of_modernbert_s_config_are_read(tmp_path):
 
 def test_positions_that_a_deberta_does_not_read_are_ignored(tmp_path):
     """As published: a file may have embeddings of positions whatever its config.json says."""
-    folder = written("deberta-v2", tmp_path)
-    tensors = arrays_of("deberta-v2", "weight")
+    tensors = tensors_of("deberta-v2")
     tensors["deberta.embeddings.position_embeddings.weight"] = np.ones((64, 16), np.float32)
-    save_file(tensors, folder / "model.safetensors")
-    model = model_of("deberta-v2", folder)
+    folder = write_encoder("deberta-v2", tmp_path, tensors)
+    params = drawn_params("deberta-v2", model_of("deberta-v2", folder))
 
-    params = drawn(model, batch_of("deberta-v2", slice(2)))
     read = weights.load_weights(folder, params, labels=LABELS)
 
     assert read.unused == ["embeddings.position_embeddings.weight"]
     assert "positions" not in read.params["embeddings"]
-
-
-@pytest.mark.parametrize("family", NAMES)
-def test_the_fields_tell_the_family(family, folders):
-    fields = weights.read_architecture(folders[family, "weight"])
-    facts, _ = reference(family)
-    assert families.family_of(fields).model_type == facts["config"]["model_type"]
 
 
 def export(folder, model, params, labels):
@@ -277,37 +228,39 @@ def export(folder, model, params, labels):
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_exported_weights_are_those_that_were_read(family, folders, tmp_path):
-    facts, _ = reference(family)
-    model, params = loaded(family, folders[family, "weight"])
-    order = tuple(facts["config"]["id2label"].values())
-    export(tmp_path, model, params, order)
+def test_exported_weights_are_those_that_were_read(family, folder_of, tmp_path):
+    model, params = loaded(family, folder_of(family))
+
+    export(tmp_path, model, params, labels_of(family))
+
     again = weights.read_architecture(tmp_path)
-    assert again == weights.read_architecture(folders[family, "weight"])
-    drawn_params = drawn(model, batch_of(family, slice(2)))
-    read = weights.load_weights(tmp_path, drawn_params, labels=order).params
-    jax.tree.map(np.testing.assert_array_equal, read, params)
+    assert again == weights.read_architecture(folder_of(family))
+    _, read = loaded(family, tmp_path)
+    assert_equal(read, params)
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_the_library_opens_what_was_exported(family, folders, tmp_path):
+def test_the_library_opens_what_was_exported(family, folder_of, tmp_path):
     """Skipped without torch and transformers."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     facts, arrays = reference(family)
-    model, params = loaded(family, folders[family, "weight"])
+    model, params = loaded(family, folder_of(family))
     export(tmp_path, model, params, LABELS)
     opened = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     assert list(opened.config.id2label.values()) == list(LABELS)
     before, between, after = facts["specials"]
     for row in (0, 4, 5, 9):
-        premise, hypothesis = (
-            arrays[side][row, : arrays[f"{side}_length"][row]].tolist() for side in SIDES
-        )
-        first, second = [*before, *premise, *between], [*hypothesis, *after]
+        sides = []
+        for side in SIDES:
+            length = arrays[f"{side}_length"][row]
+            sides.append(arrays[side][row, :length].tolist())
+        first = [*before, *sides[0], *between]
+        second = [*sides[1], *after]
         inputs = {"input_ids": torch.tensor([first + second])}
         if model.second_type:
-            inputs["token_type_ids"] = torch.tensor([[0] * len(first) + [1] * len(second)])
+            types = [0] * len(first) + [1] * len(second)
+            inputs["token_type_ids"] = torch.tensor([types])
         with torch.no_grad():
             logits = opened(**inputs).logits.numpy()
-        np.testing.assert_allclose(logits[0], arrays["logits"][row], rtol=0, atol=1e-5)
+        assert_near(logits[0], arrays["logits"][row], atol=1e-5)

@@ -13,6 +13,7 @@ from support import random_pairs
 from support.cases import cases
 from support.commands import at, read_json, refused, succeeds
 from support.pair_files import LABELS, VERBS, write_rows
+from support.trees import assert_near
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
@@ -93,8 +94,8 @@ def test_a_step_is_sgd_worked_out_example_by_example():
 
     params = jax.tree.map(lambda leaf: np.array(leaf[0]), after.params)
     rows, output, loss = numpy_step(before, (3, 9), RATE)
-    np.testing.assert_allclose(params["embedding"]["rows"], rows, atol=1e-6)
-    np.testing.assert_allclose(params["output"], output, atol=1e-6)
+    assert_near(params["embedding"]["rows"], rows, atol=1e-6)
+    assert_near(params["output"], output, atol=1e-6)
     assert float(sums["loss"][0] / sums["count"][0]) == pytest.approx(loss, rel=1e-5)
     read = features(3) + features(9)
     moved = np.flatnonzero((params["embedding"]["rows"] != before["embedding"]["rows"]).any(axis=1))
@@ -119,8 +120,8 @@ def test_updates_of_equal_rows_are_summed(add):
     alone = jax.jit(add)(start[0], index[0], update[0])
     of_seeds = jax.jit(jax.vmap(add))(start, index, update)
 
-    np.testing.assert_allclose(alone, expected[0], atol=1e-5)
-    np.testing.assert_allclose(of_seeds, expected, atol=1e-5)
+    assert_near(alone, expected[0], atol=1e-5)
+    assert_near(of_seeds, expected, atol=1e-5)
 
 
 # ---- the commands ----
@@ -130,7 +131,11 @@ def test_updates_of_equal_rows_are_summed(add):
 def _trained(tmp_path_factory):
     """The folder of a run whose pairs have the label of their hypothesis's verb."""
     home = tmp_path_factory.mktemp("fasttext")
-    for split, size in (("train", 96), ("dev", 12), ("test", 12)):
+    for split, size in (
+        ("train", 96),
+        ("dev", 12),
+        ("test", 12),
+    ):
         rows = []
         for number in range(size):
             label = LABELS[number % 3]
@@ -168,7 +173,13 @@ def test_premises_are_ignored_in_predictions(run):
     lacks = "patient lacks gout 1 ."
     has = "patient has gout 2 ."
 
-    rows = run.predict([("a premise", lacks), ("a second one", has), ("unlike the first", lacks)])
+    rows = run.predict(
+        [
+            ("a premise", lacks),
+            ("a second one", has),
+            ("unlike the first", lacks),
+        ]
+    )
 
     predicted = [max(row, key=row.get) for row in rows]
     assert predicted == ["contradiction", "entailment", "contradiction"]

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.cases import cases
+from support.models import pair_batch
+from support.trees import assert_equal, assert_near
 
 from mednli_jax.models import layers
-from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.table import Traits, traits
 
 
@@ -30,19 +31,12 @@ def test_a_model_declares_the_traits_that_differ():
 # ---- knowledge ----
 
 
-def linked_batch(distances):
+def linked_batch(*distances):
     """A pair of four and three words with links between words 1-0, 3-2, 2-1 and 0-0; a distance of
     -1 is an empty slot."""
-    return PairBatch(
-        premise=jnp.zeros((1, 4), jnp.int32),
-        premise_length=jnp.array([4]),
-        hypothesis=jnp.zeros((1, 3), jnp.int32),
-        hypothesis_length=jnp.array([3]),
-        mask=jnp.ones(1),
-        link_premise=jnp.array([[1, 3, 2, 0]], jnp.int16),
-        link_hypothesis=jnp.array([[0, 2, 1, 0]], jnp.int16),
-        link_distance=jnp.array([distances], jnp.int16),
-    )
+    words = [(1, 0), (3, 2), (2, 1), (0, 0)]
+    links = [(*pair, distance, 0) for pair, distance in zip(words, distances, strict=True)]
+    return pair_batch([[0] * 4], [[0] * 3], links)
 
 
 PATH_WEIGHT = {"params": {"path_weight": np.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
@@ -51,23 +45,40 @@ PATH_WEIGHT = {"params": {"path_weight": np.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
 @cases(
     "settings, variables, values",
     {
-        "paper: 1 - d / longest": (("paper", 4), {}, (1.0, 0.75, 0.0)),
-        "paper, scaled": (("paper", 4, 2.0), {}, (2.0, 1.5, 0.0)),
-        "exponential": (("exp", 4, 2.0), {}, 2 * np.exp([0, -1, -4])),
-        "learned": (("learned", 4), PATH_WEIGHT, (0.5, -2.0, 3.0)),
+        "paper: 1 - d / longest": (
+            ("paper", 4),
+            {},
+            (1.0, 0.75, 0.0),
+        ),
+        "paper, scaled": (
+            ("paper", 4, 2.0),
+            {},
+            (2.0, 1.5, 0.0),
+        ),
+        "exponential": (
+            ("exp", 4, 2.0),
+            {},
+            2 * np.exp([0, -1, -4]),
+        ),
+        "learned": (
+            ("learned", 4),
+            PATH_WEIGHT,
+            (0.5, -2.0, 3.0),
+        ),
     },
 )
 def test_knowledge_energies_follow_the_distances_of_links(settings, variables, values):
     expected = np.zeros((4, 3))
     expected[[1, 3, 2], [0, 2, 1]] = values
 
-    energies = layers.KnowledgeEnergies(*settings).apply(variables, linked_batch([0, 1, 4, -1]))
+    knowledge = layers.KnowledgeEnergies(*settings)
+    energies = knowledge.apply(variables, linked_batch(0, 1, 4, -1))
 
-    np.testing.assert_allclose(energies[0], expected, atol=1e-6)
+    assert_near(energies[0], expected, atol=1e-6)
 
 
 def test_knowledge_energies_of_identical_concepts_alone_do_not_divide_by_the_longest_path_of_0():
-    energies = layers.KnowledgeEnergies("paper", 0).apply({}, linked_batch([0, -1, -1, -1]))
+    energies = layers.KnowledgeEnergies("paper", 0).apply({}, linked_batch(0, -1, -1, -1))
 
     assert np.argwhere(energies).tolist() == [[0, 1, 0]]
     assert float(energies.sum()) == 1.0
@@ -85,7 +96,7 @@ def test_more_words_than_there_is_room_for_are_no_number():
     projected = np.asarray(layers.project(words, jnp.ones((4, 2)), None))
 
     assert np.isnan(projected[tokens == 7]).all()
-    np.testing.assert_array_equal(projected[tokens != 7], 4.0)
+    assert_equal(projected[tokens != 7], 4.0)
 
 
 def dropped(x, keys, train=True):
@@ -112,7 +123,7 @@ def test_dropout_rescales_the_rest_and_is_of_training_alone(keys):
 
     assert set(np.unique(first)) == {0.0, 2.0}
     assert 0.35 < float((first == 0).mean()) < 0.65
-    np.testing.assert_array_equal(dropped(x, keys, train=False)[0], x)
+    assert_equal(dropped(x, keys, train=False)[0], x)
 
 
 def test_dropout_of_a_row_depends_on_the_layer_and_on_neither_length_nor_place(keys):
@@ -121,14 +132,14 @@ def test_dropout_of_a_row_depends_on_the_layer_and_on_neither_length_nor_place(k
     first, second = dropped(x, keys)
 
     assert 0.3 < float((first != second).mean()) < 0.7
-    np.testing.assert_array_equal(dropped(x[:, :3], keys)[0], first[:, :3])
-    np.testing.assert_array_equal(dropped(x[::-1], keys[::-1])[0], first[::-1])
+    assert_equal(dropped(x[:, :3], keys)[0], first[:, :3])
+    assert_equal(dropped(x[::-1], keys[::-1])[0], first[::-1])
 
 
 def test_dropout_of_a_pair_differs_between_its_sides(keys):
-    zeros = jnp.zeros(4)
-    batch = PairBatch(jnp.zeros((4, 6)), zeros, jnp.zeros((4, 5)), zeros, zeros, row_key=keys)
+    batch = pair_batch([[0]] * 4, [[0]] * 4).replace(row_key=keys)
 
-    of_sentences = np.asarray(jax.random.key_data(layers.sentence_keys(batch, 8)))
+    keys_of_sentences = layers.sentence_keys(batch, 8)
 
-    assert len(np.unique(of_sentences, axis=0)) == 8
+    data = np.asarray(jax.random.key_data(keys_of_sentences))
+    assert len(np.unique(data, axis=0)) == 8

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.test_util import check_grads
+from support.trees import assert_equal, assert_near
 
 from mednli_jax.data.batching import staircase
 from mednli_jax.models.packing import Packing
@@ -69,12 +70,12 @@ def test_every_token_has_a_slot_with_its_sentence_and_time(packing):
     tokens = packed[is_token]
     assert len(np.unique(tokens, axis=0)) == is_token.sum() == LENGTH.sum()
     assert (packed[~is_token] == 0).all()
-    np.testing.assert_array_equal(tokens[:, 0], np.asarray(packing.sentence_N)[is_token])
-    np.testing.assert_array_equal(tokens[:, 1], np.asarray(packing.time_N)[is_token])
+    assert_equal(tokens[:, 0], np.asarray(packing.sentence_N)[is_token])
+    assert_equal(tokens[:, 1], np.asarray(packing.time_N)[is_token])
     numbers = (side[..., 0].astype(int) for side in padded)
-    np.testing.assert_array_equal(packing.tokens(*numbers), packed[:, 0])
+    assert_equal(packing.tokens(*numbers), packed[:, 0])
     keys = packing.token_keys(jnp.arange(100, 100 + len(LENGTH)))
-    np.testing.assert_array_equal(np.asarray(keys)[is_token], 100 + tokens[:, 0])
+    assert_equal(np.asarray(keys)[is_token], 100 + tokens[:, 0])
 
 
 def test_mirrored_sentences_read_backwards(packing):
@@ -83,11 +84,11 @@ def test_mirrored_sentences_read_backwards(packing):
     mirrored = packing.unpack(packing.mirror(packing.pack(*sides)), *SHAPES)
 
     for row, expected in zip(sentences(mirrored), sentences(sides), strict=True):
-        np.testing.assert_array_equal(row, expected[::-1])
+        assert_equal(row, expected[::-1])
     for side, is_token in zip(mirrored, SIDE_MASKS, strict=True):
         assert (np.asarray(side)[~is_token] == 0).all()
     slots = random_slots(packing)
-    np.testing.assert_array_equal(packing.mirror(packing.mirror(slots)), slots)
+    assert_equal(packing.mirror(packing.mirror(slots)), slots)
 
 
 @pytest.mark.parametrize("name", ["pack", "unpack", "mirror", "max", "mean", "sum"])
@@ -98,7 +99,14 @@ def test_gradients_of_packing_are_those_of_finite_differences(packing, name):
     def function(*arguments):
         return method(*arguments, *SHAPES) if name == "unpack" else method(*arguments)
 
-    check_grads(function, tuple(arguments), order=1, modes="rev", eps=1e-6, rtol=1e-6)
+    check_grads(
+        function,
+        tuple(arguments),
+        order=1,
+        modes="rev",
+        eps=1e-6,
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("name", ["max", "mean", "sum"])
@@ -111,9 +119,9 @@ def test_reductions_are_those_of_the_padded_sentences(packing, name):
 
     for row, sentence in zip(reduced, sentences(sides), strict=True):
         expected = getattr(sentence, name)(axis=0) if len(sentence) else np.zeros(SIZE)
-        np.testing.assert_allclose(row, expected, rtol=1e-14)
+        assert_near(row, expected, rtol=1e-14)
     spoilt = jnp.where(packing.valid_N[:, None], packed, 7.0)  # on slots without a token
-    np.testing.assert_array_equal(getattr(packing, name)(spoilt), reduced)
+    assert_equal(getattr(packing, name)(spoilt), reduced)
 
 
 # ---- recurrences ----
@@ -133,7 +141,12 @@ def cell_step(cell, gate, recurrent, h, c):
 
 
 @pytest.mark.parametrize(
-    "cell, packing", [("lstm", "fitted"), ("gru", "loose")], indirect=["packing"]
+    "cell, packing",
+    [
+        ("lstm", "fitted"),
+        ("gru", "loose"),
+    ],
+    indirect=["packing"],
 )
 def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(cell, packing):
     """JAX differentiates the unrolled sentences. Gates of slots without a token are not zero."""
@@ -148,7 +161,14 @@ def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(ce
 
     def packed(gates, recurrent, bias):
         states = CELLS[cell].states
-        (h_NH,) = states((gates,), (recurrent,), (bias,), keep_N1, packing.segments, None)
+        (h_NH,) = states(
+            (gates,),
+            (recurrent,),
+            (bias,),
+            keep_N1,
+            packing.segments,
+            None,
+        )
         return (weight_NH * h_NH).sum()
 
     def unrolled(gates, recurrent, bias):
@@ -170,4 +190,4 @@ def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(ce
     for ours, theirs in zip(of_seeds(packed), of_seeds(unrolled), strict=True):
         assert ours.dtype == np.float64
         assert abs(theirs).max() > 0.01
-        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+        assert_near(ours, theirs, atol=1e-12)

@@ -63,7 +63,12 @@ def fresh_statistics(case):
 
 
 def build(case, **more):
-    fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"], **more}
+    fields = {
+        "hidden_size": FACTS["hidden_size"],
+        "dropout": 0.0,
+        **case["fields"],
+        **more,
+    }
     facts = {"longest_path": FACTS["longest_path"], "padded_length": 8}
     return table.entry(case["model"]).build(fields, **facts)
 
@@ -85,7 +90,14 @@ def fitted(batches):
     alive = np.concatenate(lengths, axis=1)[:, :, None] > np.arange(max(WIDTH))
     stairs = staircase(alive.sum(axis=1).max(axis=0))
     assert len(stairs) > 1
-    return Layout(ROWS, 1, WIDTH, stairs, stairs, len(GOLDEN["input/vectors"]))
+    return Layout(
+        ROWS,
+        1,
+        WIDTH,
+        stairs,
+        stairs,
+        len(GOLDEN["input/vectors"]),
+    )
 
 
 # With those of TRAINED, each cell, pooling, matching, kind of knowledge and masking once; others

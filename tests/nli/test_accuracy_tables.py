@@ -263,7 +263,14 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path, named):
     config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "vocab_size": 9}
     config["train"]["learning_rate"] = 1e-4
     config["seeds"] = [3, 4, 5]
-    run = write_run(tmp_path / "biobert", TEN, TEN, TEN, gold=TEN, corpus="mednli")
+    run = write_run(
+        tmp_path / "biobert",
+        TEN,
+        TEN,
+        TEN,
+        gold=TEN,
+        corpus="mednli",
+    )
     (run / "config.json").write_text(json.dumps(config))
 
     paper_run = PaperRun("biobert", "diskne_bert", {"model.hidden_size": 768} if named else {})

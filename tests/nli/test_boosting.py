@@ -76,7 +76,14 @@ def test_training_pairs_of_one_label_are_refused(rule):
         boosting.fit_predict(table, np.zeros_like(label), TRAIN, (0,))
 
 
-@pytest.mark.parametrize("labels", [(0, 1, 2), (0, 2), (1, 2)])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        (0, 1, 2),
+        (0, 2),
+        (1, 2),
+    ],
+)
 def test_trees_stored_as_json_predict_as_scikit_learns(labels):
     """Some values lie on thresholds."""
     rng = np.random.default_rng(0)

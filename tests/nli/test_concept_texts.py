@@ -1,9 +1,9 @@
 """Concepts that replace words: which words they replace, and what vectors they get."""
 
-import numpy as np
 import pytest
 from support.pair_files import write_own
 from support.pairs import pair, words_of
+from support.trees import assert_equal, assert_near
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
@@ -77,7 +77,7 @@ def test_vectors_of_concepts_are_retrofitted_from_the_mean_of_their_words(corpus
     """D1 starts at (3, 0) and D2 at (0, 3). One round of retrofitting gives D1 = ((3, 0) + D2) / 2,
     then D2 = ((0, 3) + D1) / 2. Other words keep their vectors."""
     vectors = corpus.vectors(mark("D1"), mark("D2"), "has")
-    np.testing.assert_allclose(vectors, [[1.5, 1.5], [0.75, 2.25], [5, 5]], rtol=1e-6)
+    assert_near(vectors, [[1.5, 1.5], [0.75, 2.25], [5, 5]], rtol=1e-6)
 
 
 def test_new_pairs_are_read_as_the_corpus_was(corpus):
@@ -85,7 +85,7 @@ def test_new_pairs_are_read_as_the_corpus_was(corpus):
     new = {NEW: Split(NEW, tuple(examples))}
     encoded = corpus.corpus.encoded(new, corpus.vocabulary, corpus.prepared.vectors)
     for side in SIDES:
-        np.testing.assert_array_equal(encoded.arrays[side], corpus.prepared.arrays[side][:3])
+        assert_equal(encoded.arrays[side], corpus.prepared.arrays[side][:3])
     texts = corpus.corpus.texts(corpus.vocabulary, corpus.corpus.linker)
     assert texts.tokens(examples[0], "hypothesis") == ["has", mark("D1"), mark("D1")]
 
@@ -93,5 +93,5 @@ def test_new_pairs_are_read_as_the_corpus_was(corpus):
 def test_vectors_of_unit_length_are_of_words(prepare_with):
     corpus = prepare_with("unit")
     vectors = corpus.vectors("pump", "illness", "known")
-    np.testing.assert_allclose(vectors, [[0, 1], [1, 0], [0.5**0.5, 0.5**0.5]], atol=1e-5)
+    assert_near(vectors, [[0, 1], [1, 0], [0.5**0.5, 0.5**0.5]], atol=1e-5)
     assert corpus.words("premise", 0) == ["known", "pump", "trouble", "<unk>"]

@@ -322,7 +322,13 @@ def mention_config(config_of, tmp_path):
     return lambda graph: config_of(mentions=str(mentions), graph=graph, direction="all")
 
 
-@pytest.mark.parametrize("graph, links", [("whole", [(1, 1, 2)]), ("mentioned", [])])
+@pytest.mark.parametrize(
+    "graph, links",
+    [
+        ("whole", [(1, 1, 2)]),
+        ("mentioned", []),
+    ],
+)
 def test_only_the_whole_graph_links_over_a_concept_that_is_not_mentioned(
     mention_config, graph, links
 ):
@@ -337,7 +343,10 @@ def test_only_the_whole_graph_links_over_a_concept_that_is_not_mentioned(
 
 @pytest.mark.parametrize(
     "graph, links",
-    [("whole", [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)]), ("mentioned", [])],
+    [
+        ("whole", [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)]),
+        ("mentioned", []),
+    ],
 )
 def test_new_pairs_are_linked_by_the_graph_of_training(mention_config, graph, links):
     config = mention_config(graph)

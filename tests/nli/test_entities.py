@@ -44,7 +44,11 @@ def corpus_with(knowledge):
 
 @pytest.mark.parametrize(
     "spans, knowledge, entity",
-    [("spans.tsv", "none", True), (None, "replace", True), (None, "none", False)],
+    [
+        ("spans.tsv", "none", True),
+        (None, "replace", True),
+        (None, "none", False),
+    ],
     ids=["a tagger's file", "concepts of the corpus", "neither"],
 )
 def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
@@ -75,7 +79,11 @@ def analysed(name, *flags):
 
 
 @pytest.mark.parametrize(
-    "flags, split, pairs", [((), "all", 3), (("--lengths=train",), "train", 2)]
+    "flags, split, pairs",
+    [
+        ((), "all", 3),
+        (("--lengths=train",), "train", 2),
+    ],
 )
 def test_lengths_are_of_separate_and_of_merged_tokens(corpus, flags, split, pairs):
     """Each hypothesis has 7 tokens, two of which are merged."""

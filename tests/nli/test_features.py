@@ -11,6 +11,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from support.cases import cases
 from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
 from support.pair_files import write_own
+from support.trees import assert_near
 
 from mednli_jax import defaults
 from mednli_jax.nli import boosting, features
@@ -79,7 +80,7 @@ def column(table, name):
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_by_hand(name):
-    np.testing.assert_allclose(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
+    assert_near(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
 
 
 def test_negations_of_both_sides_are_not_of_one_side():
@@ -115,7 +116,7 @@ def test_tfidf_by_hand(pair, expected):
     measures = ("cosine", "euclidean", "manhattan", "chebyshev")
     table = computed()
     by_measure = [column(table, f"tfidf_{measure}")[pair] for measure in measures]
-    np.testing.assert_allclose(by_measure, expected, rtol=1e-12, atol=1e-12)
+    assert_near(by_measure, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_tfidf_knows_training_text_alone():
@@ -197,8 +198,20 @@ def test_a_cross_reference_is_one_concept_at_several_places():
     edge."""
     references = ("CUI", IDS.index("D0")), ("CUI", IDS.index("D1"))
     crossed = replace(ontology(), cross_references=references)
-    premises = [["D2"], ["D2"], ["D2"], ["D2"], ["CUI"]]
-    hypotheses = [["CUI"], ["CUI", "Z"], ["D2"], [], ["CUI"]]
+    premises = [
+        ["D2"],
+        ["D2"],
+        ["D2"],
+        ["D2"],
+        ["CUI"],
+    ]
+    hypotheses = [
+        ["CUI"],
+        ["CUI", "Z"],
+        ["D2"],
+        [],
+        ["CUI"],
+    ]
 
     table = computed(mentions=mentions([premises, hypotheses]), ontology=crossed)
 
@@ -213,7 +226,11 @@ def test_without_an_ontology_there_are_no_paths():
 
 
 def test_a_pair_with_an_empty_side_has_features():
-    pairs = [("", "Is well", "neutral"), ("Is well", "", "neutral"), ("", "", "neutral")]
+    pairs = [
+        ("", "Is well", "neutral"),
+        ("Is well", "", "neutral"),
+        ("", "", "neutral"),
+    ]
     table = computed(corpus([*pairs, *PAIRS[3:]]))
     assert np.isfinite(table).all()
     assert not column(table, "same_first_word")[:3].any()

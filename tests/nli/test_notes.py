@@ -56,14 +56,28 @@ def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
         ("9:2", "asthma"),
     ]
     rows = {"rows": 4, "dropped_iserror": 1, "other_categories": 0, "empty": 0}
-    assert facts == {"file": name, **rows, "notes": 2, "sections": 3, "sentences": 4}
+    assert facts == {
+        "file": name,
+        **rows,
+        "notes": 2,
+        "sections": 3,
+        "sentences": 4,
+    }
 
 
 @pytest.mark.parametrize(
     "categories, notes, counts",
     [
         (("Nursing", "ECG"), [(2, "b"), (4, "c")], {"other_categories": 2, "empty": 0}),
-        ((), [(1, "a"), (2, "b"), (4, "c")], {"other_categories": 0, "empty": 1}),
+        (
+            (),
+            [
+                (1, "a"),
+                (2, "b"),
+                (4, "c"),
+            ],
+            {"other_categories": 0, "empty": 1},
+        ),
     ],
 )
 def test_notes_of_chosen_categories_that_are_not_empty_are_read(

@@ -47,19 +47,39 @@ def sick(n, texts, label):
 
 
 def rte(n, texts, label):
-    return {"index": n, "sentence1": texts[0], "sentence2": texts[1], "label": label}
+    return {
+        "index": n,
+        "sentence1": texts[0],
+        "sentence2": texts[1],
+        "label": label,
+    }
 
 
 def qnli(n, texts, label):
-    return {"index": n, "question": texts[0], "sentence": texts[1], "label": label}
+    return {
+        "index": n,
+        "question": texts[0],
+        "sentence": texts[1],
+        "label": label,
+    }
 
 
 def bigbio(n, texts, label):
-    return {"id": f"{texts[0]}{n}", "premise": texts[0], "hypothesis": texts[1], "label": label}
+    return {
+        "id": f"{texts[0]}{n}",
+        "premise": texts[0],
+        "hypothesis": texts[1],
+        "label": label,
+    }
 
 
 def five(n, texts, label):
-    return {"key": n, "Clinical note": texts[0], "claim": texts[1], "stance": label}
+    return {
+        "key": n,
+        "Clinical note": texts[0],
+        "claim": texts[1],
+        "stance": label,
+    }
 
 
 NLI = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
@@ -176,7 +196,15 @@ def write_csv(folder, rows_of):
 
 
 def test_a_cell_may_be_long_and_a_first_column_without_a_name_is_an_index(tmp_path):
-    rows = [{"": n, "premise": "word " * 40_000, "hypothesis": "b", "label": n % 2} for n in (0, 1)]
+    rows = [
+        {
+            "": n,
+            "premise": "word " * 40_000,
+            "hypothesis": "b",
+            "label": n % 2,
+        }
+        for n in (0, 1)
+    ]
     write_csv(tmp_path, {"train": rows, "dev": rows})
 
     splits = corpus(tmp_path).splits()

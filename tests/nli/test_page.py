@@ -19,7 +19,12 @@ from mednli_jax.rundir import RunDirectory, RunResult
 
 def result_of(**splits):
     return RunResult(
-        "complete", seeds=[0, 1], model="esim", corpus="demo", notes=["a note"], values=splits
+        "complete",
+        seeds=[0, 1],
+        model="esim",
+        corpus="demo",
+        notes=["a note"],
+        values=splits,
     )
 
 
@@ -164,7 +169,13 @@ def test_macro_f1_is_of_all_seeds_over_the_gold_classes(tmp_path, gold):
     assert {row["macro F1"] for row in cells(shown).values()} == {mean}
 
 
-@pytest.mark.parametrize("split, second", [("test", "dev"), ("dev", "test")])
+@pytest.mark.parametrize(
+    "split, second",
+    [
+        ("test", "dev"),
+        ("dev", "test"),
+    ],
+)
 def test_a_comparison_also_has_the_accuracy_on_the_second_split(tmp_path, split, second):
     folders = [write_run(tmp_path / name, GOLD, dev=["eeennneee"]) for name in "ab"]
     accuracy = {"test": "100.0", "dev": "66.7"}

@@ -74,7 +74,11 @@ def test_pairs_of_a_premise_are_one_group(tmp_path):
 
 
 def test_pairs_without_a_label_are_dropped_and_all_are_counted(tmp_path):
-    rows = [row("a"), row("b", "-"), row("c", "contradiction", sentence1_binary_parse="")]
+    rows = [
+        row("a"),
+        row("b", "-"),
+        row("c", "contradiction", sentence1_binary_parse=""),
+    ]
     path = tmp_path / "mli_dev_v1.jsonl"
     split = read(path, lines(*rows))
     assert uids(split) == ["a", "c"]
@@ -141,7 +145,14 @@ OWN = {
 
 
 @pytest.mark.parametrize("ending", OWN)
-@pytest.mark.parametrize(("written", "asked"), [("", ""), (".gz", ""), ("", ".gz")])
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("", ""),
+        (".gz", ""),
+        ("", ".gz"),
+    ],
+)
 def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     write(tmp_path / f"train.{ending}{written}", OWN[ending])
 
@@ -374,7 +385,16 @@ def split_of(name, **texts):
     examples = []
     for uid, text in texts.items():
         premise, hypothesis = text.split("/")
-        examples.append(NLIExample(uid, premise, hypothesis, "neutral", ("p",), ("h",)))
+        examples.append(
+            NLIExample(
+                uid,
+                premise,
+                hypothesis,
+                "neutral",
+                ("p",),
+                ("h",),
+            )
+        )
     return Split(name, tuple(examples), {"file": f"{name}.jsonl"})
 
 

@@ -22,7 +22,14 @@ SIX = [wrong(3)] * 6  # the paper's number of seeds, each with an accuracy of 70
 
 def write_as_published(folder, *seeds, **settings):
     """Writes a run whose settings are the paper's."""
-    write_run(folder, *seeds, gold=GOLD, corpus="mednli", train={"rows": 11_232}, **settings)
+    write_run(
+        folder,
+        *seeds,
+        gold=GOLD,
+        corpus="mednli",
+        train={"rows": 11_232},
+        **settings,
+    )
     change(folder / "config.json", knowledge__mentions="metamap.mmi")
 
 

@@ -62,7 +62,13 @@ def test_a_word_that_stands_once_and_is_not_denied_is_replaced_by_its_co_hyponym
     assert report.figures["categories"] == {"co_hyponym": {"pairs": 1, "label": "contradiction"}}
 
 
-@pytest.mark.parametrize("sides", [("asthma", "bronchitis"), ("Bronchitis", "an asthma")])
+@pytest.mark.parametrize(
+    "sides",
+    [
+        ("asthma", "bronchitis"),
+        ("Bronchitis", "an asthma"),
+    ],
+)
 def test_words_that_a_training_pair_links_are_left_out(sides):
     premise, hypothesis = sides
     trained = pair(f"Has {premise} .", f"Has {hypothesis} .", uid="t9")

@@ -19,7 +19,14 @@ from mednli_jax.run import experiment_of
 def rows_of(label, slices=None):
     """The rows of a split with these labels. slices: the tags of each row."""
     uids = tuple(map(str, range(len(label))))
-    return Rows("dev", 0, np.array(label), ((), ()), uids, slices or ((),) * len(label))
+    return Rows(
+        "dev",
+        0,
+        np.array(label),
+        ((), ()),
+        uids,
+        slices or ((),) * len(label),
+    )
 
 
 TWO_CLASSES = NLITask(classes=(0, 2))  # entailment and contradiction
@@ -74,7 +81,14 @@ def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes
     """A slice has the first two rows."""
     logits = np.random.default_rng(3).normal(size=(2, 6, len(classes)))
     predicted_SN = np.array(classes)[logits.argmax(axis=-1)]
-    slices = (("x",), ("x",), (), (), (), ())
+    slices = (
+        ("x",),
+        ("x",),
+        (),
+        (),
+        (),
+        (),
+    )
 
     scores = NLITask(classes=classes).score(rows_of(label, slices), logits)
 

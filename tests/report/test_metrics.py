@@ -42,7 +42,11 @@ def test_macro_f1_is_the_mean_over_classes():
 
 @pytest.mark.parametrize(
     "correct, n, low, high",
-    [(81, 263, 0.2553, 0.3662), (0, 20, 0.0000, 0.1611), (0, 0, 0.0, 1.0)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (0, 20, 0.0000, 0.1611),
+        (0, 0, 0.0, 1.0),
+    ],
 )
 def test_wilson_interval_equals_published_table(correct, n, low, high):
     """Newcombe 1998 (Statistics in Medicine 17), table I, method 3; no row at all."""
@@ -65,7 +69,12 @@ def test_mcnemar_by_hand():
 def test_reliability_and_calibration_error_by_hand():
     """The bin (0, .5] has 2 rows at confidence .5, one of them right. The bin (.5, 1] has .9 and
     .8, both right."""
-    probabilities = [[0.5, 0.3, 0.2], [0.1, 0.5, 0.4], [0.9, 0.05, 0.05], [0.1, 0.1, 0.8]]
+    probabilities = [
+        [0.5, 0.3, 0.2],
+        [0.1, 0.5, 0.4],
+        [0.9, 0.05, 0.05],
+        [0.1, 0.1, 0.8],
+    ]
     labels = [0, 2, 0, 2]
 
     low, high = metrics.reliability(probabilities, labels, bins=2)

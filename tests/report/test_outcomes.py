@@ -29,7 +29,14 @@ def compared(tmp_path):
 
 def test_a_tie_of_votes_goes_to_the_likelier_class(tmp_path):
     """Two seeds vote for entailment and two for neutral, with mean probabilities of .4 and .5."""
-    folder = write_run(tmp_path / "run", "en", "en", "nn", "nc", gold="ee")
+    folder = write_run(
+        tmp_path / "run",
+        "en",
+        "en",
+        "nn",
+        "nc",
+        gold="ee",
+    )
     path = folder / "private" / "predictions.test.jsonl"
     tied, clear = json_lines(path)
     tied["probabilities"] = [[0.6, 0.3, 0.1]] * 2 + [[0.2, 0.7, 0.1]] * 2
@@ -89,7 +96,11 @@ def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
 
 @pytest.mark.parametrize(
     "difference",
-    [{"corpus": "mednli"}, {"uids": [f"v{i}" for i in range(9)]}, {"gold": "neennnccc"}],
+    [
+        {"corpus": "mednli"},
+        {"uids": [f"v{i}" for i in range(9)]},
+        {"gold": "neennnccc"},
+    ],
     ids=["corpus", "uids", "label"],
 )
 def test_runs_on_different_pairs_are_not_compared(tmp_path, difference):

@@ -23,7 +23,11 @@ _PREMISE = WORDS[:362]
 _HYPOTHESIS = WORDS[362:]
 _CONCEPTS = WORDS[0:60:3] + _HYPOTHESIS[0:60:3]
 NAMES = frozenset((*_CONCEPTS, WORDS[70]))  # the names of concepts
-SIZES = (("train", 60), ("dev", 18), ("test", 18))
+SIZES = (
+    ("train", 60),
+    ("dev", 18),
+    ("test", 18),
+)
 
 
 # ---- corpora ----
@@ -79,7 +83,11 @@ def write_diseases(folder: Path) -> None:
 def write_articles(folder: Path) -> None:
     """Writes articles in CliCR's layout. Every word occurs in a passage, and queries ask for
     phrases of two words."""
-    for split, first, count in (("train", 0, 6), ("dev", 6, 3), ("test", 9, 3)):
+    for split, first, count in (
+        ("train", 0, 6),
+        ("dev", 6, 3),
+        ("test", 9, 3),
+    ):
         documents = []
         for number in range(count):
             words = WORDS[(first + number) * 42 :][:42]

@@ -59,7 +59,16 @@ def split(
             )
             uid = f"{passage.uid}.{n}"
             blank = query.blanks[0]
-            examples.append(ClozeExample(uid, passage, query.tokens, (), blank, answers))
+            examples.append(
+                ClozeExample(
+                    uid,
+                    passage,
+                    query.tokens,
+                    (),
+                    blank,
+                    answers,
+                )
+            )
     return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
 
 
@@ -72,7 +81,15 @@ def clicr_passage(uid: str, title: str, context: str) -> Passage:
     """A passage whose entities are marked as in CliCR's files."""
     head = parse_marked(title)
     text = parse_marked(context)
-    return Passage(uid, head.tokens, text.tokens, text.entities, text.sentences, "", head.entities)
+    return Passage(
+        uid,
+        head.tokens,
+        text.tokens,
+        text.entities,
+        text.sentences,
+        "",
+        head.entities,
+    )
 
 
 def own_part(
@@ -123,7 +140,15 @@ def cloze(
     for answer in answers:
         accepted.append(Answer(answer, "C1", kind, "UMLS" if accepted else "dataset"))
     blank = tokens.index(PLACEHOLDER)
-    return ClozeExample(uid, about, tokens, entities, blank, tuple(accepted), tags)
+    return ClozeExample(
+        uid,
+        about,
+        tokens,
+        entities,
+        blank,
+        tuple(accepted),
+        tags,
+    )
 
 
 # ---- files ----
@@ -131,7 +156,14 @@ def cloze(
 
 def clicr_query(uid: str, text: str, answer: str, kind: str = "problem") -> Json:
     """A query with the dataset's answer."""
-    answers = [{"text": answer, "cui": "C1", "sem_type": kind, "origin": "dataset"}]
+    answers = [
+        {
+            "text": answer,
+            "cui": "C1",
+            "sem_type": kind,
+            "origin": "dataset",
+        }
+    ]
     return {"id": uid, "query": text, "answers": answers}
 
 
@@ -146,7 +178,11 @@ def write_articles(folder: Path) -> Path:
     """Writes articles with three phrases and three queries each; the last test article has no
     phrase."""
     rng = random.Random(3)
-    for split, count in (("train", 4), ("dev", 2), ("test", 3)):
+    for split, count in (
+        ("train", 4),
+        ("dev", 2),
+        ("test", 3),
+    ):
         documents = []
         for number in range(count):
             phrases = [] if (split, number) == ("test", 2) else rng.sample(PHRASES, 3)
@@ -177,6 +213,13 @@ def write_clicr(folder: Path) -> Path:
             title = "BEG__T__END x" * (number % 2)
             marked = f"naïve BEG__Gout № {number}__END\n'' BEG__x {number}__END"
             context = f"{marked} , x . {'more words ' * number}"
-            documents.append({"title": title, "context": context, "qas": queries, "specialty": "s"})
+            documents.append(
+                {
+                    "title": title,
+                    "context": context,
+                    "qas": queries,
+                    "specialty": "s",
+                }
+            )
         write_split(folder / "clicr", split, documents)
     return folder

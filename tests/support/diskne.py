@@ -160,4 +160,12 @@ def assemble(positives: Sequence[Positive], wording: str = "name") -> Benchmark:
     kinship = builder.Kinship(ontology())
     negatives = builder.negatives(positives, builder.shuffled(3), kinship, 4)
     names, synonyms = files.disease_names(ontology(), diseases)
-    return files.assembled("made up", positives, negatives, names, synonyms, wording, {})
+    return files.assembled(
+        "made up",
+        positives,
+        negatives,
+        names,
+        synonyms,
+        wording,
+        {},
+    )

@@ -38,7 +38,12 @@ VECTORS = {
 # Heart disease D1 is-a D0. Heart failure D2 and atrial fibrillation D3 are kinds of D1. Chest pain
 # S1 is-a pain S0. Aspirin is M.
 IDS = ("D0", "D1", "D2", "D3", "S0", "S1", "M")
-EDGES = ((1, 0), (2, 1), (3, 1), (5, 4))
+EDGES = (
+    (1, 0),
+    (2, 1),
+    (3, 1),
+    (5, 4),
+)
 MENTIONS = (
     [["S1"], ["D2"], ["M"], ["D3", "Z"], ["D2"]],  # Z, warfarin, is not in the ontology
     [["S0"], ["D2"], [], ["D1"], ["S1", "D1"]],

@@ -7,7 +7,14 @@ _PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
 _TOKENS_OF_PREMISE = "he said `` quokka fever '' ; wombat-like ( axolotl ) narwhals ."
 _TOKENS = tuple(_TOKENS_OF_PREMISE.split())
 SPAN_PAIRS = (
-    NLIExample("p1", _PREMISE, "Zebrafish fever.", "neutral", _TOKENS, ("Zebrafish", "fever", ".")),
+    NLIExample(
+        "p1",
+        _PREMISE,
+        "Zebrafish fever.",
+        "neutral",
+        _TOKENS,
+        ("Zebrafish", "fever", "."),
+    ),
     NLIExample("p2", _PREMISE, "No fever", "neutral", _TOKENS, ("No", "fever")),
 )
 SPANS_HEADER = "uid\tside\tstart\tend\tconcept"
@@ -16,7 +23,14 @@ _NOTE = "No chest pain, but heart and renal failure since heart attack."
 _NOTE_TOKENS = tuple(treebank_tokens(_NOTE))
 MMI_PAIRS = (
     NLIExample("p1", _NOTE, "Has pain", "neutral", _NOTE_TOKENS, ("Has", "pain")),
-    NLIExample("a.jpg#1r", "Heart attack", "Pain", "neutral", ("Heart", "attack"), ("Pain",)),
+    NLIExample(
+        "a.jpg#1r",
+        "Heart attack",
+        "Pain",
+        "neutral",
+        ("Heart", "attack"),
+        ("Pain",),
+    ),
 )
 
 

@@ -142,7 +142,14 @@ def pairs() -> Corpus:
         "cls_id": 1,
         "sep_id": 2,
     }
-    return Corpus(NLITask(), data, random_pairs.vectors(), lengths, width, facts)
+    return Corpus(
+        NLITask(),
+        data,
+        random_pairs.vectors(),
+        lengths,
+        width,
+        facts,
+    )
 
 
 @functools.cache
@@ -181,7 +188,51 @@ def queries() -> Corpus:
     data = task.resident(Prepared(None, {}, arrays, vectors, {}))
     data["query"] = _wider(data["query"])
     lengths = passage_length[OWNER], arrays["query_length"]
-    return Corpus(task, data, vectors, lengths, width, {"num_types": TYPES}, joint=False)
+    return Corpus(
+        task,
+        data,
+        vectors,
+        lengths,
+        width,
+        {"num_types": TYPES},
+        joint=False,
+    )
+
+
+def pair_batch(
+    premises: Sequence[Sequence[int]],
+    hypotheses: Sequence[Sequence[int]],
+    links: Sequence[Sequence[int]] = (),
+) -> PairBatch:
+    """The batch of these tokens, with token 19 on all padding. links: of the first pair, each with
+    the tokens of premise and hypothesis, a distance, and bits of relations."""
+    premise, premise_length = _padded(premises)
+    hypothesis, hypothesis_length = _padded(hypotheses)
+    batch = PairBatch(
+        premise,
+        premise_length,
+        hypothesis,
+        hypothesis_length,
+        mask=jnp.ones(len(hypotheses)),
+    )
+    if not links:
+        return batch
+    column = np.array(links)[:, :, None].transpose(1, 2, 0)
+    return batch.replace(
+        link_premise=jnp.asarray(column[0], jnp.int16),
+        link_hypothesis=jnp.asarray(column[1], jnp.int16),
+        link_distance=jnp.asarray(column[2], jnp.int16),
+        link_relation=jnp.asarray(column[3], jnp.uint32),
+    )
+
+
+def _padded(texts: Sequence[Sequence[int]]) -> tuple[jax.Array, jax.Array]:
+    """(tokens, lengths)."""
+    lengths = [len(text) for text in texts]
+    tokens = np.full((len(texts), max(lengths)), 19)
+    for row, text in enumerate(texts):
+        tokens[row, : len(text)] = text
+    return jnp.asarray(tokens), jnp.asarray(lengths)
 
 
 def corpus_of(name: str) -> Corpus:

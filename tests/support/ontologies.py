@@ -23,7 +23,15 @@ bundled_mesh = functools.cache(mesh.read_mesh)  # reading it takes two seconds
 #         |
 #        deep
 LABELS = ("root", "left", "right", "leaf", "twig", "stray", "deep")
-EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))
+EDGES = (
+    (1, 0),
+    (2, 0),
+    (3, 1),
+    (3, 2),
+    (4, 2),
+    (6, 3),
+    (6, 0),
+)
 
 
 def edges_of(matrix: sparse.csr_matrix, ids: Sequence[str]) -> set[tuple[str, str]]:

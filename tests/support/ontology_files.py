@@ -23,13 +23,27 @@ def umls_name(cui: str, text: str, *, preferred: bool = False, **fields: str) ->
 
 def umls_type(cui: str, tui: str) -> str:
     number = "B2.2.1.2.1"
-    return rrf_row("MRSTY.RRF", CUI=cui, TUI=tui, STN=number, STY="made up", ATUI="AT00000001")
+    return rrf_row(
+        "MRSTY.RRF",
+        CUI=cui,
+        TUI=tui,
+        STN=number,
+        STY="made up",
+        ATUI="AT00000001",
+    )
 
 
 def umls_relation(first: str, rel: str, second: str, rela: str = "", **fields: str) -> str:
     """A row which says that `second` is the `rel` (and the `rela`) of `first`."""
     fields = {"STYPE1": "SCUI", "STYPE2": "SCUI", **fields}
-    return rrf_row("MRREL.RRF", CUI1=first, REL=rel, CUI2=second, RELA=rela, **fields)
+    return rrf_row(
+        "MRREL.RRF",
+        CUI1=first,
+        REL=rel,
+        CUI2=second,
+        RELA=rela,
+        **fields,
+    )
 
 
 # C1 is quokka disease. C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa)

@@ -46,7 +46,12 @@ def own_pair(split: str, number: int, conditions: Sequence[str]) -> tuple[str, s
 
 
 def write_pairs(
-    folder: Path, sizes: Iterable[tuple[str, int]] = (("train", 48), ("dev", 18), ("test", 17))
+    folder: Path,
+    sizes: Iterable[tuple[str, int]] = (
+        ("train", 48),
+        ("dev", 18),
+        ("test", 17),
+    ),
 ) -> None:
     """Writes `own_pair`s in MedNLI's official layout; premises have SECRET."""
     for split, size in sizes:
@@ -60,7 +65,11 @@ def write_pairs(
 def write_own_pairs(
     folder: Path,
     conditions: Sequence[str] = CONDITIONS,
-    sizes: Iterable[tuple[str, int]] = (("train", 36), ("dev", 12), ("test", 9)),
+    sizes: Iterable[tuple[str, int]] = (
+        ("train", 36),
+        ("dev", 12),
+        ("test", 9),
+    ),
 ) -> set[str]:
     """Writes `own_pair`s as a user's train.jsonl and so on. Returns their words."""
     words: set[str] = set()

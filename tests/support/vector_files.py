@@ -45,7 +45,14 @@ def fasttext_model(
     learning_rate = 1e-4
     options = (matrix.shape[1], 5, 1, 1, 5, 1, 3, 2, buckets, minn, maxn, 100)
     data = struct.pack("<14id", magic, version, *options, learning_rate)
-    data += struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1)
+    data += struct.pack(
+        "<3i2q",
+        len(words) + len(labels),
+        len(words),
+        len(labels),
+        99,
+        -1,
+    )
     for number, text in enumerate((*words, *labels)):
         is_label = number >= len(words)
         data += text.encode() + b"\0" + struct.pack("<qb", 7, is_label)

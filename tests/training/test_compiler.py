@@ -21,7 +21,12 @@ def test_eigen_computes_the_products_of_esim():
 
 
 @pytest.mark.parametrize(
-    "differs", [{"model": BOW}, {"platform": "gpu"}, {"product_dtype": jnp.bfloat16}]
+    "differs",
+    [
+        {"model": BOW},
+        {"platform": "gpu"},
+        {"product_dtype": jnp.bfloat16},
+    ],
 )
 def test_other_programs_keep_the_default(differs):
     assert options_for(**differs) == {}

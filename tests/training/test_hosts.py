@@ -28,6 +28,7 @@ from support.commands import (
 from support.compiler import FAST
 from support.files import write_program
 from support.pair_files import write_pairs
+from support.trees import assert_near
 
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.training import hosts
@@ -197,7 +198,14 @@ def test_a_port_in_use_is_refused_wherever_it_comes_from(address, source, monkey
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("hosts")
-    write_pairs(home / "data" / "mednli", (("train", 240), ("dev", 60), ("test", 61)))
+    write_pairs(
+        home / "data" / "mednli",
+        (
+            ("train", 240),
+            ("dev", 60),
+            ("test", 61),
+        ),
+    )
     return home
 
 
@@ -269,13 +277,13 @@ def test_a_run_of_two_processes_is_that_of_one(home, start):
     assert double["status"] == "complete"
     assert double["test"]["accuracy"] == single["test"]["accuracy"]
     for a, b in zip(epochs(home, "single"), epochs(home, "double"), strict=True):
-        np.testing.assert_allclose(a["train_loss"], b["train_loss"], atol=1e-5)
-        np.testing.assert_allclose(a["dev_loss"], b["dev_loss"], atol=1e-5)
+        assert_near(a["train_loss"], b["train_loss"], atol=1e-5)
+        assert_near(a["dev_loss"], b["dev_loss"], atol=1e-5)
     rows = (json_lines(predictions(home, run)) for run in ("single", "double"))
     for a, b in zip(*rows, strict=True):
         assert a["uid"] == b["uid"]
         assert a["predicted"] == b["predicted"]
-        np.testing.assert_allclose(a["probabilities"], b["probabilities"], atol=1e-4)
+        assert_near(a["probabilities"], b["probabilities"], atol=1e-4)
     assert len(read_json(home, "double", "env.json")["devices"]) == 2 * DEVICES
     # The second process prints nothing of its own.
     of_second = (home / "double.1.out").read_text().splitlines()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from support.cases import cases
+from support.trees import assert_equal
 
 from mednli_jax.training import logistic
 
@@ -107,7 +108,7 @@ def test_labels_of_rows_that_a_model_holds_out_leave_no_trace_in_it(sample, pred
 
 
 def test_predictions_are_the_same_in_a_second_fit(sample, predicted):
-    np.testing.assert_array_equal(sample.fit_predict()[0], predicted)
+    assert_equal(sample.fit_predict()[0], predicted)
 
 
 def test_company_and_order_of_rows_change_no_prediction(sample, predicted):
@@ -130,7 +131,7 @@ def test_rounds_whose_rows_fit_a_capacity_share_a_program(sample, predicted, cap
         caplog.clear()
         of_fewer, _ = fewer.fit_predict(capacity=ROOMY)
 
-    np.testing.assert_array_equal(roomy, predicted)
+    assert_equal(roomy, predicted)
     assert of_fewer.shape == (MODELS, SIZE + 40)
     assert compiled_first
     assert "Finished XLA compilation" not in caplog.text

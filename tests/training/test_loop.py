@@ -57,7 +57,14 @@ def split(name):
     first, end = (0, FIRST_DEV) if name == "train" else (FIRST_DEV, ROWS)
     lengths = tuple(arrays()[f"{side}_length"][first:end] for side in SIDES)
     uids = tuple(f"{name}{row}" for row in range(end - first))
-    return Rows(name, first, arrays()["label"][first:end], lengths, uids, ((),) * len(uids))
+    return Rows(
+        name,
+        first,
+        arrays()["label"][first:end],
+        lengths,
+        uids,
+        ((),) * len(uids),
+    )
 
 
 @functools.cache
@@ -87,13 +94,19 @@ def bow():
     """The program of a model with dropout, batch norm and Adam."""
     devices = Devices(jax.local_devices()[:1])
     fields = {"hidden_size": 8, "dropout": 0.5}
-    options = optim.Options(learning_rate=2e-3, weight_decay=1e-6, epochs=SETTINGS.epochs)
+    options = optim.Options(
+        learning_rate=2e-3,
+        weight_decay=1e-6,
+        epochs=SETTINGS.epochs,
+    )
+    words = frozen(random_pairs.vectors())
+    data = jax.tree.map(jnp.asarray, arrays())
     return Program(
         model=table.entry("bow").build(fields, axis_name=devices.axis_name),
         scorer=NLITask(),
         devices=devices,
-        frozen=devices.replicate(models.as_type(frozen(random_pairs.vectors()), np.float64)),
-        data=devices.replicate(jax.tree.map(jnp.asarray, arrays())),
+        frozen=devices.replicate(models.as_type(words, np.float64)),
+        data=devices.replicate(data),
         optimizer=optim.build_optimizer(options, batches("train").steps),
     )
 
@@ -127,6 +140,10 @@ def train(program, seeds=SEEDS, **hooks):
     return Run(trainer.run(), rows, trainer)
 
 
+def scores_of(losses, accuracies):
+    return {"loss": {"per_seed": losses}, "accuracy": {"per_seed": accuracies}}
+
+
 def scripted(program, seeds, script, **settings):
     """A run whose dev losses come from a script, seed -> the loss of each evaluation; the training
     is real."""
@@ -135,9 +152,10 @@ def scripted(program, seeds, script, **settings):
     def score(rows, logits, seeds):
         number = next(evaluations)
         losses = [script[seed][number] for seed in seeds.tolist()]
-        return {"loss": {"per_seed": losses}, "accuracy": {"per_seed": [0.5] * len(losses)}}
+        return scores_of(losses, [0.5] * len(losses))
 
-    return train(program, seeds, settings={"epochs": 8, "patience": 2, **settings}, score=score)
+    settings = {"epochs": 8, "patience": 2, **settings}
+    return train(program, seeds, settings=settings, score=score)
 
 
 def recorded(program, **settings):
@@ -167,7 +185,11 @@ def recorded(program, **settings):
 )
 def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_saved(bow, every, saved):
     epochs = []
-    recorder = SimpleNamespace(save=lambda state, meta, **_: epochs.append(meta["epoch"] - 1))
+
+    def save(state, meta, **_):
+        epochs.append(meta["epoch"] - 1)
+
+    recorder = SimpleNamespace(save=save)
 
     train(bow, settings={"checkpoint_epochs": every}, checkpoints=recorder)
 
@@ -188,7 +210,7 @@ def test_each_seed_ends_by_its_patience(bow):
     run = scripted(bow, SEEDS, SCRIPT)
 
     assert run.best.epoch.tolist() == [1, 4, 7]
-    np.testing.assert_allclose(run.best.value, [1.0, 0.7, 0.4], rtol=1e-6)
+    assert_near(run.best.value, [1.0, 0.7, 0.4], rtol=1e-6)
     stale = [row["stale"][row["seeds"].index(7)] for row in run.rows]
     assert stale == [0, 0, 0, 1, 0, 1, 0, 1]
     # Finished seeds are dropped once they are half of all.
@@ -199,9 +221,20 @@ def test_a_dev_loss_that_is_not_finite_never_becomes_the_best(bow):
     """Holds even if accuracy decides: the argmax of NaN is a class, and a constant class can be
     right by chance."""
     nan = float("nan")
-    script = {0: [nan, nan, nan], 5: [1.0, nan, 0.5], 7: [np.inf, 2.0, nan]}
+    script = {
+        0: [nan, nan, nan],
+        5: [1.0, nan, 0.5],
+        7: [np.inf, 2.0, nan],
+    }
 
-    run = scripted(bow, SEEDS, script, patience=5, epochs=3, select="accuracy")
+    run = scripted(
+        bow,
+        SEEDS,
+        script,
+        patience=5,
+        epochs=3,
+        select="accuracy",
+    )
 
     assert run.best.epoch.tolist() == [0, 1, 2]
     assert run.best.stale.tolist()[0] == 3
@@ -209,17 +242,35 @@ def test_a_dev_loss_that_is_not_finite_never_becomes_the_best(bow):
 
 
 @pytest.mark.parametrize(
-    "select, epochs", [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])]
+    "select, epochs",
+    [
+        ("loss", [3, 1, 2]),
+        ("accuracy", [2, 3, 1]),
+        ("last", [3, 3, 3]),
+    ],
 )
 def test_the_best_epoch_is_chosen_by_loss_by_accuracy_or_as_the_last(bow, select, epochs):
     """Of equal accuracies the first counts."""
-    losses = iter([[0.9, 0.1, 0.5], [0.8, 0.4, 0.2], [0.7, 0.3, 0.3]])
-    accuracies = iter([[0.1, 0.5, 0.3], [0.2, 0.5, 0.1], [0.2, 0.6, 0.2]])
+    losses = iter(
+        [
+            [0.9, 0.1, 0.5],
+            [0.8, 0.4, 0.2],
+            [0.7, 0.3, 0.3],
+        ]
+    )
+    accuracies = iter(
+        [
+            [0.1, 0.5, 0.3],
+            [0.2, 0.5, 0.1],
+            [0.2, 0.6, 0.2],
+        ]
+    )
 
     def score(rows, logits, seeds):
-        return {"loss": {"per_seed": next(losses)}, "accuracy": {"per_seed": next(accuracies)}}
+        return scores_of(next(losses), next(accuracies))
 
-    assert train(bow, settings={"select": select}, score=score).best.epoch.tolist() == epochs
+    best = train(bow, settings={"select": select}, score=score).best
+    assert best.epoch.tolist() == epochs
 
 
 def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
@@ -229,8 +280,9 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     checkpoints = Checkpoints(tmp_path)
     calls = itertools.count(1)
     trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=lambda: next(calls) == 1)
-    spoilt = jax.tree.map(lambda x: x.at[1].set(jnp.nan), trainer.learner.params)
-    trainer.learner = trainer.learner.replace(params=spoilt)
+    learner = trainer.learner
+    spoilt = jax.tree.map(lambda leaf: leaf.at[1].set(jnp.nan), learner.params)
+    trainer.learner = learner.replace(params=spoilt)
     with pytest.raises(Interrupted):
         trainer.run()
     assert trainer.progress.done > 0
@@ -242,8 +294,10 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
 
     assert best.epoch.tolist()[1] == 0
     for place in (0, 2):
-        assert_equal(of_seed(best.variables, place), of_seed(unharmed.best.variables, place))
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(best.params))
+        expected = of_seed(unharmed.best.variables, place)
+        assert_equal(of_seed(best.variables, place), expected)
+    for leaf in jax.tree.leaves(best.params):
+        assert np.isfinite(leaf).all()
     for row in rows:
         assert row["dev_loss"][1] is None
         assert row["train_loss"][1] is None
@@ -267,12 +321,13 @@ def by_epochs(bow):
 def test_dev_is_scored_every_so_many_steps_and_at_the_end_of_an_epoch(bow, by_parts):
     run, weights = by_parts
 
-    places = [(row["epoch"], row["pass"], row["step"]) for row in run.rows]
-    assert places == [(1, 1, 4), (2, 1, 8), (3, 1, 9), (4, 2, 13), (5, 2, 17), (6, 2, 18)]
+    assert run.fields("epoch") == [1, 2, 3, 4, 5, 6]
+    assert run.fields("pass") == [1, 1, 1, 2, 2, 2]
+    assert run.fields("step") == [4, 8, 9, 13, 17, 18]
     for row in run.rows:
         logits = run.trainer.predict("dev", weights[row["step"] - 1])
         scores = bow.scorer.score(split("dev"), logits)
-        np.testing.assert_array_equal(scores["loss"]["per_seed"], row["dev_loss"])
+        assert_equal(scores["loss"]["per_seed"], row["dev_loss"])
 
 
 def test_the_weights_of_any_evaluation_can_be_the_best(by_parts):
@@ -296,15 +351,17 @@ def test_training_figures_cover_the_steps_since_the_last_evaluation(by_parts, by
     (run, _), (whole, _) = by_parts, by_epochs
     plan = batches("train").epoch(1, SEEDS)
     examples = [int((index[0] >= 0).sum()) for _, index in plan]
-    of_parts = [sum(examples[:4]), sum(examples[4:8]), examples[8]]
+    examples_of_parts = [sum(examples[:4]), sum(examples[4:8]), examples[8]]
+    figures_of_parts = run.fields(name)[:3]
 
-    mean = np.average(run.fields(name)[:3], axis=0, weights=of_parts)
+    mean = np.average(figures_of_parts, axis=0, weights=examples_of_parts)
 
-    np.testing.assert_allclose(mean, whole.fields(name)[0], rtol=1e-6)
+    assert_near(mean, whole.fields(name)[0], rtol=1e-6)
 
 
 def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
-    run = train(bow, settings={"schedule": "halving", "halve_from": 2, **PARTS})
+    halving = {"schedule": "halving", "halve_from": 2}
+    run = train(bow, settings={**halving, **PARTS})
 
     first_seed = [factors[0] for factors in run.fields("rate_factor")]
     assert first_seed == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
@@ -315,7 +372,11 @@ def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
     "losses, settings, epochs",
     {
         # As published for GA: the first epoch without a better evaluation ends training.
-        "patience 1": ([3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0], {"patience": 1}, 3),
+        "patience 1": (
+            [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0],
+            {"patience": 1},
+            3,
+        ),
         # As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs
         # brought nothing better.
         "least epochs": ([3.0], {"patience": 3, "least_epochs": 5}, 5),
@@ -372,8 +433,9 @@ def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first
         best = of_seed(run.best.variables, place)
         assert_near(best, of_seed(scored(epoch), place), rtol=1e-10, atol=1e-12)
     assert_equal(run.trainer.learner, plain.trainer.learner)  # training goes on without the average
-    scores = bow.scorer.score(split("dev"), run.trainer.predict("dev", average.variables))
-    np.testing.assert_array_equal(scores["loss"]["per_seed"], run.rows[-1]["dev_loss"])
+    logits = run.trainer.predict("dev", average.variables)
+    scores = bow.scorer.score(split("dev"), logits)
+    assert_equal(scores["loss"]["per_seed"], run.rows[-1]["dev_loss"])
     assert run.rows[0]["dev_loss"] == plain.rows[0]["dev_loss"]
 
 
@@ -391,9 +453,25 @@ AVERAGE = {"average_from": 2, "average_every": 4}
 @pytest.mark.parametrize(
     "settings, script, evaluations",
     [
-        pytest.param({}, SCRIPT, {0: 3, 5: 6, 7: 7}, id="constant"),
-        pytest.param({"evaluate_every": 5}, SCRIPT_OF_PARTS, {5: 8, 7: 14}, id="parts"),
-        pytest.param(AVERAGE, SCRIPT, {5: 6, 7: 7}, id="average", marks=pytest.mark.slow),
+        pytest.param(
+            {},
+            SCRIPT,
+            {0: 3, 5: 6, 7: 7},
+            id="constant",
+        ),
+        pytest.param(
+            {"evaluate_every": 5},
+            SCRIPT_OF_PARTS,
+            {5: 8, 7: 14},
+            id="parts",
+        ),
+        pytest.param(
+            AVERAGE,
+            SCRIPT,
+            {5: 6, 7: 7},
+            id="average",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
@@ -425,11 +503,19 @@ def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
 
 @pytest.mark.parametrize(
     "fields, pace",
-    [({}, "4321/s, 123.4 s"), ({"pass": 12, "step": 12000}, "123.4 s")],
+    [
+        ({}, "4321/s, 123.4 s"),
+        ({"pass": 12, "step": 12000}, "123.4 s"),
+    ],
     ids=["epochs", "steps"],
 )
 def test_the_line_of_an_epoch_has_80_columns(fields, pace):
-    row = {"epoch": 12, "examples_per_second": 6 * 4321.0, "seconds": 123.4, **fields}
+    row = {
+        "epoch": 12,
+        "examples_per_second": 6 * 4321.0,
+        "seconds": 123.4,
+        **fields,
+    }
     for name in ("train_loss", "dev_loss", "dev_accuracy"):
         row[name] = [0.61234] * 6
 

@@ -82,7 +82,7 @@ def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
     after the end."""
     shares = rate_shares(5, schedule="linear", epochs=2, epoch_steps=2)
 
-    np.testing.assert_allclose(shares, [1, 0.75, 0.5, 0.25, 0], atol=1e-7)
+    assert_near(shares, [1, 0.75, 0.5, 0.25, 0], atol=1e-7)
 
 
 @cases(
@@ -96,7 +96,7 @@ def test_a_linear_rate_falls_to_0_with_the_steps_of_the_run():
 def test_the_rate_warms_up_from_0_and_falls_in_a_line_to_0(warmup, epoch_steps, shares):
     schedule = {"schedule": "warmup_linear", "warmup": warmup, "epoch_steps": epoch_steps}
 
-    np.testing.assert_allclose(rate_shares(len(shares), **schedule), shares, atol=1e-6)
+    assert_near(rate_shares(len(shares), **schedule), shares, atol=1e-6)
 
 
 def test_the_schedule_of_a_config_reaches_the_optimizer():
@@ -114,4 +114,4 @@ def test_the_schedule_of_a_config_reaches_the_optimizer():
 
     weights = weights_after_steps(experiment_of(config).optimizer_for(batches), 2)
 
-    np.testing.assert_allclose(weights, [0, -0.5 / 10], rtol=1e-6)
+    assert_near(weights, [0, -0.5 / 10], rtol=1e-6)

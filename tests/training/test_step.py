@@ -100,7 +100,7 @@ def test_devices_order_layout_and_padding_do_not_change_training(name):
     on_eight, params_on_eight = trained(name, SEEDS, device_count=8, tight=True)
 
     assert losses.dtype == np.float64
-    np.testing.assert_allclose(on_eight, losses, rtol=0, atol=1e-8)
+    assert_near(on_eight, losses, atol=1e-8)
     assert_near(params_on_eight, params, atol=1e-6)
     # Equal losses prove nothing if the steps do nothing or the seeds do not differ.
     assert (abs(losses[-1] - losses[0]) > 2e-4).all()
@@ -113,7 +113,7 @@ def test_seeds_of_a_program_train_as_each_does_alone(name):
 
     alone, params_alone = trained(name, SEEDS[2:])
 
-    np.testing.assert_allclose(alone[:, 0], losses[:, 2], rtol=0, atol=1e-8)
+    assert_near(alone[:, 0], losses[:, 2], atol=1e-8)
     assert_near(of_seed(params_alone, 0), of_seed(params, 2), atol=1e-6)
 
 

@@ -238,7 +238,7 @@ def test_a_word_without_a_vector_is_the_unknown_word_of_the_run(home):
     prepared = run.on(data).prepared
 
     assert prepared.manifest["unknown_tokens"]["hypothesis"] > 0
-    np.testing.assert_array_equal(prepared.vectors[1], run.vectors[1])
+    assert_equal(prepared.vectors[1], run.vectors[1])
     assert (prepared.vectors[2:] != run.vectors[1]).any(axis=1).all()
 
 
@@ -248,7 +248,7 @@ def test_sequential_transfer_keeps_the_vector_of_unknown_words_and_those_of_shar
     home.train("target", INIT, *UNTRAINED, "--config.data.dir=unlike")
 
     source, target = (load_run(home.folder / name) for name in ("source", "target"))
-    np.testing.assert_array_equal(target.vectors[1], source.vectors[1])
+    assert_equal(target.vectors[1], source.vectors[1])
     pair = ("blorf in test 0 .", "patient has blorf")
     assert target.predict([pair])[0] == pytest.approx(source.predict([pair])[0], abs=2e-6)
     losses = home.evaluate("--run=target", "--split=test")["loss"]["per_seed"]

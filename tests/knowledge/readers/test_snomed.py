@@ -29,7 +29,12 @@ PLAIN = OntologyOptions()
 ALL = OntologyOptions(relations="all")
 TERMS = RF2_ROWS["Description"]
 EDGES = RF2_ROWS["Relationship"]
-PARENTS = {("101", "64572001"), ("102", "64572001"), ("103", "101"), ("103", "102")}
+PARENTS = {
+    ("101", "64572001"),
+    ("102", "64572001"),
+    ("103", "101"),
+    ("103", "102"),
+}
 SITES = {("103", "104")}
 
 

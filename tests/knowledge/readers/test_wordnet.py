@@ -153,7 +153,15 @@ def test_wordnet_is_looked_for_in_the_data_folder_then_where_debian_puts_it(tmp_
     assert load_ontology("wordnet", data).labels[0] == "thing"
 
 
-@pytest.mark.parametrize("lacking", [(), ("noun.exc",), ("verb.exc",), ("noun.exc", "verb.exc")])
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        (),
+        ("noun.exc",),
+        ("verb.exc",),
+        ("noun.exc", "verb.exc"),
+    ],
+)
 def test_missing_files_of_irregular_forms_are_named_where_relations_are_read(
     tmp_path, capsys, lacking
 ):

@@ -1,0 +1,101 @@
+"""Small pretrained encoders as the Transformers library writes them.
+
+golden/make_golden_encoders.py made their weights, which are large and random.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors.numpy import save_file
+
+from mednli_jax.models import weights
+from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.encoder import Encoder
+from support.golden_files import golden
+
+PyTree = Any
+Arrays = Mapping[str, np.ndarray]
+Facts = dict[str, Any]
+
+NAMES = (
+    "bert",
+    "roberta",
+    "electra",
+    "megatron-bert",
+    "modernbert",
+    "modernbert-mean",
+    "deberta-v2",
+    "deberta-v2-own",
+)
+SIDES = ("premise", "hypothesis")
+ROOM = 64  # pieces of the longest rows
+
+
+@functools.cache
+def reference(name: str) -> tuple[Facts, Arrays]:
+    """(config.json and settings, pairs of pieces and what the library computes for them)."""
+    return golden(f"golden_{name}_small")
+
+
+def labels_of(name: str) -> tuple[str, ...]:
+    """The labels of an encoder, in the order of its logits."""
+    facts, _ = reference(name)
+    return tuple(facts["config"]["id2label"].values())
+
+
+def tensors_of(name: str, kind: str = "weight") -> dict[str, np.ndarray]:
+    """The library's weights, or their gradients, by its names."""
+    _, arrays = reference(name)
+    start = f"{kind}/"
+    return {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
+
+
+def write_encoder(name: str, folder: Path, tensors: Arrays | None = None, **config: Any) -> Path:
+    """Writes an encoder. tensors: in place of its weights. config: fields of config.json."""
+    facts, _ = reference(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors_of(name) if tensors is None else tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(facts["config"] | config))
+    return folder
+
+
+def batch_of(name: str, rows: slice = slice(None)) -> PairBatch:
+    """The golden pairs of an encoder."""
+    _, arrays = reference(name)
+    fields = {}
+    for side in SIDES:
+        fields[side] = jnp.asarray(arrays[side][rows])
+        fields[f"{side}_length"] = jnp.asarray(arrays[f"{side}_length"][rows])
+    label = jnp.asarray(arrays["label"][rows])
+    return PairBatch(**fields, label=label, mask=jnp.ones(len(label)))
+
+
+def model_of(name: str, folder: Path, **changes: Any) -> Encoder:
+    """The model of the weights in a folder. changes: of its fields."""
+    facts, _ = reference(name)
+    before, between, _ = facts["specials"]
+    return Encoder(
+        **{
+            "dropout": 0.0,
+            "room": ROOM,
+            "cls_id": before[0],
+            "sep_id": between[0],
+            "separators": len(between),
+            **weights.read_architecture(folder),
+            **changes,
+        }
+    )
+
+
+def drawn_params(name: str, model: Encoder) -> PyTree:
+    """New parameters."""
+    batch = batch_of(name, slice(2))
+    return jax.jit(lambda key: model.init({"params": key}, batch, train=False)["params"])(
+        jax.random.key(0)
+    )
