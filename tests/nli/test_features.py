@@ -78,9 +78,15 @@ def column(table, name):
     return table[:, features.NAMES.index(name)]
 
 
+@pytest.fixture(scope="module")
+def by_name():
+    """{name of a feature: its value for each of the five pairs}"""
+    return dict(zip(features.NAMES, computed().T, strict=True))
+
+
 @pytest.mark.parametrize("name", BY_HAND)
-def test_by_hand(name):
-    assert_near(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
+def test_by_hand(by_name, name):
+    assert_near(by_name[name], np.array(BY_HAND[name]), rtol=1e-12, atol=1e-12)
 
 
 def test_negations_of_both_sides_are_not_of_one_side():
@@ -112,11 +118,12 @@ TWICE = math.log(6 / 3) + 1
         ),
     },
 )
-def test_tfidf_by_hand(pair, expected):
+def test_tfidf_by_hand(by_name, pair, expected):
     measures = ("cosine", "euclidean", "manhattan", "chebyshev")
-    table = computed()
-    by_measure = [column(table, f"tfidf_{measure}")[pair] for measure in measures]
-    assert_near(by_measure, expected, rtol=1e-12, atol=1e-12)
+
+    by_measure = [by_name[f"tfidf_{measure}"][pair] for measure in measures]
+
+    assert_near(np.array(by_measure), np.array(expected), rtol=1e-12, atol=1e-12)
 
 
 def test_tfidf_knows_training_text_alone():
@@ -138,8 +145,12 @@ def plain_alignment(first, second):
         if not i or not j:
             return i + j, -(i + j)
         differ = first[i - 1] != second[j - 1]
-        steps = (*best(i - 1, j - 1), differ), (*best(i - 1, j), 1), (*best(i, j - 1), 1)
-        return min((edits + cost, length - 1) for edits, length, cost in steps)
+        steps = (
+            (differ, best(i - 1, j - 1)),
+            (1, best(i - 1, j)),
+            (1, best(i, j - 1)),
+        )
+        return min((edits + cost, length - 1) for cost, (edits, length) in steps)
 
     edits, length = best(len(first), len(second))
     return edits, -length
@@ -153,22 +164,29 @@ def test_of_alignments_with_the_fewest_edits_the_longest_counts():
 def test_alignments_are_those_of_plain_dynamic_programming():
     draw = random.Random(0)
     for _ in range(100):
-        first, second = ("".join(draw.choices("abc", k=draw.randint(0, 12))) for _ in range(2))
+        first = "".join(draw.choices("abc", k=draw.randint(0, 12)))
+        second = "".join(draw.choices("abc", k=draw.randint(0, 12)))
         assert features.alignment(first, second) == plain_alignment(first, second)
 
 
-def test_edit_distances_are_shares_of_the_longer_side_and_of_the_alignment():
-    table = computed()
+def test_edit_distances_are_shares_of_the_longer_side_and_of_the_alignment(by_name):
     for row, (premise, hypothesis, _) in enumerate(PAIRS):
         edits, length = plain_alignment(premise.lower(), hypothesis.lower())
         longer_side = max(len(premise), len(hypothesis))
-        assert column(table, "levenshtein_shortest")[row] == pytest.approx(edits / longer_side)
-        assert column(table, "levenshtein_longest")[row] == pytest.approx(edits / length)
+        of_longer_side = by_name["levenshtein_shortest"][row]
+        of_alignment = by_name["levenshtein_longest"][row]
+        assert of_longer_side == pytest.approx(edits / longer_side)
+        assert of_alignment == pytest.approx(edits / length)
 
 
 # The concepts of premises and hypotheses: D2 and its sibling D3, its grandparent D0, an unknown
 # one, one of another tree, and the sibling beside the unknown one.
-AROUND_D2 = mentions([[["D2"]] * 5, [["D3"], ["D0"], ["Z"], ["S0"], ["D3", "Z"]]])
+AROUND_D2 = mentions(
+    [
+        [["D2"]] * 5,
+        [["D3"], ["D0"], ["Z"], ["S0"], ["D3", "Z"]],
+    ]
+)
 
 
 def test_undirected_paths_meet_in_a_common_parent():
@@ -215,9 +233,13 @@ def test_a_cross_reference_is_one_concept_at_several_places():
 
     table = computed(mentions=mentions([premises, hypotheses]), ontology=crossed)
 
-    assert column(table, "path_nearest").tolist() == [1 / 2, 1 / 2, 1, -1, 1]
-    assert column(table, "path_mean").tolist() == [1 / 2, 1 / 4, 1, -1, 1]
-    assert column(table, "path_share").tolist() == [1, 1 / 2, 1, -1, 1]
+    paths = {
+        "path_nearest": [0.5, 0.5, 1, -1, 1],
+        "path_mean": [0.5, 0.25, 1, -1, 1],
+        "path_share": [1, 0.5, 1, -1, 1],
+    }
+    for name, expected in paths.items():
+        assert column(table, name).tolist() == expected
 
 
 def test_without_an_ontology_there_are_no_paths():
@@ -238,7 +260,9 @@ def test_a_pair_with_an_empty_side_has_features():
 
 
 def test_a_corpus_of_empty_pairs_has_features():
-    assert np.isfinite(computed(corpus([("", "", "neutral")] * 5))).all()
+    empty = corpus([("", "", "neutral")] * 5)
+
+    assert np.isfinite(computed(empty)).all()
 
 
 def test_hypothesis_only_sees_no_premise():
@@ -298,7 +322,9 @@ def test_features_of_a_corpus_are_computed_once_and_private(source_of, tmp_path,
 
 
 def test_a_corpus_without_knowledge_has_no_paths(source_of):
-    assert (boosting.load(*source_of("none"))[:, -3:] == features.NO_CONCEPT).all()
+    table = boosting.load(*source_of("none"))
+
+    assert (table[:, -3:] == features.NO_CONCEPT).all()
 
 
 def test_paths_of_a_corpus_are_between_the_concepts_of_a_mentions_file(source_of, tmp_path):
@@ -316,8 +342,8 @@ def test_bleu_is_that_of_nltk_to_the_last_bit():
     smoothing = SmoothingFunction(epsilon=0.1).method1
     draw = random.Random(0)
     for _ in range(500):
-        sides = [tuple(draw.choices("abc", k=draw.randrange(9))) for _ in range(2)]
-        reference, candidate = sides
+        reference = tuple(draw.choices("abc", k=draw.randrange(9)))
+        candidate = tuple(draw.choices("abc", k=draw.randrange(9)))
 
         expected = sentence_bleu([reference], candidate, smoothing_function=smoothing)
         assert features.bleu(reference, candidate) == expected

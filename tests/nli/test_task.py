@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 from support.cases import cases
+from support.runs import indices
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import Rows
@@ -16,44 +17,52 @@ from mednli_jax.nli.task import NLITask
 from mednli_jax.run import experiment_of
 
 
-def rows_of(label, slices=None):
-    """The rows of a split with these labels. slices: the tags of each row."""
-    uids = tuple(map(str, range(len(label))))
-    return Rows(
-        "dev",
-        0,
-        np.array(label),
-        ((), ()),
-        uids,
-        slices or ((),) * len(label),
-    )
+def rows_of(word, slices=None):
+    """The rows of a split with the labels of a word such as "een". slices: the tags of each
+    row."""
+    uids = tuple(map(str, range(len(word))))
+    tags = slices or ((),) * len(word)
+    return Rows("dev", 0, indices(word), ((), ()), uids, tags)
+
+
+def scores_of(word, logits_NC):
+    """The scores of one seed."""
+    return NLITask().score(rows_of(word), np.asarray(logits_NC)[None])
 
 
 TWO_CLASSES = NLITask(classes=(0, 2))  # entailment and contradiction
-ROWS = rows_of([0, 2, 2])
-LOGITS = np.array([[[1.0, 0.0], [0.0, 2.0], [0.5, 0.0]]], np.float32)  # the last is wrong
-LOSSES = np.log1p(np.exp([-1.0, -2.0, 0.5]))
+ROWS = rows_of("ecc")
+LOGITS_NC = np.array([[1, 0], [0, 2], [0.5, 0]], np.float32)  # the last is wrong
+LOSSES = np.log1p(np.exp([-1, -2, 0.5]))
 
 
 def test_two_logits_are_scored_over_two_classes():
-    scores = TWO_CLASSES.score(ROWS, LOGITS)
+    scores = TWO_CLASSES.score(ROWS, LOGITS_NC[None])
+
     assert scores["accuracy"]["mean"] == pytest.approx(2 / 3)
-    assert scores["confusion"] == [[1, 0, 0], [0, 0, 0], [1, 0, 1]]
+    assert scores["confusion"] == [
+        [1, 0, 0],
+        [0, 0, 0],
+        [1, 0, 1],
+    ]
     assert scores["macro_f1"]["mean"] == pytest.approx(2 / 3)  # 2/3 for each of the two classes
     assert scores["loss"]["mean"] == pytest.approx(LOSSES.mean(), abs=1e-6)
 
 
 def test_two_logits_are_trained_on_two_classes():
     batch = SimpleNamespace(label=jnp.asarray(ROWS.label), weight=None)
-    logits = jnp.asarray(LOGITS[0])
+    logits = jnp.asarray(LOGITS_NC)
+
     np.testing.assert_allclose(TWO_CLASSES.loss(logits, batch), LOSSES, atol=1e-6)
     assert TWO_CLASSES.correct(logits, batch).tolist() == [1, 1, 0]
 
 
 def test_predictions_of_two_logits_have_three_classes():
-    predicted = [row["predicted"] for row in TWO_CLASSES.predictions(ROWS, LOGITS)]
-    assert predicted == [["entailment"], ["contradiction"], ["entailment"]]
-    probabilities = TWO_CLASSES.described(ROWS, LOGITS)[0]
+    rows = TWO_CLASSES.predictions(ROWS, LOGITS_NC[None])
+    probabilities = TWO_CLASSES.described(ROWS, LOGITS_NC[None])[0]
+
+    predicted = [label for row in rows for label in row["predicted"]]
+    assert predicted == ["entailment", "contradiction", "entailment"]
     entailment = 1 / (1 + np.exp(-1))
     assert probabilities == pytest.approx(
         {"entailment": entailment, "neutral": 0, "contradiction": 1 - entailment}
@@ -71,10 +80,10 @@ def test_the_labels_of_a_config_decide_the_classes():
 @cases(
     "label, classes, has_loss",
     {
-        "two classes on three": ([0, 1, 2, 1, 2, 0], (0, 2), False),
-        "three classes on two": ([0, 2, 2, 0, 2, 0], (0, 1, 2), True),
-        "a slice without a class": ([0, 2, 2, 0, 2, 2], (0, 2), True),
-        "pairs of one class": ([2, 2, 2, 2, 2, 2], (0, 2), True),
+        "two classes on three": ("encnce", (0, 2), False),
+        "three classes on two": ("eccece", (0, 1, 2), True),
+        "a slice without a class": ("eccecc", (0, 2), True),
+        "pairs of one class": ("cccccc", (0, 2), True),
     },
 )
 def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes, has_loss):
@@ -92,46 +101,54 @@ def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes
 
     scores = NLITask(classes=classes).score(rows_of(label, slices), logits)
 
-    for scored, size in ((scores, 6), (scores["slices"]["x"], 2)):
-        gold = label[:size]
-        f1_S = [
-            f1_score(gold, predicted[:size], labels=np.unique(gold), average="macro")
-            for predicted in predicted_SN
-        ]
+    for size, scored in ((6, scores), (2, scores["slices"]["x"])):
+        gold_N = indices(label[:size])
+        f1_S = []
+        for predicted_N in predicted_SN[:, :size]:
+            f1_S.append(f1_score(gold_N, predicted_N, labels=np.unique(gold_N), average="macro"))
         assert scored["macro_f1"]["per_seed"] == pytest.approx(f1_S)
     assert ("loss" in scores) == has_loss
     assert np.isfinite(scores["calibration"]["ece"]["mean"])
 
 
-@pytest.mark.parametrize("answers", [[0, 0, 0], [0, 2, 0], [0, 2, 1]])
+@pytest.mark.parametrize("answers", ["eee", "ece", "ecn"])
 def test_labels_alone_have_no_loss_and_no_calibration(answers):
-    logits = np.where(np.array(answers)[:, None] == np.arange(3), 0.0, -np.inf)[None]
-    assert not {"loss", "calibration"} & NLITask().score(ROWS, logits).keys()
+    is_answer_NC = indices(answers)[:, None] == np.arange(3)
+
+    scores = scores_of("ecc", np.where(is_answer_NC, 0.0, -np.inf))
+
+    assert not {"loss", "calibration"} & scores.keys()
 
 
 def test_a_model_that_diverged_has_a_loss_for_the_loop():
-    scores = NLITask().score(ROWS, np.full((1, 3, 3), np.nan))
+    scores = scores_of("ecc", np.full((3, 3), np.nan))
+
     assert np.isnan(scores["loss"]["mean"])
 
 
-@pytest.mark.parametrize("label, has_loss", [([0, 2, 2], True), ([0, 1, 2], False)])
+@cases("label, has_loss", {"the same classes": ("ecc", True), "another class": ("enc", False)})
 def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
-    table = np.eye(6)[:, :3]
-    trained_on = np.array([0, 2, 0, 2, 0, 2])
-    boosted = boosting.fit_predict(table, trained_on, slice(None), (0,), trees=2)
-    logits = boosting.logits_of(boosted.probabilities)[:, :3]
-    scores = NLITask().score(rows_of(label), logits)
+    features = np.eye(6, 3)
+    boosted = boosting.fit_predict(features, indices("ececec"), slice(None), (0,), trees=2)
+    logits_SNC = boosting.logits_of(boosted.probabilities)
+
+    scores = scores_of(label, logits_SNC[0, :3])
+
     assert ("loss" in scores) == has_loss
     assert "calibration" in scores
 
 
 def test_the_bins_of_a_reliability_diagram_are_of_each_seeds_own_predictions():
     """The first seed is right on both pairs at 80 %, the second on one at 60 %."""
-    p_SNC = [[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]], [[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]]]
+    p_SNC = [
+        [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]],
+        [[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]],
+    ]
 
-    calibration = NLITask().score(rows_of([0, 1]), np.log(p_SNC))["calibration"]
+    calibration = NLITask().score(rows_of("en"), np.log(p_SNC))["calibration"]
 
-    sure_60, sure_80 = (row for row in calibration["bins"] if row["count"])
-    assert sure_60 == pytest.approx(sure_60 | {"count": 2, "confidence": 0.6, "accuracy": 0.5})
-    assert sure_80 == pytest.approx(sure_80 | {"count": 2, "confidence": 0.8, "accuracy": 1.0})
+    bins = [(row["count"], row["confidence"], row["accuracy"]) for row in calibration["bins"]]
+    sure_60, sure_80 = (row for row in bins if row[0])
+    assert sure_60 == pytest.approx((2, 0.6, 0.5))
+    assert sure_80 == pytest.approx((2, 0.8, 1.0))
     assert calibration["ece"]["per_seed"] == pytest.approx([0.2, 0.1])
