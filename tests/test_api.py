@@ -9,7 +9,16 @@ from pathlib import Path
 from unittest.mock import MagicMock, call
 
 import pytest
-from support.commands import ROOT, call_command, config_flag, refused, succeeds, use_one_device
+from support.commands import (
+    ROOT,
+    call_command,
+    config_flag,
+    printed_json,
+    read_json,
+    refused,
+    succeeds,
+    use_one_device,
+)
 from support.pair_files import write_own_pairs
 
 import mednli_jax
@@ -230,8 +239,8 @@ def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked
     monkeypatch.setenv(PLUGINS, "another,plugin_corpus,plugin_model")
     succeeds(train, *OWN, "--workdir=run")
 
-    assert json.loads(Path("run/result.json").read_text())["config"] == "MeanVectors-file"
-    assert json.loads(succeeds(evaluate, "--run=run", "--json")[0])["examples"] == 9
+    assert read_json("run/result.json")["config"] == "MeanVectors-file"
+    assert printed_json(evaluate, "--run=run")["examples"] == 9
     prepared, _ = succeeds(prepare, *OWN)
     assert prepared.startswith("found")
     assert "train: 30 pairs" in prepared
@@ -254,10 +263,10 @@ def test_splits_of_a_function_are_ordered_whatever_order_it_returns(monkeypatch)
     for name in ("uneven", "backwards"):
         flags = (*BOW[:3], f"--config.data.name=plugin_corpus:{name}")
         folder = succeeds(prepare, *flags)[0].splitlines()[0].rpartition(": ")[2]
-        manifest = json.loads((Path(folder) / "manifest.json").read_text())
+        manifest = read_json(folder, "manifest.json")
         first = {split: facts["first"] for split, facts in manifest["splits"].items()}
         assert first == {"train": 0, "dev": 30, "test": 35}
 
-        out, _ = succeeds(analyze, "lengths", *flags, "--lengths=train", "--json")
-        figures.append({**json.loads(out), "corpus": ""})
+        lengths = printed_json(analyze, "lengths", *flags, "--lengths=train")
+        figures.append({**lengths, "corpus": ""})
     assert figures[0] == figures[1]

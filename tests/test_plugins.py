@@ -2,7 +2,6 @@
 package, go through every command."""
 
 import importlib
-import json
 import re
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 from support.commands import (
     ROOT,
     call_command,
+    printed_json,
     read_json,
     refused,
     run_python,
@@ -86,7 +86,7 @@ def run(tmp_path):
 
 def test_a_task_of_ones_own_is_prepared_and_evaluated(run):
     assert "train: 48 pairs" in succeeds("prepare", *CORPUS)[0]
-    scores = json.loads(succeeds("evaluate --run=runs/a --json")[0])
+    scores = printed_json("evaluate --run=runs/a")
     assert scores["accuracy"] == result_of(run)["test"]["accuracy"]
     assert "12 examples" in succeeds("evaluate --run=runs/a --split=dev")[0]
 
@@ -161,8 +161,8 @@ def test_a_number_as_a_cell_is_a_fault_of_the_plugin(tmp_path):
 
 
 def test_analyses_of_ones_own_task_are_reached(tmp_path):
-    overlap, _ = succeeds("analyze overlap", *MORE_CORPUS, "--json")
-    assert json.loads(overlap)["shared"] == {"same": pytest.approx(0.25), "other": 0.0}
+    overlap = printed_json("analyze overlap", *MORE_CORPUS)
+    assert overlap["shared"] == {"same": pytest.approx(0.25), "other": 0.0}
 
     out, _ = succeeds("analyze all", *MORE_CORPUS, "--out=figures")
     assert "Shared words" in out
@@ -174,7 +174,7 @@ def test_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
 
     assert "skills: own/x" in succeeds("evaluate --run=runs/a --skills=own/x")[0]
     refused("evaluate --run=runs/a --vectors=own/x")
-    table = json.loads(succeeds("report --table=similar --runs=runs --json")[0])
+    table = printed_json("report --table=similar --runs=runs")
     assert table == {"a": result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"]}
 
 

@@ -1,5 +1,7 @@
 """Adversarial filtering: rounds worked out by hand, and the features that it filters by."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.cases import cases
@@ -33,14 +35,18 @@ def test_a_row_at_tau_goes_and_one_below_stays(tau, removed):
     """Two of the three models that hold row 0 out are right on it."""
 
     def two_of_three(features, labels, subset_NM):
-        held_out = np.flatnonzero(~(subset_NM == 0).any(axis=1))
+        holds_first_out = ~(subset_NM == 0).any(axis=1)
+        held_out = np.flatnonzero(holds_first_out)
+        right = held_out[: len(held_out) * 2 // 3]
         predicted = np.ones((len(subset_NM), len(labels)), int)
-        predicted[held_out[: len(held_out) * 2 // 3], 0] = 0
+        predicted[right, 0] = 0
         return predicted, {}
 
-    zeros = np.zeros(9, np.int32)
+    labels = np.zeros(9, np.int32)
     settings = Settings(m=1, n=3, k=1, tau=tau)
-    state = next_round(np.zeros((9, 1)), zeros, settings, two_of_three, State(zeros, np.zeros(9)))
+    begun = State(labels, np.zeros(9))
+
+    state = next_round(np.zeros((9, 1)), labels, settings, two_of_three, begun)
 
     assert state.score[0] == 2 / 3
     assert state.easy[0] == removed
@@ -53,6 +59,7 @@ def test_it_ends_as_soon_as_the_pairs_left_are_no_more_than_a_model_is_trained_o
         return np.tile(labels, (len(subset_NM), 1)), {}
 
     settings = Settings(m=3, n=16, k=2, tau=0.5)
+
     state = filtered(np.zeros((9, 1)), np.zeros(9, int), settings, always_right)
 
     assert [row["left"] for row in state.rounds] == [7, 5, 3]
@@ -68,19 +75,22 @@ def test_the_scores_are_those_of_a_plain_loop():
         calls.append((subset_NM, predicted))
         return predicted, facts
 
-    state = filtered(EASE, LABELS, Settings(m=20, n=16, k=7, tau=0.6, seed=3), recorded)
+    settings = Settings(m=20, n=16, k=7, tau=0.6, seed=3)
+
+    state = filtered(EASE, LABELS, settings, recorded)
 
     left = list(range(N))
-    for number, (subset_NM, predicted) in enumerate(calls, 1):
+    for number, (subset_NM, predicted) in enumerate(calls, start=1):
         assert {len(set(subset)) for subset in subset_NM.tolist()} == {20}
         score = {}
         for place, row in enumerate(left):
             outside = ~(subset_NM == place).any(axis=1)
             right = predicted[outside, place] == LABELS[row]
             score[row] = right.mean() if outside.any() else 0.0
+        easy = [value for value in score.values() if value >= 0.6]
         removed = [row for row in left if state.removed[row] == number]
-        best = sorted((value for value in score.values() if value >= 0.6), reverse=True)[:7]
-        assert sorted((score[row] for row in removed), reverse=True) == pytest.approx(best)
+        scores_of_removed = sorted(score[row] for row in removed)
+        assert scores_of_removed == pytest.approx(sorted(easy)[-7:])
         left = [row for row in left if row not in removed]
     assert len(calls) == len(state.rounds) > 2
     assert state.ended.startswith("fewer than k = 7")
@@ -98,18 +108,22 @@ def test_the_seed_and_the_number_of_the_round_decide_the_subsets():
         subsets.add(subset_NM.tobytes())
         return by_ease(ease, labels, subset_NM)
 
-    for seed, rounds in ((0, ()), (0, ({},)), (1, ())):
-        state = State(np.zeros(N, np.int32), np.zeros(N), rounds)
+    zeros = np.zeros(N, np.int32)
+    first = State(zeros, zeros)
+    second = State(zeros, zeros, rounds=({},))
+    for seed, state in ((0, first), (0, second), (1, first)):
         next_round(EASE, LABELS, Settings(20, seed=seed), recorded, state)
 
     assert len(subsets) == 3
 
 
+OF_INTERRUPTED = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
+
+
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
-    """(settings, folder) of a filtering that was interrupted in its third round."""
+    """The folder of a filtering that was interrupted in its third round."""
     folder = tmp_path_factory.mktemp("filtering")
-    settings = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
     calls = []
 
     def stopped(*arrays):
@@ -119,29 +133,31 @@ def interrupted(tmp_path_factory):
         return by_ease(*arrays)
 
     with pytest.raises(KeyboardInterrupt):
-        filtered(EASE, LABELS, settings, stopped, folder)
-    return settings, folder
+        filtered(EASE, LABELS, OF_INTERRUPTED, stopped, folder)
+    return folder
 
 
-@pytest.mark.parametrize("shift, k", [(1, 5), (0, 6)], ids=["features", "settings"])
-def test_a_filtering_of_different_features_or_settings_is_not_resumed(interrupted, shift, k):
-    _, folder = interrupted
-    settings = Settings(m=20, n=8, k=k, tau=0.6, seed=1)
-
+@cases(
+    "shift, settings",
+    {
+        "features": (1, OF_INTERRUPTED),
+        "settings": (0, replace(OF_INTERRUPTED, k=6)),
+    },
+)
+def test_a_filtering_of_different_features_or_settings_is_not_resumed(interrupted, shift, settings):
     with pytest.raises(RunError, match=r"aflite\.state\.npz.*--resume"):
-        filtered(EASE + shift, LABELS, settings, by_ease, folder, resume=True)
+        filtered(EASE + shift, LABELS, settings, by_ease, interrupted, resume=True)
 
 
 def test_an_interrupted_filtering_resumes_bit_for_bit(interrupted):
-    settings, folder = interrupted
-    whole = filtered(EASE, LABELS, settings, by_ease)
+    whole = filtered(EASE, LABELS, OF_INTERRUPTED, by_ease)
 
-    resumed = filtered(EASE, LABELS, settings, by_ease, folder, resume=True)
-    finished = filtered(EASE, LABELS, settings, None, folder, resume=True)
+    resumed = filtered(EASE, LABELS, OF_INTERRUPTED, by_ease, interrupted, resume=True)
+    without_a_model = filtered(EASE, LABELS, OF_INTERRUPTED, None, interrupted, resume=True)
 
     assert len(whole.rounds) > 3
     np.testing.assert_equal(vars(resumed), vars(whole))
-    np.testing.assert_equal(vars(finished), vars(whole))  # without a model
+    np.testing.assert_equal(vars(without_a_model), vars(whole))
 
 
 @pytest.mark.parametrize(
@@ -167,6 +183,7 @@ def test_a_model_that_is_trained_on_all_pairs_is_refused():
 VECTORS = np.array([[1, 0], [0, 1], [2, 2], [4, 0]], np.float32)
 ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 WITHOUT_MERGED = {"brain": 0, "injury": 1, "no": 3}
+SKIP = {"unknown": "skip"}
 # A text is a list of units; a merged entity is one unit of several tokens.
 MERGED = [("brain", "injury"), ("no",), ("now",)]  # "now" has no vector
 SEPARATE = [
@@ -180,11 +197,11 @@ SEPARATE = [
 @cases(
     "text, row_of, options, mean",
     {
-        "merged": (MERGED, ROW_OF, {"unknown": "skip"}, [3, 1]),
-        "separate": (SEPARATE, ROW_OF, {"unknown": "skip"}, [5 / 3, 1 / 3]),
+        "merged": (MERGED, ROW_OF, SKIP, [3, 1]),
+        "separate": (SEPARATE, ROW_OF, SKIP, [5 / 3, 1 / 3]),
         # The mean of (.5, .5) and (4, 0).
-        "parts": (MERGED, WITHOUT_MERGED, {"unknown": "skip"}, [2.25, 0.25]),
-        "dropped": (MERGED, WITHOUT_MERGED, {"unknown": "skip", "lacking": "drop"}, [4, 0]),
+        "parts": (MERGED, WITHOUT_MERGED, SKIP, [2.25, 0.25]),
+        "dropped": (MERGED, WITHOUT_MERGED, {**SKIP, "lacking": "drop"}, [4, 0]),
         # As published, an unknown word is (0, 0).
         "unknown is zero": (SEPARATE, ROW_OF, {}, [5 / 4, 1 / 4]),
         # The published code gives NaN.
@@ -192,7 +209,9 @@ SEPARATE = [
     },
 )
 def test_the_mean_vector_of_a_text_by_hand(text, row_of, options, mean):
-    features = mean_vectors([text, [("no",)]], row_of, VECTORS, **options)
+    no = [("no",)]
+
+    features = mean_vectors([text, no], row_of, VECTORS, **options)
 
     np.testing.assert_allclose(features.matrix, [mean, [4, 0]])
 
@@ -200,7 +219,7 @@ def test_the_mean_vector_of_a_text_by_hand(text, row_of, options, mean):
 def test_tokens_without_a_vector_are_counted():
     texts = [MERGED, [("now",)], []]
 
-    facts = mean_vectors(texts, WITHOUT_MERGED, VECTORS, unknown="skip").facts
+    facts = mean_vectors(texts, WITHOUT_MERGED, VECTORS, **SKIP).facts
 
     assert facts["tokens"] == 4
     assert facts["without_vector"] == 2
@@ -209,7 +228,7 @@ def test_tokens_without_a_vector_are_counted():
 
 def test_a_corpus_without_a_vector_is_refused():
     with pytest.raises(DataError):
-        mean_vectors([[("pain",)], [("head", "ache")]], ROW_OF, VECTORS)
+        mean_vectors([[("pain",)]], ROW_OF, VECTORS)
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import json
 import math
 import re
-import stat
 from dataclasses import asdict, replace
 
 import pytest
 from support.commands import call_command, read_json
+from support.files import assert_private, contents
 from support.ontologies import is_a_matrix
 from support.pages import check_offline
 from support.pair_files import COMMON, SECRET, write_shared_premises
@@ -325,8 +325,9 @@ def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):
 
 
 def test_stop_words_are_counted_where_that_is_asked_for(ask):
-    figures = json.loads(ask("lexical", "--corpus=snli", "--top=3", "--stop_words", "--json")[1])
+    _, out, _ = ask("lexical", "--corpus=snli", "--top=3", "--stop_words", "--json")
 
+    figures = json.loads(out)
     assert figures["stop_words"]
     assert "no" in top_tokens(figures, C)
 
@@ -337,13 +338,14 @@ def test_tokens_of_a_corpus_of_ones_own_stay_private(ask, tmp_path, corpus):
 
     assert code == 0, err
     folder = tmp_path / "o"
-    contents = {"output": (out + err).lower().encode()}
-    for path in folder.rglob("*"):
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-        if path.is_file() and "private" not in path.parts:
-            contents[path.name] = path.read_bytes().lower()
-    for word in (SECRET, COMMON, "brain", "train-0"):
-        assert [name for name, content in contents.items() if word.encode() in content] == []
+    assert_private(folder)
+    texts = {"output": (out + err).encode()}
+    for name, content in contents(folder).items():
+        if not name.startswith("private/"):
+            texts[name] = content
+    for name, text in texts.items():
+        for word in (SECRET, COMMON, "brain", "train-0"):
+            assert word.encode() not in text.lower(), name
     assert SECRET in (folder / "private" / "lexical.txt").read_text()
     assert SECRET in top_tokens(read_json(folder, "private", "lexical.json"), C)
     assert set(read_json(folder, "private", "heuristics.json")["uids"]) == {HYPERNYM, CAUSE, FINE}

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import shutil
-import stat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,13 +15,14 @@ from support.commands import (
     at,
     environment_of,
     json_lines,
+    printed_json,
     read_json,
     refused,
     run_command,
     succeeds,
     use_one_device,
 )
-from support.files import lines
+from support.files import assert_private, contents, lines
 from support.pair_files import SECRET
 from support.runs import GOLD, write_run
 
@@ -187,10 +187,9 @@ def test_attention_maps_of_predictions_are_private(home, queries, tmp_path):
     assert SECRET not in out + err
     check_predictions(home, queries, out)
     folder = tmp_path / "run" / "private" / "attention"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
-    maps = [f"passage-{n}.{ending}" for n in range(1, 10) for ending in ("html", "json")]
-    assert modes == dict.fromkeys([".gitignore", *maps], 0o600)
+    assert_private(folder)
+    maps = {f"passage-{n}.{ending}" for n in range(1, 10) for ending in ("html", "json")}
+    assert set(contents(folder)) == maps | {".gitignore"}
     page = (folder / "passage-1.html").read_text()
     assert SECRET in page
     assert len(re.findall("<u[ >]", page)) == 3
@@ -264,9 +263,8 @@ def test_bad_passages_and_queries_are_named_by_line(line):
 
 
 def test_evaluate_repeats_the_scores_of_training(at_home):
-    out, _ = succeeds("evaluate --run=run --vectors=v.txt --json")
+    scores = printed_json("evaluate --run=run --vectors=v.txt")
 
-    scores = json.loads(out)
     expected = read_json("run/result.json")["test"]
     assert scores["seeds"] == [0, 1]
     assert scores["examples"] == 9
@@ -278,9 +276,7 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 
 
 def test_evaluate_scores_each_query_and_each_skill(at_home):
-    flags = ("--skills=skills.tsv", "--scores=each.jsonl", "--json")
-
-    scores = json.loads(succeeds("evaluate --run=run", *flags)[0])
+    scores = printed_json("evaluate --run=run --skills=skills.tsv --scores=each.jsonl")
 
     of_query = {row["uid"]: row for row in json_lines("each.jsonl")}
     assert sum(row["f1"] for row in of_query.values()) / 9 == pytest.approx(scores["f1"]["mean"])
@@ -297,9 +293,9 @@ def test_answers_of_any_system_are_scored(at_home, queries):
     answer_of = {uid: answer for uid, _, _, answer in queries}
     right = {"test0.0": f"The {answer_of['test0.0'].title()}!", "test2.0": answer_of["test2.0"]}
     Path("right.json").write_text(json.dumps(right))
-    call = (evaluate, "--predictions=right.json", "--corpus=own", "--skills=skills.tsv")
+    flags = ("--corpus=own", "--skills=skills.tsv", "--scores=each2.jsonl")
 
-    scores = json.loads(succeeds(*call, "--scores=each2.jsonl", "--json")[0])
+    scores = printed_json("evaluate --predictions=right.json", *flags)
 
     assert scores["queries"] == 9
     assert scores["missing"] == 7
@@ -352,9 +348,8 @@ def right(home, at_home):
 
 
 def test_a_run_with_all_answers_right_gains_the_queries_that_the_first_run_got_wrong(right):
-    out, _ = succeeds("report run right --compare --json")
+    (row,) = printed_json("report run right --compare")["comparisons"]
 
-    (row,) = json.loads(out)["comparisons"]
     ours = read_json("run/result.json")["test"]
     assert row["exact_match_of"] == pytest.approx([ours["accuracy"]["mean"], 1.0])
     assert row["f1"]["difference"] == pytest.approx(1 - ours["f1"]["mean"])

@@ -2,7 +2,6 @@
 wrong."""
 
 import html
-import json
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ from support.commands import (
     call_command,
     environment_of,
     json_lines,
+    printed_json,
     read_json,
     refused,
     run_command,
@@ -67,12 +67,6 @@ def at_home(home, tmp_path, monkeypatch):
     # Not XLA_FLAGS, which would apply to the whole suite.
     for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
         monkeypatch.setenv(name, environment_of(home)[name])
-
-
-def evaluated(*flags):
-    """The scores that `evaluate` prints."""
-    out, _ = succeeds(*EVALUATE, *flags, "--json")
-    return json.loads(out)
 
 
 # -- train -----------------------------------------------------------------------------------------
@@ -162,7 +156,7 @@ def test_damaged_metrics_of_a_run_are_named_by_resume(at_home):
 def test_evaluate_needs_no_metrics_of_training(at_home):
     Path("copy/metrics.jsonl").write_text("damaged\n")
 
-    assert evaluated()["examples"] == SIZES["test"]
+    assert printed_json(*EVALUATE)["examples"] == SIZES["test"]
 
 
 def test_a_run_in_training_is_waited_for_by_resume_and_not_called_damaged(
@@ -260,7 +254,7 @@ def test_export_overwrites_nothing(at_home):
 def test_evaluate_repeats_the_scores_of_training(at_home):
     expected = read_json("copy/result.json")["test"]
 
-    scores = evaluated("--split=test")
+    scores = printed_json(*EVALUATE, "--split=test")
 
     assert scores["accuracy"] == expected["accuracy"]
     assert scores["confusion"] == expected["confusion"]
@@ -286,7 +280,7 @@ def test_evaluate_by_partition(at_home):
     np.save("places.npy", np.array(["train0", "test66", "test68", "test70"]))
     Path("others.txt").write_text("train-1\ndev-2\n")
 
-    scores = evaluated("--partition=odd.txt,even.txt,places.npy,others.txt")
+    scores = printed_json(*EVALUATE, "--partition=odd.txt,even.txt,places.npy,others.txt")
 
     partitions = scores["partitions"]
     sizes = {name: partition["examples"] for name, partition in partitions.items()}
@@ -314,7 +308,7 @@ def test_evaluate_on_a_probe_scores_each_category(at_home):
     rows = [{**row, "genre": f"kind{n % 2}"} for n, row in enumerate(json_lines(source))]
     Path("probe.jsonl").write_text(lines(*rows))
 
-    scores = evaluated("--probe=probe.jsonl")
+    scores = printed_json(*EVALUATE, "--probe=probe.jsonl")
 
     test = read_json("copy/result.json")["test"]
     assert scores["probe"] == "probe.jsonl"
@@ -384,7 +378,7 @@ def test_answers_of_any_system_are_scored_as_those_of_a_run(answers, ending):
     Path(f"answers.{ending}").write_text(answers_as(ending, answers))
     call = (evaluate, f"--predictions=answers.{ending}", TRAINED[0])
 
-    scores = json.loads(succeeds(*call, "--json")[0])
+    scores = printed_json(*call)
 
     for name in ("accuracy", "macro_f1"):
         assert scores[name]["per_seed"] == pytest.approx(expected[name]["per_seed"][:1]), name
@@ -397,10 +391,10 @@ def test_answers_of_any_system_are_compared_with_a_run(answers):
     Path("answers.csv").write_text(answers_as("csv", answers))
     succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
 
-    out, _ = succeeds("report copy theirs --compare --json")
+    (row,) = printed_json("report copy theirs --compare")["comparisons"]
 
-    accuracy = read_json("copy/result.json")["test"]["accuracy"]["per_seed"][0]
-    assert json.loads(out)["comparisons"][0]["accuracy"][1] == pytest.approx(accuracy)
+    accuracy = read_json("copy/result.json")["test"]["accuracy"]
+    assert row["accuracy"][1] == pytest.approx(accuracy["per_seed"][0])
 
 
 def test_answers_of_any_system_are_not_described_by_a_config(answers):
@@ -431,9 +425,9 @@ def test_systems_of_ones_own_stand_in_the_papers_table(answers):
     Path("runs").mkdir()
     table = (report, "--table=3", "--runs=runs")
 
-    out, _ = succeeds(*table, "--with=copy=Our network,theirs=Rules", "--json")
+    figures = printed_json(*table, "--with=copy=Our network,theirs=Rules")
 
-    cells = [cell for cell in json.loads(out)["cells"] if cell["paper"] is None]
+    cells = [cell for cell in figures["cells"] if cell["paper"] is None]
     shown = [(cell["row"], cell["column"], cell["state"]) for cell in cells]
     rows = [
         ("dev", "Our network"),
@@ -447,9 +441,7 @@ def test_systems_of_ones_own_stand_in_the_papers_table(answers):
 
 
 def test_the_result_of_a_run_is_printed_as_json(at_home):
-    out, _ = succeeds("report copy --json")
-
-    assert json.loads(out) == read_json("copy/result.json")
+    assert printed_json("report copy") == read_json("copy/result.json")
 
 
 @cases(
@@ -510,13 +502,13 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
 
 def test_aflite_puts_each_pair_of_all_splits_into_one_part_by_a_runs_features(at_home):
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
-    flags = (*vectors, "--n=6", "--k=9", "--tau=.6", "--features=copy", "--out=easy", "--json")
+    flags = (*vectors, "--n=6", "--k=9", "--tau=.6", "--features=copy", "--out=easy")
 
-    out, _ = succeeds("analyze aflite --config=bow:mednli", *flags)
+    figures = printed_json("analyze aflite --config=bow:mednli", *flags)
 
     easy = Path("easy/easy.txt").read_text().split()
     difficult = Path("easy/difficult.txt").read_text().split()
     uids = [f"{split}-{i}" for split, size in SIZES.items() for i in range(size)]
     assert sorted(easy + difficult) == sorted(uids)
     assert read_json("easy/aflite.json")["easy"] == len(easy)
-    assert json.loads(out)["features"] == {"kind": "logits of a run", "run": "copy", "dim": 6}
+    assert figures["features"] == {"kind": "logits of a run", "run": "copy", "dim": 6}

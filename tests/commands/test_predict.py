@@ -14,6 +14,7 @@ from support.commands import (
     at,
     config_flag,
     json_lines,
+    printed_json,
     read_json,
     refused,
     succeeds,
@@ -83,7 +84,8 @@ def check_means(predictions, stored):
     """Predictions are the means over the seeds of stored rows."""
     for prediction, row in zip(predictions, stored, strict=True):
         mean_C = np.mean(row["probabilities"], axis=0)
-        assert_near([prediction[label] for label in LABELS], mean_C, atol=1e-5)
+        probability_C = [prediction[label] for label in LABELS]
+        assert_near(np.array(probability_C), mean_C, atol=1e-5)
 
 
 # -- the run's own corpus, and another -------------------------------------------------------------
@@ -177,10 +179,10 @@ def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(tmp_path, c
             *small,
             *flags,
         )
-        out, _ = succeeds(evaluate, "--run=run", config_flag("esim", "file"), *there, "--json")
+        scores = printed_json(evaluate, "--run=run", config_flag("esim", "file"), *there)
 
     result = read_json(tmp_path, "run", "result.json")
-    assert json.loads(out)["confusion"] == result["test"]["confusion"]
+    assert scores["confusion"] == result["test"]["confusion"]
 
 
 # -- trees of features -----------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from support.commands import read_json, refused, succeeds
+from support.commands import printed_json, read_json, refused, succeeds
+from support.files import assert_private
 from support.pages import check_offline, least_contrast, schemes
 from support.pair_files import write_rows
 from support.runs import GOLD, change, edit, write_run
@@ -28,10 +29,6 @@ def page_of(*arguments, page="report.html"):
     assert err == f"written: {page}\n"
     with open(page) as file:
         return check_offline(file.read())
-
-
-def figures_of(*arguments):
-    return json.loads(succeeds("report", *arguments, "--json")[0])
 
 
 def charts_in(page):
@@ -151,7 +148,7 @@ def test_scores_and_predictions_as_csv(tmp_path):
     assert last["predicted.0"] == "neutral"
     assert last["predicted.1"] == "neutral"
     assert float(first["probabilities.1.entailment"]) == 0.8
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert_private(path)
 
 
 def test_paths_of_analyze_are_drawn_on_the_page_of_a_run(tmp_path):
@@ -298,7 +295,7 @@ def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(tmp_path):
             run / "private" / "folds.jsonl", [fold_row(0, predicted), fold_row(2, predicted)]
         )
 
-    (row,) = figures_of("a", "b", "--compare")["comparisons"]
+    (row,) = printed_json("report", "a", "b", "--compare")["comparisons"]
 
     assert row["pairs"] == 4
     assert row["accuracy"] == [1.0, 0.75]
@@ -344,7 +341,7 @@ def test_a_table_has_our_accuracy_beside_the_papers_and_the_command_for_the_othe
     assert re.search(rf"^{cells}$", out, re.MULTILINE)
     command = r"python -m mednli_jax\.reproduce mednli runs mednli --tables=3"
     assert re.search(rf"not there yet: bow, .*, infersent\n +{command}\n", out)
-    assert figures_of(*table)["lacking"]
+    assert printed_json("report", *table)["lacking"]
 
 
 def test_the_page_of_a_table(table):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.cases import cases
 from support.files import write
 from support.texts import pairs as varied_pairs
 from tokenizers import Tokenizer, models, normalizers
@@ -38,8 +39,11 @@ def written(folder, words=SMALL, **config):
 def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
     write(tmp_path / "tokenizer_config.json", json.dumps({"do_lower_case": case == "uncased"}))
     pieces = PieceVocabulary.load(write(tmp_path / "vocab.txt", vocabulary.read_bytes()))
-    assert [list(pieces.encode(text).numbers) for text in TABLE["texts"]] == TABLE[case]
-    assert len({pieces.unk in numbers for numbers in TABLE[case]}) == 2
+
+    numbers = [list(pieces.encode(text).numbers) for text in TABLE["texts"]]
+
+    assert numbers == TABLE[case]
+    assert len({pieces.unk in of_text for of_text in numbers}) == 2
 
 
 def settings(pieces, lowercase=True):
@@ -52,20 +56,29 @@ def rows_of(pieces, pairs, length):
     for texts in pairs:
         premise, hypothesis = (list(pieces.encode(text).numbers) for text in texts)
         sizes = room_for(len(premise), len(hypothesis), length - pieces.specials)
-        between = [pieces.sep] * pieces.form.separators
-        row = [pieces.cls, *premise[: sizes[0]], *between, *hypothesis[: sizes[1]], pieces.sep]
+        row = [pieces.cls, *premise[: sizes[0]]]
+        row += [pieces.sep] * pieces.form.separators
+        row += [*hypothesis[: sizes[1]], pieces.sep]
         rows.append(row)
     return rows
 
 
+def write_files(kind, folder):
+    """Writes the files of a tokenizer of golden_pieces.json."""
+    for name, content in KINDS[kind]["files"].items():
+        write(folder / name, content)
+    return folder
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_1000_pairs_equal_those_of_autotokenizer(kind, tmp_path):
-    for name, content in KINDS[kind]["files"].items():
-        write(tmp_path / name, content)
-    pieces = PieceVocabulary.load(tmp_path)
+    pieces = PieceVocabulary.load(write_files(kind, tmp_path))
+
     rows = rows_of(pieces, varied_pairs(), 64)
+
     assert rows[:8:7] == KINDS[kind]["some"]
-    assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == KINDS[kind]["rows"]
+    digest = hashlib.sha256(json.dumps(rows).encode())
+    assert digest.hexdigest() == KINDS[kind]["rows"]
     pieces.save(tmp_path / "pieces.json")
     assert PieceVocabulary.restore(tmp_path / "pieces.json") == pieces
 
@@ -82,12 +95,22 @@ def test_pieces_know_their_words(monkeypatch):
         PieceVocabulary(settings((*SPECIALS, "a")))
 
 
-def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
-    assert room_for(3, 4, 7) == (3, 4)
-    assert room_for(9, 2, 7) == (5, 2)
-    assert room_for(2, 9, 7) == (2, 5)
-    assert room_for(9, 8, 7) == (4, 3)
-    assert room_for(8, 9, 7) == room_for(8, 8, 7) == (3, 4)
+@cases(
+    "premise, hypothesis, sizes",
+    {
+        "fits": (3, 4, (3, 4)),
+        "a long premise": (9, 2, (5, 2)),
+        "a long hypothesis": (2, 9, (2, 5)),
+        "two long sides": (9, 8, (4, 3)),
+        "a longer hypothesis": (8, 9, (3, 4)),
+        "equally long": (8, 8, (3, 4)),
+    },
+)
+def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first(premise, hypothesis, sizes):
+    assert room_for(premise, hypothesis, 7) == sizes
+
+
+def test_a_pair_fills_its_room_and_no_side_gets_more_than_it_has():
     for premise, hypothesis, size in itertools.product(range(9), range(9), range(1, 12)):
         fitting = room_for(premise, hypothesis, size)
         assert sum(fitting) == min(premise + hypothesis, size)
@@ -95,36 +118,52 @@ def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
         assert fitting[1] <= hypothesis
 
 
-def test_a_corpus_s_own_vocabulary(tmp_path):
+TEXTS = ["AB ab b", "ab ac ac", "ca"]
+
+
+def test_the_vocabulary_of_a_corpus_has_characters_before_words_by_frequency():
     """Special pieces, then characters at the start of and inside words, then words by frequency and
     code point."""
-    texts = ["AB ab b", "ab ac ac", "ca"]
-    made = PieceVocabulary.of_texts(texts, 13)
-    assert made.words == (*SPECIALS, "a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
-    assert made == PieceVocabulary.of_texts(texts[::-1], 13)
-    assert PieceVocabulary.of_texts(texts, 11).words == made.words[:11]
-    assert [made.words[i] for i in made.encode("cab x").numbers] == ["ca", "##b", "[UNK]"]
-    assert "AB" in PieceVocabulary.of_texts(texts, 40, lowercase=False).words
+    pieces = PieceVocabulary.of_texts(TEXTS, 13)
+
+    words = ("a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
+    assert pieces.words == (*SPECIALS, *words)
+    assert pieces == PieceVocabulary.of_texts(TEXTS[::-1], 13)
+    assert PieceVocabulary.of_texts(TEXTS, 11).words == pieces.words[:11]
+    numbers = pieces.encode("cab x").numbers
+    assert [pieces.words[number] for number in numbers] == ["ca", "##b", "[UNK]"]
+    assert "AB" in PieceVocabulary.of_texts(TEXTS, 40, lowercase=False).words
+
+
+def test_a_vocabulary_without_room_for_all_characters_of_the_corpus_is_refused():
     with pytest.raises(DataError, match=r".*3 characters.*take 10 of 9 pieces.* Fix: "):
-        PieceVocabulary.of_texts(texts, 9)
-    for lowercase in (True, False):
-        made = PieceVocabulary.of_texts(["Ménière é\u2028 日本"], 60, lowercase=lowercase)
-        made.save(tmp_path / "pieces.json")
-        assert PieceVocabulary.restore(tmp_path / "pieces.json") == made
+        PieceVocabulary.of_texts(TEXTS, 9)
 
 
-def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path):
-    capitals = (*SMALL, "The")
-    assert PieceVocabulary.load(written(tmp_path / "a", do_lower_case=True)).settings["lowercase"]
-    assert not PieceVocabulary.load(written(tmp_path / "b", do_lower_case=False)).settings[
-        "lowercase"
-    ]
-    assert PieceVocabulary.load(written(tmp_path / "d")).settings[
-        "lowercase"
-    ]  # the capitals of [CLS] do not count as cased text
-    cased = PieceVocabulary.load(written(tmp_path / "e", capitals))
-    assert not cased.settings["lowercase"]
-    assert [cased.words[i] for i in cased.encode("The the").numbers] == ["The", "the"]
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_the_vocabulary_of_a_corpus_is_restored(tmp_path, lowercase):
+    pieces = PieceVocabulary.of_texts(["Ménière é\u2028 日本"], 60, lowercase=lowercase)
+
+    pieces.save(tmp_path / "pieces.json")
+
+    assert PieceVocabulary.restore(tmp_path / "pieces.json") == pieces
+
+
+@cases(
+    "words, config, lowercase",
+    {
+        "lower case by the file": (SMALL, {"do_lower_case": True}, True),
+        "cased by the file": (SMALL, {"do_lower_case": False}, False),
+        "lower case by the pieces, but for [CLS]": (SMALL, {}, True),
+        "cased by the pieces": ((*SMALL, "The"), {}, False),
+    },
+)
+def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path, words, config, lowercase):
+    pieces = PieceVocabulary.load(written(tmp_path, words, **config))
+
+    assert pieces.settings["lowercase"] == lowercase
+    numbers = pieces.encode("The the").numbers
+    assert len(set(numbers)) == (1 if lowercase else 2)
 
 
 def tokenizer_file(folder, model, normalizer):
@@ -135,15 +174,16 @@ def tokenizer_file(folder, model, normalizer):
     return folder
 
 
-def test_both_files_hold_the_same_vocabulary(tmp_path):
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_both_files_hold_the_same_vocabulary(tmp_path, lowercase):
     model = models.WordPiece({word: i for i, word in enumerate(SMALL)}, unk_token="[UNK]")
-    for lowercase in (True, False):
-        folder = tokenizer_file(
-            tmp_path / str(lowercase), model, normalizers.BertNormalizer(lowercase=lowercase)
-        )
-        read = PieceVocabulary.load(folder)
-        assert read == PieceVocabulary(settings(SMALL, lowercase))
-        assert read == PieceVocabulary.load(folder / "tokenizer.json")
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    folder = tokenizer_file(tmp_path / "tokenizer", model, normalizer)
+
+    read = PieceVocabulary.load(folder)
+
+    assert read == PieceVocabulary(settings(SMALL, lowercase))
+    assert read == PieceVocabulary.load(folder / "tokenizer.json")
 
 
 def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
@@ -183,31 +223,21 @@ def test_a_sentencepiece_model_alone_is_refused_with_the_command_that_converts_i
         PieceVocabulary.load(tmp_path)
 
 
-def test_words_of_byte_level_pieces(tmp_path):
-    for name, content in KINDS["bpe"]["files"].items():
-        write(tmp_path / name, content)
-    text = "the  Ménière's 😀 ECG/EKG"
-    pieces = PieceVocabulary.load(tmp_path).encode(text)
-    assert [word for word in pieces.words if word] == [
-        "the",
-        "Ménière",
-        "'s",
-        "😀",
-        "ECG",
-        "/",
-        "EKG",
-    ]
-    assert len(pieces.word_of_piece) == len(pieces.numbers)
-    assert list(pieces.word_of_piece) == sorted(pieces.word_of_piece)
+@cases(
+    "kind, text, words",
+    {
+        "byte-level": ("bpe", "the  Ménière's 😀 ECG/EKG", "the Ménière 's 😀 ECG / EKG"),
+        "SentencePiece": (
+            "unigram",
+            "no diabetes, (the asthma)/the 😀",
+            "no diabetes , ( the asthma ) / the 😀",
+        ),
+    },
+)
+def test_words_of_pieces_end_at_blanks_and_punctuation(tmp_path, kind, text, words):
+    pieces = PieceVocabulary.load(write_files(kind, tmp_path)).encode(text)
 
-
-def test_words_of_a_sentencepiece_model_end_at_punctuation(tmp_path):
-    for name, content in KINDS["unigram"]["files"].items():
-        write(tmp_path / name, content)
-    text = "no diabetes, (the asthma)/the 😀"
-    pieces = PieceVocabulary.load(tmp_path).encode(text)
-    words = ["no", "diabetes", ",", "(", "the", "asthma", ")", "/", "the", "😀"]
-    assert [word for word in pieces.words if word] == words
+    assert [word for word in pieces.words if word] == words.split()
     assert len(pieces.word_of_piece) == len(pieces.numbers)
     assert list(pieces.word_of_piece) == sorted(pieces.word_of_piece)
 
@@ -225,18 +255,17 @@ def test_added_pieces_are_found_first(tmp_path):
         PieceVocabulary.load(folder)
 
 
-def test_rows_for_transformers(tmp_path):
-    """The tokenizer.json that an exported run has makes the rows that the run reads."""
-    for kind in ("uncased", "bpe", "unigram"):
-        folder = tmp_path / kind
-        for name, content in KINDS[kind]["files"].items():
-            write(folder / name, content)
-        pieces = PieceVocabulary.load(folder)
-        pieces.save_for_transformers(folder, 512, has_types=kind != "bpe")
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        tokenizer.enable_truncation(64)
-        pairs = varied_pairs(20)
-        rows = [tokenizer.encode(*pair).ids for pair in pairs]
-        assert rows == rows_of(pieces, pairs, 64)
-        (folder / "vocab.txt").unlink(missing_ok=True)
-        assert PieceVocabulary.load(folder).encode("[x] Ménière").numbers
+@pytest.mark.parametrize("kind", ["uncased", "bpe", "unigram"])
+def test_an_exported_tokenizer_makes_the_rows_that_the_run_reads(tmp_path, kind):
+    folder = write_files(kind, tmp_path)
+    pieces = PieceVocabulary.load(folder)
+    pairs = varied_pairs(20)
+
+    pieces.save_for_transformers(folder, 512, has_types=kind != "bpe")
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(64)
+    rows = [tokenizer.encode(*pair).ids for pair in pairs]
+    assert rows == rows_of(pieces, pairs, 64)
+    (folder / "vocab.txt").unlink(missing_ok=True)
+    assert PieceVocabulary.load(folder).encode("[x] Ménière").numbers

@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import stat
 import sys
 from collections import defaultdict
 from dataclasses import replace
@@ -18,6 +17,7 @@ from support.diskne import (
     write_annotations,
     write_mednli,
 )
+from support.files import assert_private
 
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.corpus import read_benchmark, write_benchmark
@@ -235,8 +235,7 @@ def test_every_dropped_example_is_written_with_its_reason(benchmark, folder):
 
 
 def test_a_written_benchmark_is_private(folder):
-    for path in folder.rglob("*"):
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    assert_private(folder)
 
 
 @pytest.fixture

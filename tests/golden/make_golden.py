@@ -70,7 +70,11 @@ def bow(**fields):
 
 CASES = {
     f"{name}-{knowledge}-{masking}": make(knowledge=knowledge, masking=masking)
-    for name, make in (("bow", bow), ("infersent", infersent), ("esim", esim))
+    for name, make in (
+        ("bow", bow),
+        ("infersent", infersent),
+        ("esim", esim),
+    )
     for knowledge in ("none", "replace", "bias")
     for masking in ("masked", "paper")
 }

@@ -31,8 +31,20 @@ PLACES = (
     (),
     ((1, 3), (0, 5)),
 )
-CANDIDATE_WORDS = ((1, 2, 1), (2,), (1, 1, 3, 1), (), (1, 1))
-CANDIDATE_TYPES = ((0, 3, TYPES), (2,), (4, 1, TYPES + 1, 6), (), (5, 3))
+CANDIDATE_WORDS = (
+    (1, 2, 1),
+    (2,),
+    (1, 1, 3, 1),
+    (),
+    (1, 1),
+)
+CANDIDATE_TYPES = (
+    (0, 3, TYPES),
+    (2,),
+    (4, 1, TYPES + 1, 6),
+    (),
+    (5, 3),
+)
 LABEL = (1, 0, 3, 0, 0)
 ANSWERED = (0, 1, 2, 4)  # rows with a candidate
 LEAST = -1e9
@@ -142,7 +154,12 @@ def main():
     torch.set_num_threads(1)
     inputs = make_inputs(np.random.default_rng(SEED))
     out = {f"input/{key}": value for key, value in inputs.items()}
-    facts = {"torch": torch.__version__, "hidden_size": HIDDEN, "words": WORDS, "dim": DIM}
+    facts = {
+        "torch": torch.__version__,
+        "hidden_size": HIDDEN,
+        "words": WORDS,
+        "dim": DIM,
+    }
     facts |= {"num_types": TYPES, "answered": ANSWERED}
     facts["cases"] = {name: make_case(name, case, inputs, out) for name, case in CASES.items()}
     np.savez_compressed(HERE / "golden_cloze.npz", **out)

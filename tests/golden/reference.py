@@ -39,17 +39,16 @@ class GRUCell(nn.Module):
 
     def __init__(self, size):
         super().__init__()
-        self.reset_input, self.update_input, self.candidate_input = (
-            nn.Linear(size, HIDDEN) for _ in range(3)
-        )
-        self.reset_state, self.update_state, self.candidate_state = (
-            nn.Linear(HIDDEN, HIDDEN, bias=False) for _ in range(3)
-        )
+        for gate in ("reset", "update", "candidate"):
+            self.add_module(f"{gate}_input", nn.Linear(size, HIDDEN))
+        for gate in ("reset", "update", "candidate"):
+            self.add_module(f"{gate}_state", nn.Linear(HIDDEN, HIDDEN, bias=False))
 
     def forward(self, x, h):
         r = torch.sigmoid(self.reset_input(x) + self.reset_state(h))
         u = torch.sigmoid(self.update_input(x) + self.update_state(h))
-        return (1 - u) * h + u * torch.tanh(self.candidate_input(x) + r * self.candidate_state(h))
+        candidate = torch.tanh(self.candidate_input(x) + r * self.candidate_state(h))
+        return (1 - u) * h + u * candidate
 
 
 class GRU(nn.Module):
@@ -75,9 +74,8 @@ class GRU(nn.Module):
         for row, n in zip(x, length.tolist(), strict=True):
             onward, end = self.run(self.onward, row[:n])
             backward, start = self.run(self.backward, row[:n].flip(0))
-            rows.append(
-                F.pad(torch.cat([onward, backward.flip(0)], dim=-1), (0, 0, 0, x.shape[1] - n))
-            )
+            states = torch.cat([onward, backward.flip(0)], dim=-1)
+            rows.append(F.pad(states, (0, 0, 0, x.shape[1] - n)))
             last.append(torch.cat([end, start]))
         return torch.stack(rows), torch.stack(last)
 
@@ -88,7 +86,9 @@ class Reference(nn.Module):
 
     def __init__(self, knowledge="none", knowledge_scale=1.0, masking="masked"):
         super().__init__()
-        self.knowledge, self.scale, self.masking = knowledge, knowledge_scale, masking
+        self.knowledge = knowledge
+        self.scale = knowledge_scale
+        self.masking = masking
         self.embedding = nn.Embedding(WORDS, DIM)
         if knowledge == "bias":
             self.path_weight = nn.Parameter(torch.zeros(LONGEST + 1))
@@ -99,13 +99,16 @@ class Reference(nn.Module):
         if self.knowledge == "bias":
             value = self.path_weight[distance.clamp(min=0)]
         else:
-            value = self.scale * (1 - distance.to(self.embedding.weight.dtype) / LONGEST)
+            distance_of_type = distance.to(self.embedding.weight.dtype)
+            value = self.scale * (1 - distance_of_type / LONGEST)
         return torch.where(distance >= 0, value, torch.zeros_like(value))
 
     @staticmethod
     def align(e, a, b):
         """Chen et al. 2017, eqs. 12-13."""
-        return F.softmax(e, dim=2) @ b, F.softmax(e.transpose(1, 2), dim=2) @ a
+        a_attended = F.softmax(e, dim=2) @ b
+        b_attended = F.softmax(e.transpose(1, 2), dim=2) @ a
+        return a_attended, b_attended
 
     def forward(self, data, rows, train):
         if self.masking == "paper":
@@ -114,8 +117,10 @@ class Reference(nn.Module):
         for row in rows:
             p = data["premise_length"][row]
             h = data["hypothesis_length"][row]
-            sides = data["premise"][[row], :p], data["hypothesis"][[row], :h]
-            logits.append(self.pairs(*sides, p[None], h[None], data["distance"][[row], :p, :h]))
+            premise = data["premise"][[row], :p]
+            hypothesis = data["hypothesis"][[row], :h]
+            distance = data["distance"][[row], :p, :h]
+            logits.append(self.pairs(premise, hypothesis, p[None], h[None], distance))
         return torch.cat(logits)
 
 
@@ -125,16 +130,20 @@ class InferSent(Reference):
 
     def __init__(self, cell, pooling, matching, **shared):
         super().__init__(**shared)
-        self.pooling, self.matching = pooling, matching
+        self.pooling = pooling
+        self.matching = matching
         self.encoder = {"lstm": LSTM, "gru": GRU}[cell](DIM)
-        self.layer_0 = nn.Linear((8 if matching == "full" else 4) * HIDDEN, HIDDEN)
+        size = (8 if matching == "full" else 4) * HIDDEN
+        self.layer_0 = nn.Linear(size, HIDDEN)
         self.layer_1 = nn.Linear(HIDDEN, HIDDEN)
         self.logits = nn.Linear(HIDDEN, 3)
 
     def pool(self, states, last):
         if self.pooling == "last":
             return last
-        return states.max(dim=1).values if self.pooling == "max" else states.mean(dim=1)
+        if self.pooling == "max":
+            return states.max(dim=1).values
+        return states.mean(dim=1)
 
     def pairs(self, premise, hypothesis, premise_length, hypothesis_length, distance):
         a, a_last = self.encoder(self.embedding(premise), premise_length)
@@ -145,8 +154,12 @@ class InferSent(Reference):
             b = torch.cat([b, b_attended], dim=1)
         p = self.pool(a, a_last)
         h = self.pool(b, b_last)
-        z = torch.cat([p, h, (p - h).abs(), p * h] if self.matching == "full" else [p, h], dim=-1)
-        return self.logits(torch.tanh(self.layer_1(torch.tanh(self.layer_0(z)))))
+        parts = [p, h]
+        if self.matching == "full":
+            parts += [(p - h).abs(), p * h]
+        z = torch.cat(parts, dim=-1)
+        hidden = torch.tanh(self.layer_0(z))
+        return self.logits(torch.tanh(self.layer_1(hidden)))
 
 
 class ESIM(Reference):
@@ -157,12 +170,14 @@ class ESIM(Reference):
         super().__init__(**shared)
         self.encoder = LSTM(DIM)
         self.projection = nn.Linear(8 * HIDDEN, HIDDEN)
-        self.composition = LSTM((2 if self.knowledge == "replace" else 1) * HIDDEN)
+        enhancements = 2 if self.knowledge == "replace" else 1
+        self.composition = LSTM(enhancements * HIDDEN)
         self.layer = nn.Linear(8 * HIDDEN, HIDDEN)
         self.logits = nn.Linear(HIDDEN, 3)
 
     def enhance(self, x, attended):
-        return F.relu(self.projection(torch.cat([x, attended, x - attended, x * attended], dim=-1)))
+        parts = [x, attended, x - attended, x * attended]
+        return F.relu(self.projection(torch.cat(parts, dim=-1)))
 
     def pairs(self, premise, hypothesis, premise_length, hypothesis_length, distance):
         a, _ = self.encoder(self.embedding(premise), premise_length)
@@ -180,8 +195,10 @@ class ESIM(Reference):
         pooled = []
         for m, length in ((m_a, premise_length), (m_b, hypothesis_length)):
             v, _ = self.composition(m, length)
-            pooled += [v.sum(dim=1) / length[:, None], v.max(dim=1).values]
-        return self.logits(torch.tanh(self.layer(torch.cat(pooled, dim=-1))))
+            pooled.append(v.sum(dim=1) / length[:, None])
+            pooled.append(v.max(dim=1).values)
+        hidden = torch.tanh(self.layer(torch.cat(pooled, dim=-1)))
+        return self.logits(hidden)
 
 
 class BOW(Reference):
@@ -201,18 +218,19 @@ class BOW(Reference):
         for name in self.sums:
             setattr(self, f"norm_{name}", nn.BatchNorm1d(HIDDEN, affine=False))
         for i in range(3):
-            setattr(
-                self, f"layer_{i}", nn.Linear((2 if i else len(self.sums)) * HIDDEN, 2 * HIDDEN)
-            )
+            size = 2 if i else len(self.sums)
+            setattr(self, f"layer_{i}", nn.Linear(size * HIDDEN, 2 * HIDDEN))
             setattr(self, f"norm_{i}", nn.BatchNorm1d(2 * HIDDEN, affine=False))
         self.logits = nn.Linear(2 * HIDDEN, 3)
 
     def forward(self, data, rows, train):
         self.train(train)
-        x = super().forward(data, rows, train)
-        x = torch.cat(
-            [getattr(self, f"norm_{name}")(x[:, i]) for i, name in enumerate(self.sums)], dim=-1
-        )
+        sums = super().forward(data, rows, train)
+        normed = []
+        for i, name in enumerate(self.sums):
+            norm = getattr(self, f"norm_{name}")
+            normed.append(norm(sums[:, i]))
+        x = torch.cat(normed, dim=-1)
         for layer, norm in (
             (self.layer_0, self.norm_0),
             (self.layer_1, self.norm_1),
@@ -227,13 +245,17 @@ class BOW(Reference):
         for tokens, length in ((premise, premise_length), (hypothesis, hypothesis_length)):
             vectors = self.embedding(tokens)
             if self.masking == "paper":
-                vectors = vectors * (torch.arange(tokens.shape[1]) < length[:, None])[..., None]
-                vectors = F.pad(vectors, (0, 0, 0, self.padded_length - tokens.shape[1]))
+                width = tokens.shape[1]
+                is_word = torch.arange(width) < length[:, None]
+                vectors = vectors * is_word[..., None]
+                vectors = F.pad(vectors, (0, 0, 0, self.padded_length - width))
             sides.append(F.relu(self.projection(vectors)))
         if self.knowledge != "none":
             if self.masking == "paper":
-                more = [self.padded_length - size for size in distance.shape[1:]]
-                distance = F.pad(distance, (0, more[1], 0, more[0]), value=-1)
+                _, premise_width, hypothesis_width = distance.shape
+                right = self.padded_length - hypothesis_width
+                below = self.padded_length - premise_width
+                distance = F.pad(distance, (0, right, 0, below), value=-1)
             sides += self.align(self.links(distance), *sides)
         return torch.stack([side.sum(dim=1) for side in sides], dim=1)
 

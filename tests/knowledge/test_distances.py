@@ -147,7 +147,7 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
     )
 
     arrays = [links.premise, links.hypothesis, links.distance]
-    assert_equal(arrays, np.tile(expected, (1, times, 1)))
+    assert_equal(np.stack(arrays), np.tile(expected, (1, times, 1)))
     assert links.dropped == dropped * times
     assert links.longest == longest
     assert dropped > 0

@@ -99,7 +99,7 @@ def test_training_steps_have_the_losses_of_pytorch(family, folder_of):
         batch = batch_of(family, slice(first, first + steps["batch"]))
         params, state, loss = step(params, state, batch)
         losses.append(float(loss))
-    assert_near(losses, arrays["losses"], atol=1e-4)
+    assert_near(np.array(losses), arrays["losses"], atol=1e-4)
 
 
 @pytest.mark.parametrize("family", NAMES)

@@ -2,7 +2,6 @@
 rows of a table."""
 
 import itertools
-import json
 from pathlib import Path
 
 import jax
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from support import random_pairs
 from support.cases import cases
-from support.commands import at, read_json, refused, succeeds
+from support.commands import at, printed_json, read_json, refused, succeeds
 from support.pair_files import LABELS, VERBS, write_rows
 from support.trees import assert_near
 
@@ -156,10 +155,6 @@ def run(_trained):
         yield load_run(Path("run"))
 
 
-def evaluated(*flags):
-    return json.loads(succeeds("evaluate --run=run --json", *flags)[0])
-
-
 def test_a_run_learns_labels_from_hypotheses_alone(run):
     result = read_json("run", "result.json")
 
@@ -213,18 +208,20 @@ def test_a_run_is_evaluated_with_entities_merged_by_spans(run, spans):
     easy = run.prepared.splits["test"].uids[:6]
     Path("easy.txt").write_text("\n".join(easy) + "\n")
 
-    scores = evaluated("--merged", f"--spans={spans}", "--partition=easy.txt")
+    scores = printed_json(
+        "evaluate --run=run", "--merged", f"--spans={spans}", "--partition=easy.txt"
+    )
 
     assert scores["merged_by"] == "spans.tsv"
     assert scores["examples"] == 12
     assert scores["partitions"]["easy"]["examples"] == 6
     assert scores["accuracy"]["mean"] < 0.7
-    assert "merged_by" not in evaluated()
+    assert "merged_by" not in printed_json("evaluate --run=run")
 
 
 def test_without_spans_the_concepts_of_the_ontology_are_merged(run):
     """Gout is one, and a single word."""
-    assert evaluated("--merged")["accuracy"]["mean"] == 1.0
+    assert printed_json("evaluate --run=run --merged")["accuracy"]["mean"] == 1.0
 
 
 @cases(

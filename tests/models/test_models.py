@@ -34,7 +34,12 @@ def test_a_model_declares_the_traits_that_differ():
 def linked_batch(*distances):
     """A pair of four and three words with links between words 1-0, 3-2, 2-1 and 0-0; a distance of
     -1 is an empty slot."""
-    words = [(1, 0), (3, 2), (2, 1), (0, 0)]
+    words = [
+        (1, 0),
+        (3, 2),
+        (2, 1),
+        (0, 0),
+    ]
     links = [(*pair, distance, 0) for pair, distance in zip(words, distances, strict=True)]
     return pair_batch([[0] * 4], [[0] * 3], links)
 

@@ -18,10 +18,11 @@ from mednli_jax.models.recurrence import CELLS, offsets
 
 SHAPES = ((3, 4), (4, 3))  # two sides: sentences and padded positions
 LENGTH = np.array([4, 0, 2, 1, 0, 3, 1])
-SIDE_MASKS = [np.arange(4) < LENGTH[:3, None], np.arange(3) < LENGTH[3:, None]]
+IS_TOKEN = np.arange(4) < LENGTH[:, None]
+SIDE_MASKS = [IS_TOKEN[:3], IS_TOKEN[3:, :3]]
 STAIRCASES = {
     "full": None,
-    "fitted": staircase((np.arange(4) < LENGTH[:, None]).sum(axis=0)),  # for five sentences
+    "fitted": staircase(IS_TOKEN.sum(axis=0)),  # for five sentences
     "loose": ((2, 7), (1, 4), (3, 1)),  # goes beyond the longest sentence
 }
 SIZE = 4
@@ -41,12 +42,15 @@ def packing(request):
 
 def random_sides():
     """Padded sentences of both sides, with random numbers on padding, too."""
-    rng = np.random.default_rng(0)
-    return [jnp.asarray(rng.normal(size=(*shape, SIZE))) for shape in SHAPES]
+    return [random_array(*shape, SIZE) for shape in SHAPES]
 
 
 def random_slots(packing):
-    return jnp.asarray(np.random.default_rng(1).normal(size=(packing.size, SIZE)))
+    return random_array(packing.size, SIZE, seed=1)
+
+
+def random_array(*shape, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape))
 
 
 def sentences(sides):
@@ -57,12 +61,8 @@ def sentences(sides):
 
 def test_every_token_has_a_slot_with_its_sentence_and_time(packing):
     """Each token holds its sentence and its time. Slots without a token are zero."""
-    padded = []
-    first = 0
-    for rows, steps in SHAPES:
-        place = np.mgrid[first : first + rows, :steps].astype(float)
-        padded.append(jnp.asarray(np.moveaxis(place, 0, -1)))
-        first += rows
+    sentence_and_time = np.moveaxis(np.mgrid[:7, :4], 0, -1)
+    padded = [jnp.asarray(sentence_and_time[:3]), jnp.asarray(sentence_and_time[3:, :3])]
 
     packed = np.asarray(packing.pack(*padded))
 
@@ -72,7 +72,7 @@ def test_every_token_has_a_slot_with_its_sentence_and_time(packing):
     assert (packed[~is_token] == 0).all()
     assert_equal(tokens[:, 0], np.asarray(packing.sentence_N)[is_token])
     assert_equal(tokens[:, 1], np.asarray(packing.time_N)[is_token])
-    numbers = (side[..., 0].astype(int) for side in padded)
+    numbers = [side[..., 0] for side in padded]
     assert_equal(packing.tokens(*numbers), packed[:, 0])
     keys = packing.token_keys(jnp.arange(100, 100 + len(LENGTH)))
     assert_equal(np.asarray(keys)[is_token], 100 + tokens[:, 0])
@@ -93,20 +93,15 @@ def test_mirrored_sentences_read_backwards(packing):
 
 @pytest.mark.parametrize("name", ["pack", "unpack", "mirror", "max", "mean", "sum"])
 def test_gradients_of_packing_are_those_of_finite_differences(packing, name):
-    method = jax.jit(getattr(packing, name), static_argnums=(1, 2) if name == "unpack" else ())
     arguments = random_sides() if name == "pack" else [random_slots(packing)]
 
+    @jax.jit
     def function(*arguments):
+        method = getattr(packing, name)
         return method(*arguments, *SHAPES) if name == "unpack" else method(*arguments)
 
-    check_grads(
-        function,
-        tuple(arguments),
-        order=1,
-        modes="rev",
-        eps=1e-6,
-        rtol=1e-6,
-    )
+    tolerances = {"eps": 1e-6, "rtol": 1e-6}
+    check_grads(function, tuple(arguments), order=1, modes="rev", **tolerances)
 
 
 @pytest.mark.parametrize("name", ["max", "mean", "sum"])
@@ -134,7 +129,8 @@ def cell_step(cell, gate, recurrent, h, c):
         i, f, g, o = jnp.split(gate + h @ recurrent, 4)
         c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
         return sigmoid(o) * jnp.tanh(c), c
-    (r, u, n), (hr, hu, hn) = jnp.split(gate, 3), jnp.split(h @ recurrent, 3)
+    r, u, n = jnp.split(gate, 3)
+    hr, hu, hn = jnp.split(h @ recurrent, 3)
     r = sigmoid(r + hr)
     u = sigmoid(u + hu)
     return (1 - u) * h + u * jnp.tanh(n + r * hn), c
@@ -183,8 +179,8 @@ def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(ce
     def of_seeds(function):
         """(values, gradients) of three seeds in one program, each of which gets its own."""
         stacked = [jnp.stack([x, 2 * x, -x]) for x in arguments]
-        values = jax.jit(jax.vmap(function))(*stacked)
-        slopes = jax.jit(jax.vmap(jax.grad(function, argnums=(0, 1, 2))))(*stacked)
+        values_and_slopes = jax.vmap(jax.value_and_grad(function, argnums=(0, 1, 2)))
+        values, slopes = jax.jit(values_and_slopes)(*stacked)
         return values, *slopes
 
     for ours, theirs in zip(of_seeds(packed), of_seeds(unrolled), strict=True):

@@ -10,6 +10,7 @@ import pytest
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from support.cases import cases
 from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
+from support.files import assert_private
 from support.pair_files import write_own
 from support.trees import assert_near
 
@@ -315,8 +316,7 @@ def test_features_of_a_corpus_are_computed_once_and_private(source_of, tmp_path,
     assert np.array_equal(table, boosting.load(*source))
 
     (path,) = (tmp_path / "features").glob("*.npz")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert_private(path.parent)
     content = path.read_bytes()
     assert not any(word in content for word in (b"aspirin", b"asthma", b"fibrillation"))
 

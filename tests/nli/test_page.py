@@ -2,13 +2,13 @@
 figures worked out by hand or by scikit-learn."""
 
 import json
-import stat
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 from support.cases import cases
+from support.files import assert_private
 from support.runs import GOLD, indices, scores, write_run
 
 from mednli_jax.nli import page
@@ -222,5 +222,4 @@ def test_attention_maps_hold_the_tokens_and_the_map_of_each_seed(tmp_path):
 def test_attention_maps_are_private(tmp_path):
     folder = page.write_attention(ScoredRun(tmp_path), [("a", "b")])
     assert folder == tmp_path / "private" / "attention"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert_private(folder)

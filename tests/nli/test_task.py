@@ -22,7 +22,14 @@ def rows_of(word, slices=None):
     row."""
     uids = tuple(map(str, range(len(word))))
     tags = slices or ((),) * len(word)
-    return Rows("dev", 0, indices(word), ((), ()), uids, tags)
+    return Rows(
+        "dev",
+        0,
+        indices(word),
+        ((), ()),
+        uids,
+        tags,
+    )
 
 
 def scores_of(word, logits_NC):

@@ -1,10 +1,8 @@
 """A corpus of two classes through the commands: training of sentences, fastText and features,
 comparison, direct transfer and prediction."""
 
-import json
-
 import pytest
-from support.commands import SMALL, at, read_json, succeeds
+from support.commands import SMALL, at, printed_json, read_json, succeeds
 from support.pair_files import write_own
 
 from mednli_jax.data.examples import LABELS as CLASSES
@@ -51,14 +49,15 @@ def test_a_run_is_scored_over_two_classes_with_a_loss(home, name):
     assert test["examples"] == 8
     assert 0 < test["loss"]["mean"] < 10
     assert test["labels"] == ["entailment", "contradiction"]
-    assert [sum(row) for row in test["confusion"]] == [4 * len(test["accuracy"]["per_seed"])] * 2
+    seeds = len(test["accuracy"]["per_seed"])
+    assert [sum(row) for row in test["confusion"]] == [4 * seeds] * 2
 
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_evaluate_and_the_page_agree_with_training(home, name):
-    out, _ = succeeds(f"evaluate --run={name} --json")
+    scores = printed_json(f"evaluate --run={name}")
     test = read_json(home, name, "result.json")["test"]
-    assert json.loads(out)["accuracy"] == test["accuracy"]
+    assert scores["accuracy"] == test["accuracy"]
     succeeds("report", name)
 
 
@@ -71,8 +70,7 @@ def test_a_prediction_is_of_two_classes(home, name):
 
 
 def test_runs_are_compared_over_two_classes(home):
-    out, _ = succeeds("report", *FLAGS, "--compare", "--json")
-    comparisons = json.loads(out)["comparisons"]
+    comparisons = printed_json("report", *FLAGS, "--compare")["comparisons"]
     assert [row["second"] for row in comparisons] == ["hypothesis_only", "features"]
     for row in comparisons:
         gained = {label for label, gain in row["class_gains"].items() if gain["pairs"]}
@@ -88,6 +86,6 @@ def test_direct_transfer_to_three_classes_has_no_loss(home):
 
 
 def test_direct_transfer_between_two_classes_has_a_loss(home):
-    flags = ("--config=bow:file", "--config.data.dir=two", LABELS, "--json")
-    out, _ = succeeds("evaluate --run=bow", *flags, "--split=dev")
-    assert json.loads(out)["loss"]["mean"] > 0
+    flags = ("--config=bow:file", "--config.data.dir=two", LABELS)
+    scores = printed_json("evaluate --run=bow", *flags, "--split=dev")
+    assert scores["loss"]["mean"] > 0

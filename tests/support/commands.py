@@ -135,6 +135,11 @@ def succeeds(command: ModuleType | str, *flags: object, stdin: str = "") -> tupl
     return out, err
 
 
+def printed_json(command: ModuleType | str, *flags: object) -> Json:
+    """The JSON that a command prints with --json."""
+    return json.loads(succeeds(command, *flags, "--json")[0])
+
+
 def refused(command: ModuleType | str, *flags: object, stdin: str = "") -> str:
     """The message of a command that is refused in this process: one error, with exit code 2,
     without output and without text of the corpus."""

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,14 @@ def write_files(folder: Path, files: Mapping[str, Content | None]) -> None:
         if content is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(as_bytes(content))
+
+
+def assert_private(*tops: Path) -> None:
+    """Their owner alone can read these files, and folders with all that is in them."""
+    for top in tops:
+        for path in (top, *top.rglob("*")):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            assert mode == (0o700 if path.is_dir() else 0o600), path
 
 
 def array(value: Any, **options: bool) -> bytes:

@@ -33,13 +33,27 @@ SLOW = ("infersent-replace", "esim-bias", "bert", "fasttext", "ga_reader")
 def plan(seeds, shuffled):
     """Rows [steps, S, 16, 1]: 14 of 24 and two of padding. Where shuffled, some devices hold much
     padding."""
-    index = np.full((STEPS, len(seeds), BATCH, 1), -1, np.int32)
+    index = np.full((STEPS, len(seeds), BATCH), -1, np.int32)
     for step in range(STEPS):
-        slots = np.random.default_rng(step).permutation(BATCH) if shuffled else np.arange(BATCH)
+        slots = np.arange(BATCH)
+        if shuffled:
+            slots = np.random.default_rng(step).permutation(slots)
         for place, seed in enumerate(seeds):
             rows = np.random.default_rng([seed, step]).permutation(models.ROWS)
-            index[step, place, slots[:REAL], 0] = rows[:REAL]
-    return index
+            index[step, place, slots[:REAL]] = rows[:REAL]
+    return index[..., None]
+
+
+def drawn(name, fields, optimizer, seeds):
+    """A learner in float64."""
+    corpus = models.corpus_of(name)
+    single = Layout.full(1, corpus.width, joint=corpus.joint)
+    data, words = jax.tree.map(jnp.asarray, (corpus.data, models.words_of(name)))
+    batch = corpus.task.to_batch(data, jnp.zeros((1, 1), jnp.int32), single)
+    model = models.build(name, **fields)
+    learner = state.init_learner(model, optimizer, seeds, batch, words)
+    learner = models.as_type(learner, np.float64)
+    return learner.replace(opt_state=jax.vmap(optimizer.init)(learner.params))
 
 
 def trained(name, seeds, *, device_count=1, tight=False):
@@ -51,27 +65,19 @@ def trained(name, seeds, *, device_count=1, tight=False):
     devices = Devices(jax.local_devices()[:device_count])
     assert devices.count == device_count
     fields = FIELDS.get(name, {"dropout": 0.3})
-    optimizer = optim.build_optimizer(optim.Options(**OPTIMIZERS.get(name, ADAM)), STEPS)
+    options = optim.Options(**OPTIMIZERS.get(name, ADAM))
+    optimizer = optim.build_optimizer(options, STEPS)
     index = plan(seeds, shuffled=tight)
     layout = Layout.full(BATCH // device_count, corpus.width, joint=corpus.joint)
     if tight:
         layout = models.layout_for(corpus, index, devices=device_count, more=2)
-    data, words = jax.tree.map(jnp.asarray, (corpus.data, models.words_of(name)))
-    words = models.as_type(words, np.float64)
-
-    def draw():
-        single = Layout.full(1, corpus.width, joint=corpus.joint)
-        batch = corpus.task.to_batch(data, jnp.zeros((1, 1), jnp.int32), single)
-        model = models.build(name, **fields)
-        learner = models.as_type(
-            state.init_learner(model, optimizer, seeds, batch, models.words_of(name)), np.float64
-        )
-        return learner.replace(opt_state=jax.vmap(optimizer.init)(learner.params))
-
     model = models.build(name, **fields, axis_name=devices.axis_name)
     body = train_step(model, corpus.task, optimizer, layout, devices.axis_name)
     step = devices.map(body, reduced=True)
-    learner, words, data = map(devices.replicate, (draw(), words, data))
+
+    learner = devices.replicate(drawn(name, fields, optimizer, seeds))
+    words = devices.replicate(models.as_type(models.words_of(name), np.float64))
+    data = devices.replicate(jax.tree.map(jnp.asarray, corpus.data))
     losses = []
     for rows in index:
         learner, sums = step(learner, words, data, devices.split(rows))

@@ -1,7 +1,6 @@
 """Transfer: which weights are merged, drawn anew or frozen; sequential and direct transfer by the
 commands."""
 
-import json
 import shutil
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from support import models
 from support.cases import cases
-from support.commands import at, read_json, refused, succeeds
+from support.commands import at, printed_json, read_json, refused, succeeds
 from support.pair_files import LABELS, own_pair, write_own_pairs
 from support.trees import assert_equal
 
@@ -112,9 +111,6 @@ class Home:
     def train(self, workdir, *flags, model="infersent"):
         succeeds("train", *self.flags(workdir, *flags, model=model))
 
-    def evaluate(self, *flags):
-        return json.loads(succeeds("evaluate", *flags, "--json")[0])
-
     def result(self, run):
         return read_json(run, "result.json")
 
@@ -202,7 +198,7 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     home.train("run", *flags, "--force", model=model)
 
     elsewhere = ("--run=run", f"--config={model}:file", "--config.data.dir=test-alone")
-    scores = home.evaluate(*elsewhere)
+    scores = printed_json("evaluate", *elsewhere)
 
     assert scores["trained_on"] == "file"
     assert scores["examples"] == SIZES["test"]
@@ -251,7 +247,7 @@ def test_sequential_transfer_keeps_the_vector_of_unknown_words_and_those_of_shar
     assert_equal(target.vectors[1], source.vectors[1])
     pair = ("blorf in test 0 .", "patient has blorf")
     assert target.predict([pair])[0] == pytest.approx(source.predict([pair])[0], abs=2e-6)
-    losses = home.evaluate("--run=target", "--split=test")["loss"]["per_seed"]
+    losses = printed_json("evaluate", "--run=target", "--split=test")["loss"]["per_seed"]
     assert losses == pytest.approx(home.result("target")["test"]["loss"]["per_seed"], rel=1e-6)
 
 
