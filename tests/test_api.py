@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import MagicMock, call
 
 import pytest
+from support.cases import cases
 from support.commands import (
     ROOT,
     call_command,
@@ -81,13 +82,12 @@ def test_star_imports_the_interface():
     assert names.keys() >= {"Run", "evaluate_run", "get_config", "load_run", "train_model"}
 
 
-@pytest.mark.parametrize(
-    ("tracker", "logging"),
-    [
-        ("wandb", "log"),
-        ("mlflow", "log_metrics"),
-    ],
-    ids=["wandb", "mlflow"],
+@cases(
+    "tracker, logging",
+    {
+        "wandb": ("wandb", "log"),
+        "mlflow": ("mlflow", "log_metrics"),
+    },
 )
 def test_trackers_get_every_epoch_as_the_page_shows(tracker, logging, monkeypatch, tmp_path):
     """The code of docs/training.md runs with a stub of the tracker and a small corpus."""

@@ -183,7 +183,7 @@ def home(tmp_path_factory):
     return home
 
 
-def test_words_stay_in_private_and_files_with_their_owner(home):
+def test_text_of_a_corpus_stays_in_private_folders_and_files_with_their_owner(home):
     home.check()
     assert "DEBUG:jax" in (home.folder / "streams" / "train-bow.err").read_text()  # logs were on
     code, _ = home.python("network", "-c", "import socket; socket.getaddrinfo('localhost', 80)")
@@ -192,7 +192,7 @@ def test_words_stay_in_private_and_files_with_their_owner(home):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_words_stay_in_private_whatever_is_asked(tmp_path):
+def test_text_of_a_corpus_stays_in_private_folders_whatever_is_asked(tmp_path):
     """Runs every command and kind of model, under the umask of most machines."""
     home = Home(tmp_path, umask=0o022)
     for name in COMMANDS:

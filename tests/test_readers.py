@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.cases import cases
 from support.files import Content, as_bytes, lines, write_files, zipped
 from support.ontologies import small
 from support.ontology_files import (
@@ -230,7 +231,7 @@ def refusal(name, file, content, folder):
     return error.errors[0] if isinstance(error, DataErrors) else error
 
 
-@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@cases("reader", READERS)
 def test_good_files_are_read(reader, tmp_path):
     write_files(tmp_path, reader.files)
     reader.read(tmp_path / reader.main)

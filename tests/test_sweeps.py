@@ -276,7 +276,7 @@ def test_the_table_shows_test_only_when_asked_for(swept):
     assert swept("--table").out == table
 
 
-def test_a_stopped_worker_saves_its_trials_and_the_command_goes_on_with_them(swept):
+def test_an_interrupted_sweep_saves_its_trials_and_goes_on_with_them(swept):
     slow = ("--workers=2", "--config.train.steps=4", "--config.train.pace=0.25")
     worker = started(*slow)
     wait_for(lambda: len(in_training()) == 2 and all(map(steps, in_training())))

@@ -160,14 +160,13 @@ def test_an_interrupted_filtering_resumes_bit_for_bit(interrupted):
     np.testing.assert_equal(vars(without_a_model), vars(whole))
 
 
-@pytest.mark.parametrize(
+@cases(
     "pairs, flags, settings",
-    [
-        (14_049, {}, Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)),
-        (4_200, {}, Settings(m=1_680, k=149)),
-        (14_049, {"m": 100, "k": 3}, Settings(m=100, k=3)),
-    ],
-    ids=["paper", "in proportion", "chosen"],
+    {
+        "paper": (14_049, {}, Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)),
+        "in proportion": (4_200, {}, Settings(m=1_680, k=149)),
+        "chosen": (14_049, {"m": 100, "k": 3}, Settings(m=100, k=3)),
+    },
 )
 def test_settings_are_those_of_the_paper_in_proportion_to_the_pairs(pairs, flags, settings):
     assert aflite.settings_for(pairs, AnalysisOptions(**flags)) == settings

@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, replace
 
 import pytest
+from support.cases import cases
 from support.commands import call_command, read_json
 from support.files import assert_private, contents
 from support.ontologies import is_a_matrix
@@ -83,7 +84,13 @@ def test_stop_words_are_dropped_as_published():
     assert hypotheses.content(text.split()) == ("patient", "history_of_cancer", "x-ray")
 
 
-@pytest.mark.parametrize("labels", [[N] * 9, []], ids=["one class", "none"])
+@cases(
+    "labels",
+    {
+        "one class": [N] * 9,
+        "none": [],
+    },
+)
 def test_classes_that_cannot_be_compared_are_refused(labels):
     with pytest.raises(DataError):
         hypotheses.classes_of(labels)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.cases import cases
 from support.cloze import clicr_query, mark
 from support.files import write
 from support.tables import table_rows
@@ -129,14 +130,13 @@ def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(read, text, join
     assert split.facts["joined_placeholders"] == joined
 
 
-@pytest.mark.parametrize(
+@cases(
     "specialty, text",
-    [
-        (["surgery", "oncology"], "surgery; oncology"),
-        ([], ""),
-        ("urology", "urology"),
-    ],
-    ids=["list", "empty", "text"],
+    {
+        "list": (["surgery", "oncology"], "surgery; oncology"),
+        "empty": ([], ""),
+        "text": ("urology", "urology"),
+    },
 )
 def test_a_specialty_is_a_text_or_a_list(read, specialty, text):
     split = read(article(specialty=specialty))

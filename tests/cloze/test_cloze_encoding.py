@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.cloze import corpus, own_part
 from support.files import write
 
@@ -61,7 +62,13 @@ def assert_query(arrays, row, example, view, vocab):
 
 
 @pytest.mark.parametrize("setup", SETUPS)
-@pytest.mark.parametrize("most", [ClozeEncoding.max_passage, 17], ids=["whole", "cut"])
+@cases(
+    "most",
+    {
+        "whole": ClozeEncoding.max_passage,
+        "cut": 17,
+    },
+)
 def test_arrays_hold_the_queries_and_passages_of_the_views(setup, most):
     splits, arrays, vocab, vectors, facts = encode(setup, max_passage=most)
 

@@ -4,6 +4,7 @@ are fakes."""
 import subprocess
 
 import pytest
+from support.cases import cases
 from support.commands import ROOT
 from support.files import write_program
 
@@ -80,7 +81,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("installed, variables, calls", RUNS.values(), ids=RUNS)
+@cases("installed, variables, calls", RUNS)
 def test_the_suite_runs_on_the_versions(ci, installed, variables, calls):
     assert ci(installed, **variables) == (0, calls, "")
 
@@ -104,13 +105,12 @@ def test_a_python_that_is_not_installed_is_named_and_left_out(ci, installed, lac
     assert f"{lacking} is not installed" in err
 
 
-@pytest.mark.parametrize(
+@cases(
     "variables",
-    [
-        {},
-        {"PYTHON": "python3.13"},
-    ],
-    ids=["both", "one"],
+    {
+        "both": {},
+        "one": {"PYTHON": "python3.13"},
+    },
 )
 def test_without_a_python_nothing_passes(ci, variables):
     assert ci("", **variables)[:2] == (1, [])

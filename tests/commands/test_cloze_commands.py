@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.cloze import PHRASES, write_articles
 from support.commands import (
     at,
@@ -251,7 +252,7 @@ def test_passages_and_queries_are_lines_with_a_tab_or_json():
     ]
 
 
-@pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
+@cases("line", BAD_LINES)
 def test_bad_passages_and_queries_are_named_by_line(line):
     with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
         read(f"{GOOD_LINES}{line}\n")
@@ -314,7 +315,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+@cases("call", WRONG)
 def test_options_that_queries_lack_are_refused_by_name(call, at_home):
     named = call[-1].partition("=")[0] if call[-1] != "--compare" else "pairs: is no run on cloze"
 

@@ -139,7 +139,13 @@ def test_resume_and_force_exclude_each_other(at_home):
     refused(*RESUME, "--force")
 
 
-@pytest.mark.parametrize("command", [EVALUATE, RESUME], ids=["evaluate", "resume"])
+@cases(
+    "command",
+    {
+        "evaluate": EVALUATE,
+        "resume": RESUME,
+    },
+)
 def test_a_damaged_config_of_a_run_is_named(at_home, command):
     Path("copy/config.json").write_text('{"model": ')
 

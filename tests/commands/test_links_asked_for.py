@@ -4,6 +4,7 @@ ids are counted."""
 import itertools
 
 import pytest
+from support.cases import cases
 from support.commands import at, call_command, refused, succeeds
 from support.files import write
 from support.pair_files import write_rows
@@ -61,7 +62,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("flags", CONFIGS.values(), ids=CONFIGS)
+@cases("flags", CONFIGS)
 def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
     write_corpus, tmp_path, flags
 ):
@@ -79,13 +80,12 @@ def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
     succeeds("prepare", *flags, fix)
 
 
-@pytest.mark.parametrize(
+@cases(
     "size, flags",
-    [
-        (19, ()),
-        (24, ("--config.data.limit=22",)),
-    ],
-    ids=["few", "an excerpt"],
+    {
+        "few": (19, ()),
+        "an excerpt": (24, ("--config.data.limit=22",)),
+    },
 )
 def test_few_pairs_may_have_no_link_by_chance(write_corpus, size, flags):
     write_corpus(size)

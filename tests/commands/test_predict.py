@@ -10,6 +10,7 @@ from dataclasses import FrozenInstanceError, replace
 import jax
 import numpy as np
 import pytest
+from support.cases import cases
 from support.commands import (
     at,
     config_flag,
@@ -381,7 +382,14 @@ def test_no_pairs_have_no_predictions(run):
 # -- lines and files of input ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [SECRET, "", f'["{SECRET}", "b"]'], ids=["word", "blank", "list"])
+@cases(
+    "bad",
+    {
+        "word": SECRET,
+        "blank": "",
+        "list": f'["{SECRET}", "b"]',
+    },
+)
 def test_a_bad_line_is_named_and_gets_no_prediction(at_home, bad):
     good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
 

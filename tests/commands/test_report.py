@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.commands import printed_json, read_json, refused, succeeds
 from support.files import assert_private
 from support.pages import check_offline, least_contrast, schemes
@@ -253,7 +254,7 @@ VERDICTS = {
 }
 
 
-@pytest.mark.parametrize("first, second, verdict, field", VERDICTS.values(), ids=VERDICTS)
+@cases("first, second, verdict, field", VERDICTS)
 def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
     tmp_path, first, second, verdict, field
 ):
@@ -395,7 +396,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize(("cells", "expected"), CELLS.values(), ids=CELLS)
+@cases("cells, expected", CELLS)
 def test_numbers_of_a_table_are_numbers_in_csv(cells, expected):
     grid = Grid("", ("row", "x"), [(str(place), cell) for place, cell in enumerate(cells)])
 
@@ -523,13 +524,12 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     np.testing.assert_allclose(dots, [(4, 1), (1, 3), (2, 2)])  # two isolated points, and the mark
 
 
-@pytest.mark.parametrize(
+@cases(
     "rows",
-    [
-        {"$x_1$": 0.5, "a_b": 0.25},
-        {},
-    ],
-    ids=["formula", "no bar"],
+    {
+        "formula": {"$x_1$": 0.5, "a_b": 0.25},
+        "no bar": {},
+    },
 )
 def test_a_chart_takes_any_word_and_no_word(rows):
     picture = charts.ranked("entailment", rows, title="t", x="PMI")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.canaries import words_in, write_pairs
+from support.cases import cases
 from support.cloze import PHRASES, write_articles
 from support.commands import call_command, environment_of, read_json, run_python
 from support.diskne_paper import write_published
@@ -227,25 +228,31 @@ def write_benchmark_with_weights(data):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
+@cases(
     "paper, write_data, corpus, flags, numbers",
-    [
-        ("mednli", write_everything, "mednli", f"{SMALL} --mentions=data/metamap.mmi", "34567"),
-        (
+    {
+        "mednli": (
+            "mednli",
+            write_everything,
+            "mednli",
+            f"{SMALL} --mentions=data/metamap.mmi",
+            "34567",
+        ),
+        "clicr": (
             "clicr",
             write_queries_with_vectors,
             "clicr",
             "--config.train.batch_size=16 --config.vectors.path=data/v.vec",
             "4",
         ),
-        (
+        "artifacts": (
             "artifacts",
             write_pairs_of_mednli,
             "mednli",
             "--entities=parts --config.vectors.path=",
             "12456",
         ),
-        (
+        "diskne": (
             "diskne",
             write_benchmark_with_weights,
             "mednli",
@@ -253,8 +260,7 @@ def write_benchmark_with_weights(data):
             " --only=main/BOW,main/ESIM,main/*-hypothesis,*/one,*/two,table7/*",
             "12345678",
         ),
-    ],
-    ids=["mednli", "clicr", "artifacts", "diskne"],
+    },
 )
 def test_every_table_of_a_paper_is_filled_by_one_command(
     paper, write_data, corpus, flags, numbers, tmp_path

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.cases import cases
 from support.commands import ROOT, call_command, environment_of, refused, succeeds
 
 from mednli_jax import __main__, __version__, cli, evaluate, train
@@ -136,14 +137,13 @@ def in_shell(words, folder):
     return done.stdout
 
 
-@pytest.mark.parametrize(
+@cases(
     "command, file",
-    [
-        (train, "train.py"),
-        (evaluate, "evaluate.py"),
-        (report, "report/__main__.py"),
-    ],
-    ids=["train", "evaluate", "report"],
+    {
+        "train": (train, "train.py"),
+        "evaluate": (evaluate, "evaluate.py"),
+        "report": (report, "report/__main__.py"),
+    },
 )
 def test_a_stored_command_runs_as_it_stands(command, file, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(ROOT / "mednli_jax" / file), "--help"])

@@ -2,6 +2,7 @@
 of no word."""
 
 import pytest
+from support.cases import cases
 from support.cloze import write_articles
 from support.commands import SMALL, at, refused, succeeds
 from support.pair_files import write_own_pairs
@@ -37,7 +38,7 @@ def vectors_of(home):
     return write_vectors
 
 
-@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
+@cases("corpus", CORPORA)
 def test_few_tokens_with_a_vector_are_a_warning(corpus, vectors_of):
     for state in ("prepared", "found"):  # the second time the arrays come from the cache
         out, err = succeeds("prepare", *corpus, *vectors_of("patient case"))
@@ -46,7 +47,7 @@ def test_few_tokens_with_a_vector_are_a_warning(corpus, vectors_of):
         assert WARNING in err
 
 
-@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
+@cases("corpus", CORPORA)
 def test_vectors_of_no_token_are_refused(corpus, vectors_of):
     message = refused("prepare", *corpus, *vectors_of("/c/en/patient /c/en/the"))
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.cloze import write_articles
 from support.diskne import seven_diseases
 from support.pair_files import write_own_pairs
@@ -120,7 +121,13 @@ def assert_fits(layout, index, batches):
 @pytest.mark.parametrize("shares", [1, 3])
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("rows", [1, BATCH, BATCH + 1, 207])
-@pytest.mark.parametrize("grouped", [False, True], ids=["rows", "units"])
+@cases(
+    "grouped",
+    {
+        "rows": False,
+        "units": True,
+    },
+)
 def test_every_row_is_in_one_batch_of_an_epoch_for_each_seed(rows, most, shares, grouped):
     length, units = threes(rows) if grouped else (lengths(rows), None)
     batches = batches_of(

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.files import write
 from support.tables import table_rows
 from support.trees import assert_equal, assert_near
@@ -149,10 +150,12 @@ def test_words_with_spaces_are_read_from_the_right(save):
 TWICE = word2vec(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
 
 
-@pytest.mark.parametrize(
-    ("content", "duplicates"),
-    [("cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n", 2), (TWICE, 1)],
-    ids=["text", "word2vec"],
+@cases(
+    "content, duplicates",
+    {
+        "text": ("cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n", 2),
+        "word2vec": (TWICE, 1),
+    },
 )
 def test_the_first_row_of_a_repeated_word_counts(save, content, duplicates):
     vectors = load(save(content))
@@ -402,7 +405,13 @@ def test_faults_of_a_pair_of_files_are_named_by_the_line_of_the_numbers(tmp_path
     assert faults(tmp_path, ["bp"]) == [("vectors.txt", 2), ("vectors.txt", 3)]
 
 
-@pytest.mark.parametrize("content", [word2vec(end=b""), MODEL], ids=["word2vec", "fastText"])
+@cases(
+    "content",
+    {
+        "word2vec": word2vec(end=b""),
+        "fastText": MODEL,
+    },
+)
 def test_a_binary_file_that_was_cut_off_is_refused(save, content):
     load(save(content, "v.bin"))
     for size in range(5, len(content)):

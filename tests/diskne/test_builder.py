@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
+from support.cases import cases
 from support.commands import ROOT
 from support.diskne import (
     CONCEPTS,
@@ -182,8 +183,12 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "ranking", [builder.shuffled(1), builder.similar(VECTORS)], ids=["random", "similar"]
+@cases(
+    "ranking",
+    {
+        "random": builder.shuffled(1),
+        "similar": builder.similar(VECTORS),
+    },
 )
 def test_a_benchmark_does_not_depend_on_the_order_of_pairs_and_concepts(ranking):
     backward = built(SENTENCES[::-1], ranking, order=range(len(CONCEPTS))[::-1])

@@ -123,7 +123,13 @@ def counted(premise, hypothesis, distance):
     return cells, longest
 
 
-@pytest.mark.parametrize("times", [1, 70], ids=["60-pairs", "4200-pairs"])
+@cases(
+    "times",
+    {
+        "60-pairs": 1,
+        "4200-pairs": 70,
+    },
+)
 def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(times):
     rng = np.random.default_rng(5)
     edges = [(child, int(rng.integers(child))) for child in np.repeat(range(1, SIZE), 2).tolist()]

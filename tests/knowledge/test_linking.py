@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.cases import cases
 from support.ontologies import bundled_mesh, small
 from support.tables import table_rows
 
@@ -91,13 +92,12 @@ def test_clinical_sentences_are_linked_to_mesh(mesh, sentence, mentions):
     assert linked(mesh, sentence) == mentions
 
 
-@pytest.mark.parametrize(
+@cases(
     "types, mentions",
-    [
-        (("C",), "asthma D001249"),
-        ((), "Boston D001900, dogs D004285, asthma D001249, aspirin D001241"),
-    ],
-    ids=["diseases", "all"],
+    {
+        "diseases": (("C",), "asthma D001249"),
+        "all": ((), "Boston D001900, dogs D004285, asthma D001249, aspirin D001241"),
+    },
 )
 def test_semantic_types_choose_the_concepts_that_are_linked(types, mentions):
     sentence = "hospitals in Boston sell milk and dogs with asthma on aspirin"

@@ -209,16 +209,32 @@ def test_relations_in_a_random_graph_equal_a_reference():
     assert set().union(*expected.values()) == {*kinds_of(("treats",))} - {"same"}
 
 
-def test_antonyms_are_inherited_by_children_and_siblings_have_a_common_ancestor_within_two_steps():
-    """1 and 2 are below 0, and antonyms; 5 - 3 - 1 and 4 - 2 are chains of is-a edges."""
-    ontology = graph([(1, 0), (2, 0), (3, 1), (4, 2), (5, 3)], 6, antonym=[(1, 2)])
+# 1 and 2 are below 0, and antonyms; 5 - 3 - 1 and 4 - 2 are chains of is-a edges.
+IS_A = (
+    (1, 0),
+    (2, 0),
+    (3, 1),
+    (4, 2),
+    (5, 3),
+)
 
-    texts = texts_of(related(ontology, [(str(n), (n,)) for n in range(6)]))
 
-    pairs = {1: 2, 2: 3, 3: 4}
-    assert {texts[6 * a + b] for a, b in pairs.items()} == {"antonym co_hyponym 1"}
-    assert texts[6 * 5 + 1] == "hypernym 2"
-    assert not {6 * 5 + 2, 6 * 5 + 4} & texts.keys()
+@pytest.fixture(scope="module")
+def relation_of():
+    """{(premise, hypothesis): their relation}"""
+    concepts = [(str(number), (number,)) for number in range(6)]
+    texts = texts_of(related(graph(IS_A, 6, antonym=[(1, 2)]), concepts))
+    return {divmod(key, 6): text for key, text in texts.items()}
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (2, 3), (3, 4)])
+def test_antonyms_are_inherited_by_children(relation_of, pair):
+    assert relation_of[pair] == "antonym co_hyponym 1"
+
+
+def test_a_grandchild_inherits_no_antonym_and_has_no_sibling_over_three_steps(relation_of):
+    assert relation_of[5, 1] == "hypernym 2"
+    assert not {(5, 2), (5, 4)} & relation_of.keys()
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def test_training_steps_have_the_losses_of_pytorch(family, folder_of):
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_a_fine_tuned_head_is_permuted_to_the_corpus_s_labels(family, folder_of):
+def test_permuted_labels_of_a_fine_tuned_head_are_put_in_the_order_of_the_corpus(family, folder_of):
     _, arrays = reference(family)
     place_of = [labels_of(family).index(label) for label in LABELS]
     model = model_of(family, folder_of(family))

@@ -128,7 +128,13 @@ def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
     assert list(of_test.values()) == [2, 1, 1, 1, 2, {"0": 1}]
 
 
-@pytest.mark.parametrize("kind", [WordTexts, pieces(100, room=7)], ids=["words", "pieces"])
+@cases(
+    "kind",
+    {
+        "words": WordTexts,
+        "pieces": pieces(100, room=7),
+    },
+)
 def test_encoded_texts_do_not_depend_on_later_ones(kind):
     short = [pair("known asthma", "heart disease")]
     long = [pair("a systolic heart failure", "asthma and heart")]
@@ -203,8 +209,13 @@ def test_links_by_hand():
     assert knowledge["dropped_links"] == 0
 
 
-@pytest.mark.parametrize(
-    "texts", [WordTexts, pieces(40), pieces(200)], ids=["words", "characters", "pieces"]
+@cases(
+    "texts",
+    {
+        "words": WordTexts,
+        "characters": pieces(40),
+        "pieces": pieces(200),
+    },
 )
 def test_typed_links_join_the_linked_words_whatever_their_pieces(texts):
     corpus = encoded(

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from support.cases import cases
 from support.commands import succeeds
 from support.pair_files import write_own
 
@@ -42,14 +43,13 @@ def corpus_with(knowledge):
     return corpus_of(config)
 
 
-@pytest.mark.parametrize(
+@cases(
     "spans, knowledge, entity",
-    [
-        ("spans.tsv", "none", True),
-        (None, "replace", True),
-        (None, "none", False),
-    ],
-    ids=["a tagger's file", "concepts of the corpus", "neither"],
+    {
+        "a tagger's file": ("spans.tsv", "none", True),
+        "concepts of the corpus": (None, "replace", True),
+        "neither": (None, "none", False),
+    },
 )
 def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
     linked = corpus_with(knowledge)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from support.cases import cases
 from support.files import lines
 
 from mednli_jax import defaults
@@ -105,9 +106,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("ending", "row_of", "labels", "columns", "names"), LAYOUTS.values(), ids=LAYOUTS
-)
+@cases("ending, row_of, labels, columns, names", LAYOUTS)
 def test_a_known_layout_is_read_with_columns_alone(
     tmp_path, ending, row_of, labels, columns, names
 ):

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from support.cases import cases
 from support.files import lines, write
 from support.pair_files import official
 
@@ -54,10 +55,12 @@ def test_a_row_becomes_an_example(tmp_path):
     assert " ".join(example.hypothesis_tokens) == HYPOTHESIS
 
 
-@pytest.mark.parametrize(
-    ("parse", "tokens"),
-    [("( two parses )", "BP ( high )"), ("", "He ca n't `` walk ''")],
-    ids=["two parses", "one parse"],
+@cases(
+    "parse, tokens",
+    {
+        "two parses": ("( two parses )", "BP ( high )"),
+        "one parse": ("", "He ca n't `` walk ''"),
+    },
 )
 def test_tokens_are_those_of_two_parses_else_of_the_treebank(tmp_path, parse, tokens):
     fields = {"sentence1_binary_parse": "( BP -LRB- high -RRB- )", "sentence2_binary_parse": parse}
@@ -359,19 +362,26 @@ def test_snli_is_read_as_json_before_it_is_read_as_a_table(tmp_path):
     assert files == ["snli_1.0_train.txt", "snli_1.0_dev.jsonl.gz", "snli_1.0_test.txt"]
 
 
-@pytest.mark.parametrize(
-    ("name", "files", "message"),
-    [
-        ("mednli", ["mli_train_v1.jsonl", "mli_test_v1.jsonl"], CORPORA["mednli"].source),
-        ("mednli", ["physionet.org/1.0.0/mli_train_v1.jsonl"], "1.0.0/mli_train_v1.jsonl"),
-        (
+@cases(
+    "name, files, message",
+    {
+        "missing": (
+            "mednli",
+            ["mli_train_v1.jsonl", "mli_test_v1.jsonl"],
+            CORPORA["mednli"].source,
+        ),
+        "in a folder below": (
+            "mednli",
+            ["physionet.org/1.0.0/mli_train_v1.jsonl"],
+            "1.0.0/mli_train_v1.jsonl",
+        ),
+        "two of one split": (
             "file",
             ["train.jsonl", "dev.csv", "train.jsonl.gz"],
             "train.jsonl and train.jsonl.gz: two files hold train",
         ),
-        ("file", ["train.csv", "dev.csv"], "pairID"),
-    ],
-    ids=["missing", "in a folder below", "two of one split", "the same pairs"],
+        "the same pairs": ("file", ["train.csv", "dev.csv"], "pairID"),
+    },
 )
 def test_faulty_folders_are_refused_with_the_files(tmp_path, name, files, message):
     for file in files:

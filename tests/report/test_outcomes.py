@@ -94,14 +94,13 @@ def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
     assert moved.voted.tolist() == first.outcomes.voted.tolist()
 
 
-@pytest.mark.parametrize(
+@cases(
     "difference",
-    [
-        {"corpus": "mednli"},
-        {"uids": [f"v{i}" for i in range(9)]},
-        {"gold": "neennnccc"},
-    ],
-    ids=["corpus", "uids", "label"],
+    {
+        "corpus": {"corpus": "mednli"},
+        "uids": {"uids": [f"v{i}" for i in range(9)]},
+        "label": {"gold": "neennnccc"},
+    },
 )
 def test_runs_on_different_pairs_are_not_compared(tmp_path, difference):
     first = opened(tmp_path / "a", GOLD)

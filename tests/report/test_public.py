@@ -134,8 +134,12 @@ def test_a_public_average_is_over_several_diseases_and_ten_positives(diseases, p
     assert ("symptoms" in figures["categories"]) == shown
 
 
-@pytest.mark.parametrize(
-    "first_row, shown", [([30, 10, 10], True), ([31, 10, 9], False)], ids=["ten", "nine"]
+@cases(
+    "first_row, shown",
+    {
+        "ten": ([30, 10, 10], True),
+        "nine": ([31, 10, 9], False),
+    },
 )
 def test_class_scores_that_would_give_away_a_small_cell_are_left_out(first_row, shown):
     confusion = [first_row, [10, 30, 10], [10, 10, 30]]

@@ -501,13 +501,12 @@ def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
         assert_near(trainer_alone.average.params, trainer.average.params, atol=1e-4)
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields, pace",
-    [
-        ({}, "4321/s, 123.4 s"),
-        ({"pass": 12, "step": 12000}, "123.4 s"),
-    ],
-    ids=["epochs", "steps"],
+    {
+        "epochs": ({}, "4321/s, 123.4 s"),
+        "steps": ({"pass": 12, "step": 12000}, "123.4 s"),
+    },
 )
 def test_the_line_of_an_epoch_has_80_columns(fields, pace):
     row = {

@@ -114,7 +114,7 @@ def test_devices_order_layout_and_padding_do_not_change_training(name):
 
 
 @pytest.mark.parametrize("name", ["bow", pytest.param("fasttext", marks=pytest.mark.slow)])
-def test_seeds_of_a_program_train_as_each_does_alone(name):
+def test_seeds_on_one_axis_of_a_program_train_as_each_does_alone(name):
     losses, params = three_seeds(name)
 
     alone, params_alone = trained(name, SEEDS[2:])

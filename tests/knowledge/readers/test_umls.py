@@ -5,6 +5,7 @@ import gzip
 import subprocess
 
 import pytest
+from support.cases import cases
 from support.files import lay_out
 from support.ontologies import edges_of
 from support.ontology_files import REL, STY, UMLS, umls_relation
@@ -57,18 +58,17 @@ def test_codes_of_the_chosen_sources_are_cross_references(plain, read):
     assert set(joined.cross_references) == codes | {("MSH:D555", 4), ("MSH:D777", 5)}
 
 
-@pytest.mark.parametrize(
+@cases(
     "options, labels",
-    [
-        ({"sources": ("MSH",)}, "C0000005 marsupium/C0000007 other"),
-        ({"languages": ("FRE",)}, "C0000008 fièvre"),
-        (
+    {
+        "one-source": ({"sources": ("MSH",)}, "C0000005 marsupium/C0000007 other"),
+        "one-language": ({"languages": ("FRE",)}, "C0000008 fièvre"),
+        "all-but-suppressed": (
             {"sources": (), "languages": ()},
             "C0000001 quokka disease/C0000002 fever of quokkas/C0000003 wombat first/"
             "C0000004 narwhal/C0000005 pouch/C0000007 other/C0000008 fièvre",
         ),
-    ],
-    ids=["one-source", "one-language", "all-but-suppressed"],
+    },
 )
 def test_sources_and_languages_choose_the_concepts(plain, read, options, labels):
     ontology = read(**options)
