@@ -93,9 +93,9 @@ def model_of(name: str, folder: Path, **changes: Any) -> Encoder:
     )
 
 
+@functools.cache
 def drawn_params(name: str, model: Encoder) -> PyTree:
     """New parameters."""
     batch = batch_of(name, slice(2))
-    return jax.jit(lambda key: model.init({"params": key}, batch, train=False)["params"])(
-        jax.random.key(0)
-    )
+    init = jax.jit(lambda key: model.init({"params": key}, batch, train=False)["params"])
+    return init(jax.random.key(0))
