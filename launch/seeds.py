@@ -101,9 +101,8 @@ def fit(
 ) -> Fitted:
     """A fit (see docs/architecture.md) that takes the best weights of each seed from the finished
     parts."""
-    directory, checkpoints = session.directory, session.checkpoints
+    directory = session.directory
     assert directory  # this process alone writes the run
-    assert checkpoints
     program, batches = experiment.program(prepared)
     session.write_facts(prepared.manifest, program.devices.all)
     experiment.keep_for_prediction(directory, prepared)
@@ -122,7 +121,7 @@ def fit(
         assert checkpoint  # the part is finished
         best_of_runs.append(checkpoint[0]["best"])
     best = jax.tree.map(lambda *leaves: np.concatenate(leaves), *best_of_runs)
-    Checkpoints(checkpoints).save({"best": best}, {})
+    Checkpoints(directory.checkpoints).save({"best": best}, {})
     weights = program.devices.replicate(
         {name: best.get(name, {}) for name in ("params", "batch_stats")}
     )
