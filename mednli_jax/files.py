@@ -201,18 +201,21 @@ def write_json(path: Path, value: Json) -> None:
     write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def write_sealed(path: Path, values: Mapping[str, Json], seal: str = "sha256") -> None:
-    """Writes a manifest as JSON, with the sha256 of its values in the field `seal`."""
+SEAL = "sha256"
+
+
+def write_sealed(path: Path, values: Mapping[str, Json]) -> None:
+    """Writes a manifest as JSON, with the digest of its values in the field SEAL."""
     values = json.loads(json.dumps(values))  # the values as they will be read, for the digest
-    write_json(path, {**values, seal: digest(values)})
+    write_json(path, {**values, SEAL: digest(values)})
 
 
-def read_sealed(path: Path, seal: str = "sha256") -> dict[str, Json]:
+def read_sealed(path: Path) -> dict[str, Json]:
     """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where
     it is damaged."""
     values: dict[str, Json] = json.loads(path.read_bytes())
-    content = {name: value for name, value in values.items() if name != seal}
-    if values[seal] != digest(content):
+    content = {name: value for name, value in values.items() if name != SEAL}
+    if values[SEAL] != digest(content):
         raise ValueError("not what was written")
     return values
 
@@ -366,12 +369,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
+def opened_text(path: Path) -> Iterator[io.TextIOBase]:
     """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks
     are not changed."""
     try:
         with opened(path) as stream:
-            yield io.TextIOWrapper(stream, "utf-8-sig", errors=errors, newline="")
+            yield io.TextIOWrapper(stream, "utf-8-sig", newline="")
     except UnicodeDecodeError:
         raise DataError(
             "is not valid UTF-8", file=Path(path).name, fix="save the file as UTF-8"

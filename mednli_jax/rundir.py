@@ -219,7 +219,6 @@ class RunData:
       vectors, vectors_sha256: the source of the word vectors, and its content.
       ontology, ontology_version, ontology_sha256: "" without knowledge.
       links_per_length: number of edges -> links between tokens.
-      vectors_of_run: sha256 of vectors that come from another run; "" for those of the corpus.
       values: the whole manifest, with the fields that one task alone has.
     """
 
@@ -237,7 +236,6 @@ class RunData:
     ontology_sha256: str = ""
     links_per_length: Mapping[str, int] = field(default_factory=dict)
     pairs_with_links: int = 0
-    vectors_of_run: str = ""
     values: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
@@ -263,7 +261,6 @@ class RunData:
             ontology_sha256=knowledge.get("sha256", ""),
             links_per_length=knowledge.get("links_per_length", {}),
             pairs_with_links=knowledge.get("pairs_with_links", 0),
-            vectors_of_run=values.get("vectors_of_run", ""),
             values=values,
         )
 

@@ -527,7 +527,7 @@ def in_all(task: Analyses) -> list[str]:
     return [name for name in analyses_of(task) if name not in task.alone]
 
 
-def with_analysis(name: str, config: Config | None = None) -> Analyses:
+def with_analysis(name: str, config: Config | None) -> Analyses:
     """The TASK that has an analysis of its corpora, or all of them (ALL). That of a config may be
     the user's own."""
     plugin = None if config is None else task_of(config)

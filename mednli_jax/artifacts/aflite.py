@@ -310,9 +310,7 @@ def next_round(
 # -- features --------------------------------------------------------------------------------------
 
 
-def mean_features(
-    pairs: Pairs, inputs: str, *, entities: str = "none", unknown: str = "zero"
-) -> Features:
+def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "zero") -> Features:
     """Mean vectors of all pairs, by the word vectors of the corpus's encoding.
 
     Args:

@@ -22,6 +22,8 @@ FIRST_WORD = 2  # 0 and 1 are padding and unknown, as in text.Vocab
 # gains no advantage here.
 OFFSET, EXPONENT = 8.0, 1.4
 
+SEED = 0  # of all that is drawn
+
 # Sentence pairs with the lengths of MedNLI: mean and shape of a gamma distribution, and the
 # longest.
 DEV_PAIRS = 1_395
@@ -107,13 +109,11 @@ def _groups(train: int, dev: int, size: int) -> np.ndarray:
     return np.concatenate([train_groups, dev_groups])
 
 
-def made_up_pairs(
-    pairs: int, *, dim: int = 300, dev_pairs: int | None = None, seed: int = 0
-) -> Workload:
+def made_up_pairs(pairs: int, *, dim: int, dev_pairs: int | None = None) -> Workload:
     """Pairs of words. There is nothing to learn."""
     if dev_pairs is None:
         dev_pairs = min(DEV_PAIRS, max(PAIRS_PER_PREMISE, pairs // 8))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     premise_of = _groups(pairs, dev_pairs, PAIRS_PER_PREMISE)
     label = np.concatenate([np.arange(pairs), np.arange(dev_pairs)]) % 3
     sentences = {"premise": int(premise_of[-1]) + 1, "hypothesis": pairs + dev_pairs}
@@ -129,14 +129,14 @@ def made_up_pairs(
     return Workload(arrays, _vectors(rng, dim), spans, premise_of, "synthetic, of MedNLI's shape")
 
 
-def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
+def made_up_pieces(pairs: int, *, length: int) -> Workload:
     """Pairs in word pieces, as BERT reads them. There are no word vectors.
 
     length: pieces of every pair with its three special ones; 0: as many as the words of MedNLI
     would have.
     """
-    rng = np.random.default_rng(seed)
-    words = made_up_pairs(pairs, dim=1, seed=seed)
+    rng = np.random.default_rng(SEED)
+    words = made_up_pairs(pairs, dim=1)
     arrays, total = dict(words.arrays), len(words.premise_of)
     sizes = {}
     if length:
@@ -163,12 +163,10 @@ def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
     )
 
 
-def made_up_passages(
-    queries: int, *, tokens: int = 1500, dim: int = 200, seed: int = 0
-) -> Workload:
+def made_up_passages(queries: int, *, tokens: int, dim: int) -> Workload:
     """Queries over passages of a mean length, QUERIES_PER_PASSAGE each. The right candidate is
     drawn at random."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     dev_queries = DEV_PASSAGES * QUERIES_PER_PASSAGE
     total = queries + dev_queries
     passage_of = _groups(queries, dev_queries, QUERIES_PER_PASSAGE)

@@ -61,7 +61,6 @@ SPLIT = "test"
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
 DRAWS = 10
-ORDER = 4  # of the language model
 SEED = 0  # of the random answers
 Json = Any
 Answers = dict[str, str]  # uid of a query -> its answer
@@ -348,14 +347,14 @@ def _by_rules(queries: Sequence[ClozeExample]) -> dict[str, Answers]:
 
 def _language_model(splits: Splits, queries: Sequence[ClozeExample]) -> Answered:
     started = time.monotonic()
-    model = ngram_lm.estimate(ngram_lm.training_text(splits["train"].examples), order=ORDER)
+    model = ngram_lm.estimate(ngram_lm.training_text(splits["train"].examples))
     facts: dict[str, Json] = {
-        "order": ORDER,
+        "order": ngram_lm.ORDER,
         "seconds": round(time.monotonic() - started, 1),
         "words": len(model.words) - 1,
         "ngrams": [len(level.keys) for level in model.levels],
     }
-    say(f"language model: {facts['ngrams'][-1]:,} {ORDER}-grams in {facts['seconds']} s")
+    say(f"language model: {facts['ngrams'][-1]:,} {ngram_lm.ORDER}-grams in {facts['seconds']} s")
     said = {
         "lang-model": ngram_lm.continuations(model, queries),
         "lang-model, entities only": ngram_lm.continuations(model, queries, entities_only=True),

@@ -198,7 +198,7 @@ def _before_parenthetical(tokens: Sequence[str], start: int, end: int) -> int:
     return end
 
 
-def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -> ClozeSplit:
+def build_queries(reports: Sequence[Report], ontology: Ontology | None) -> ClozeSplit:
     """One query for every marked phrase of every learning point; the rest of the report is its
     passage.
 

@@ -314,13 +314,13 @@ def _row_cells(row: FilledRow) -> tuple[str, ...]:
 # -- systems on the same queries -------------------------------------------------------------------
 
 
-def against_baselines(folder: Path, split: str, run: str = COMPARED) -> Iterator[dict[str, Json]]:
-    """Each baseline of RIVALS whose answers are there against a finished run: rows of
-    scores.comparison."""
-    if state(folder / run) != COMPLETE:
+def against_baselines(folder: Path, split: str) -> Iterator[dict[str, Json]]:
+    """Each baseline of RIVALS whose answers are there against the run COMPARED, if that is
+    finished: rows of scores.comparison."""
+    if state(folder / COMPARED) != COMPLETE:
         return
-    queries = queries_of(folder / run, split)
-    reader = finished(folder / run, split, queries)
+    queries = queries_of(folder / COMPARED, split)
+    reader = finished(folder / COMPARED, split, queries)
     for name in RIVALS:
         path = (folder / BASELINES).parent / "private" / answers_file(name, split)
         if path.is_file():

@@ -129,11 +129,11 @@ def corpus_folder(data: Config) -> Path | None:
     return None if data.name == "file" and not data.dir else data_folder(data.dir)
 
 
-def check_name(name: str, names: Sequence[str], field: str = "name") -> None:
-    """Raises ConfigError for an unknown corpus. field: of the `data` section, for the message."""
+def check_name(name: str, names: Sequence[str]) -> None:
+    """Raises ConfigError for an unknown corpus."""
     if name not in names:
         fix = f"give one of {', '.join(names)}"
-        raise ConfigError(f"unknown corpus '{name}'", field=f"data.{field}", fix=fix)
+        raise ConfigError(f"unknown corpus '{name}'", field="data.name", fix=fix)
 
 
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -165,9 +165,7 @@ class DisKnECorpus(NLICorpus):
         return built._replace(arrays=arrays, facts={**built.facts, "diskne": description})
 
 
-def load_demo_diskne(
-    *, negatives: str = "similar", wording: str = "name", seed: int = 0
-) -> Benchmark:
+def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmark:
     """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and
     category.
 

@@ -262,7 +262,7 @@ def kinds_in_pairs(
     unit_of: UnitOf,
     *,
     named: Sequence[str],
-    max_length: int = 0,
+    max_length: int,
 ) -> np.ndarray:
     """uint32 [N], the bits of all related mentions of each pair."""
     bits_N = np.zeros(len(premise_mentions), np.uint32)

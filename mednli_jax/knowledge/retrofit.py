@@ -37,7 +37,7 @@ _WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")
 _NORM_FLOOR = 1e-6
 
 
-def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.ndarray:
+def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int) -> np.ndarray:
     """Vectors [V, D] moved towards their neighbours' (Faruqui et al. 2015, eq. 2), float32.
 
     graph: bool [V, V] without a diagonal, each edge once; graph[i, j] says that j draws i.
@@ -284,7 +284,7 @@ def retrofit_concepts(
     words: Sequence[str],
     names: Iterable[tuple[str, int]],
     *,
-    relations: Sequence[str] = ("is_a",),
+    relations: Sequence[str],
     rounds: int = 10,
 ) -> MovedConcepts:
     """`concept_vectors`, moved towards those of related concepts.

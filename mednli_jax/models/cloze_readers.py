@@ -256,7 +256,7 @@ def candidate_mask(batch: QueryBatch) -> jax.Array:
     return per_query(batch.candidate_length > 0, batch)
 
 
-def candidate_logits(energies_BN: jax.Array, batch: QueryBatch, pointer: str = "sum") -> jax.Array:
+def candidate_logits(energies_BN: jax.Array, batch: QueryBatch, pointer: str) -> jax.Array:
     """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et
     al. 2016, section 4).
 

@@ -37,7 +37,7 @@ OWN_IDS = ("give each pair one of its own, or none: ", config_field("data.column
 # ---- labels ----
 
 
-def decided(setting: str, path: Path, columns: Columns = ()) -> Labels:
+def decided(setting: str, path: Path, columns: Columns) -> Labels:
     """The labels of a config.data.labels without names: those of a training file. Rows with a fault
     are left out; read_nli_file reports them."""
     labels = Labels.of(setting)
@@ -371,7 +371,7 @@ def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
 
 
 def from_plugin(
-    name: str, folder: Path | None, names: Sequence[str] = LABELS
+    name: str, folder: Path | None, names: Sequence[str]
 ) -> dict[str, Split[NLIExample]]:
     """The splits that a function of the user reads.
 

@@ -6,11 +6,11 @@ tables. A run is like the paper's if its whole config is that of its PaperRun.
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report.paper import PaperRun
@@ -38,7 +38,6 @@ Config = Any  # a ConfigDict; this layer does not know configs
 Json = Any
 Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
 Read = Callable[[str], Config]  # cli.read_config
-Key = TypeVar("Key", bound=Hashable)
 
 
 @cache
@@ -82,26 +81,6 @@ def heading(number: str | int, title: str, elsewhere: str = "", paper: str = "")
     return (
         f"{title[0].upper()}{title[1:]}, on {elsewhere} (the paper's Table {number} is on {paper})"
     )
-
-
-def fill(
-    caption: str,
-    titles: Sequence[str],
-    rows: Mapping[Key, Sequence[str]],
-    columns: Iterable[tuple[str, Mapping[Key, str]]],
-) -> Grid:
-    """The grid of a table: titles and cells of the first columns, then further columns, whose
-    missing cells are empty.
-
-    rows: key of a row -> its first cells. columns: (name, key of a row -> its cell).
-    """
-    names = list(titles)
-    cells = {key: list(first) for key, first in rows.items()}
-    for name, cell_of_row in columns:
-        names.append(name)
-        for key, row in cells.items():
-            row.append(cell_of_row.get(key, ""))
-    return Grid(caption, tuple(names), list(map(tuple, cells.values())), left=len(titles))
 
 
 def check_folder(folder: Path) -> Path:
