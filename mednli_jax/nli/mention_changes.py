@@ -24,7 +24,6 @@ EXCLUDING = """
     hyperkalemia = hypokalemia | hypernatremia = hyponatremia | tachycardia = bradycardia |
     hyperthyroidism = hypothyroidism | i = ii | iii = iv | 1 = 2 | 3 = 4
 """
-_ALTERNATIVES = "or and to / - – ,"  # after one of several numbers of a stage
 # Words before a finding that affirm it, and others that deny it.
 PRESENCE = """
     have = have no | had = had no | w/ = w/o | known = no known |
@@ -49,9 +48,9 @@ _NO_NAME = re.compile(
     re.IGNORECASE,
 )
 _ADJECTIVE = re.compile(r"\w+(ic|ed|ese|ile|ive|ous)")  # a name of a finding: "anemic"
-# Semantic types of MeSH, the UMLS and SNOMED CT (docs/results-typed.md has the reasons). Of parts,
-# functions and the like only synonyms are written. Drugs and procedures have more only after a word
-# of GIVEN.
+# Semantic types of MeSH, the UMLS and SNOMED CT (docs/results-typed.md has the reasons). Parts of
+# the body, functions and the like have synonyms alone. Drugs and procedures have more after a word
+# of GIVEN. What replaces a name is of the same class.
 _PARTS = """
     A D E F01 F02 G T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031 T201 body cell
     observable situation
@@ -60,18 +59,26 @@ _ACTS = """
     T058 T059 T060 T061 T062 T063 T065 T103 T104 T109 T11 T12 T13 T192 T195 T196 T197 T200
     procedure regime substance product medicinal clinical real
 """
-PARTS, ACTS = tuple(_PARTS.split()), tuple(_ACTS.split())
+CLASSES = {
+    "part": tuple(_PARTS.split()),
+    "act": tuple(_ACTS.split()),
+    "sign": ("C23.888", "T033", "T184", "finding"),
+}
 GIVEN = frozenset(("on", "takes", "taking", "receives", "received", "given", "underwent"))
 COPULAS = ("is", "are", "was", "were")
-# Words beside a name that is a whole phrase, and those before an adjective.
-_BESIDE = """
-    . , ; : ) denies denied deny denying known reports reported shows showed revealed developed w/
-    w/o c/b prior takes receives includes since diagnosed treated began daily
+# Words before and after a name that is a whole phrase, and those before an adjective.
+_BEFORE = """
+    . , ; : a an the his her their no any of for with without w/ w/o has have had having to and or
+    not denies denied deny denying known reports reported shows showed revealed developed prior on
+    takes taking receives received given underwent includes never is was
 """
+_AFTER = ". , ; : ) w/ w/o c/b since diagnosed treated began daily"
 _BEFORE_ADJECTIVE = """
-    , ; a an the his her this in with w/ had has have known shows showed revealed developed
+    , ; a an the his her this w/ had has have known shows showed revealed developed
 """
-BESIDE = FUNCTION_WORDS.union(_BESIDE.split())
+# After one of several numbers of a stage, and after "right" that is no side.
+_ALTERNATIVES = "or and to / - – , time way place person patient treatment"
+BEFORE, AFTER = frozenset(_BEFORE.split()), FUNCTION_WORDS.union(_AFTER.split())
 BEFORE_ADJECTIVE = frozenset(_BEFORE_ADJECTIVE.split())
 ALTERNATIVES = frozenset(_ALTERNATIVES.split())
 _MOST = 4  # names of a concept, and concepts of a relation
@@ -107,7 +114,10 @@ class MentionChanges:
         self._names: dict[int, list[str]] = defaultdict(list)
         for name, concept in (*zip(ontology.labels, count()), *ontology.names):
             if self._is_name(name):
-                self._names[concept].append(name.casefold())
+                # A label in the plural is less often wrong than the first of the other names.
+                is_label = name.casefold() == singular(ontology.labels[concept].casefold())
+                names = self._names[concept]
+                names.insert(0 if is_label else len(names), name.casefold())
         self._linked: dict[Tokens, list[Span]] = {}
         self._partners: dict[int, list[tuple[str, int]]] = {}
         self._mentioned: set[int] = set()
@@ -121,21 +131,23 @@ class MentionChanges:
         for first, last, concept in self._mentions(sentence.tokens):
             scope = _SCOPE_OF.get(assertion_of(asserted, first, last), "")
             old = " ".join(words[first:last])
-            is_phrase = _is_noun(old) and _is_whole(words, first, last)
-            if not scope or not is_phrase or not _is_in_case(sentence.tokens, first):
+            before, after = words[max(first - 1, 0) : first], (*words, ".")[last]
+            is_whole = BEFORE.issuperset(before) and after in AFTER  # a whole noun phrase
+            is_noun = _is_noun(old) and _is_in_case(sentence.tokens, first)
+            if not (scope and is_whole and is_noun):
                 continue
-            main_type = self._types(concept)[0]
-            is_given = first > 0 and words[first - 1] in GIVEN
-            has_kinds = not main_type.startswith(PARTS if is_given else PARTS + ACTS)
+            type_class = self._class_of(concept)
+            is_given = not GIVEN.isdisjoint(before)
+            has_kinds = type_class != "part" and (type_class != "act" or is_given)
             for kind, partner in self._related(concept):
-                if kind != "synonym" and not has_kinds:
+                if kind != "synonym" and (old in self._long_form or not has_kinds):
                     continue
                 if kind == "disjoint" and not _is_identified(words, first):
                     continue
                 for name in self._names_of(kind, partner, old, f" {' '.join(words)} "):
                     cased = name.upper() if sentence.text.isupper() else name
                     yield Change(scope, kind, first, last, cased)
-            if not main_type.startswith(PARTS):
+            if type_class != "part":
                 yield from _opposed(sentence.tokens, first, last, scope)
         yield from self._excluding(sentence, asserted)
 
@@ -185,12 +197,13 @@ class MentionChanges:
             names = [self._long_form[old]]
         return [name for name in dict.fromkeys(names) if f" {name} " not in text]
 
-    def _is_part(self, concept: int) -> bool:
-        return any(type.startswith(PARTS) for type in self._types(concept))
-
-    def _types(self, concept: int) -> list[str]:
+    def _class_of(self, concept: int) -> str:
+        """One of CLASSES, "" for a disease and for a concept without a type."""
         types = self.linker.ontology.types
-        return types[concept].split("|") if types else [""]
+        for name, prefixes in CLASSES.items():
+            if types and types[concept].startswith(prefixes):
+                return name
+        return ""
 
     def _related(self, concept: int) -> list[tuple[str, int]]:
         """The relation and the number of each related concept."""
@@ -208,8 +221,9 @@ class MentionChanges:
             }
             partners = [("synonym", concept)]
             for kind, concepts in partners_of.items():
-                whole = [partner for partner in sorted(concepts) if not self._is_part(partner)]
-                partners += [(kind, partner) for partner in whole[:_MOST]]
+                for partner in sorted(concepts)[:_MOST]:
+                    if self._class_of(partner) == self._class_of(concept):
+                        partners.append((kind, partner))
             self._partners[concept] = partners
         return self._partners[concept]
 
@@ -240,11 +254,6 @@ def _is_noun(name: str) -> bool:
     return singular(name) == name and not _ADJECTIVE.fullmatch(name)
 
 
-def _is_whole(words: Sequence[str], first: int, last: int) -> bool:
-    """Whether no word beside a name belongs to its noun phrase."""
-    return {*words[max(first - 1, 0) : first], *words[last : last + 1]} <= BESIDE
-
-
 def _is_in_case(tokens: Tokens, first: int) -> bool:
     """Whether a name has a capital only where it begins a sentence. Elsewhere it is a part of a
     title, and a name after "P." has none."""
@@ -255,11 +264,11 @@ def _is_in_case(tokens: Tokens, first: int) -> bool:
 def _fits(words: Sequence[str], place: int, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a word is the number of a stage, a name, or an adjective before a noun."""
     before, after = words[place - 1] if place else ".", (*words, ".")[place + 1]
-    if len(words[place]) < len("left"):
+    if after in ALTERNATIVES or len(words[place]) < len("left"):
         return before in ("stage", "grade") and after not in ALTERNATIVES
     if before not in BEFORE_ADJECTIVE or (place, place + 1) in spans:
-        return before in BEFORE_ADJECTIVE and after in BESIDE
-    return after.isalpha() and after not in BESIDE
+        return before in BEFORE_ADJECTIVE and after in AFTER
+    return after.isalpha() and after not in AFTER
 
 
 def _is_identified(words: Sequence[str], first: int) -> bool:

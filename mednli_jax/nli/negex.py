@@ -80,7 +80,9 @@ NOT_UPWARD = """
     concern | worldwide | countries | goal | used | use | preliminary | treatment for |
     treatment of | causes | cause | symptoms of | significantly | mainly | conditions | those |
     hypothesized | hypothesised | category | dimensions | variables | aspects | unclear |
-    risks | attenuate | outcome | outcomes | effective | contraindicated | survival | primarily
+    risks | attenuate | outcome | outcomes | effective | contraindicated | survival | primarily |
+    endpoint | endpoints | similar | collected | prescribed | advocated | reason |
+    any patient | leads | lead | links | intervention | interventions | monitoring
 """
 UNCLEAR = (PSEUDO, POSSIBLE, RELATIVES, PAST, HYPOTHETICAL, NOT_UPWARD)
 # Words that end the reach of a trigger [C].
@@ -117,10 +119,9 @@ def assertions(tokens: Sequence[str]) -> list[str]:
     """AFFIRMED, NEGATED or UNSURE of each place of a text."""
     asserted: list[str] = []
     segment: list[str] = []
-    for token in [*tokens, ";"]:
+    for token in [*tokens, "."]:
         segment.append(token.casefold())
-        is_initial = token == "." and len("".join(segment[-2:-1])) == 1  # "P . falciparum"
-        if token in SEGMENT_ENDS and not is_initial:
+        if token in SEGMENT_ENDS:
             asserted += _of_segment(segment)
             segment = []
     return asserted[: len(tokens)]
