@@ -65,7 +65,6 @@ CLASSES = {
     "sign": ("C23.888", "T033", "T184", "finding"),
 }
 GIVEN = frozenset(("on", "takes", "taking", "receives", "received", "given", "underwent"))
-COPULAS = ("is", "are", "was", "were")
 # Words before and after a name that is a whole phrase, and those before an adjective.
 _BEFORE = """
     . , ; : a an the his her their no any of for with without w/ w/o has have had having to and or
@@ -83,7 +82,6 @@ BEFORE_ADJECTIVE = frozenset(_BEFORE_ADJECTIVE.split())
 ALTERNATIVES = frozenset(_ALTERNATIVES.split())
 _MOST = 4  # names of a concept, and concepts of a relation
 _SCOPE_OF = {AFFIRMED: "plain", NEGATED: "negated"}
-Span = tuple[int, int, int]  # first token, token after the last, concept
 
 
 def _both_ways(table: str) -> dict[str, str]:
@@ -118,7 +116,7 @@ class MentionChanges:
                 is_label = name.casefold() == singular(ontology.labels[concept].casefold())
                 names = self._names[concept]
                 names.insert(0 if is_label else len(names), name.casefold())
-        self._linked: dict[Tokens, list[Span]] = {}
+        self._linked: dict[Tokens, list[tuple[int, int, int]]] = {}
         self._partners: dict[int, list[tuple[str, int]]] = {}
         self._mentioned: set[int] = set()
         for example in train:
@@ -129,7 +127,7 @@ class MentionChanges:
         words = list(map(str.casefold, sentence.tokens))
         asserted = assertions(words)
         for first, last, concept in self._mentions(sentence.tokens):
-            scope = _SCOPE_OF.get(assertion_of(asserted, first, last), "")
+            scope = _SCOPE_OF.get(assertion_of(asserted, first, last))
             old = " ".join(words[first:last])
             before, after = words[max(first - 1, 0) : first], (*words, ".")[last]
             is_whole = BEFORE.issuperset(before) and after in AFTER  # a whole noun phrase
@@ -144,12 +142,14 @@ class MentionChanges:
                     continue
                 if kind == "disjoint" and not _is_identified(words, first):
                     continue
-                for name in self._names_of(kind, partner, old, f" {' '.join(words)} "):
+                # What excludes the old name is no sibling of it.
+                used = f" {' '.join(words)} {_EXCLUDED.get(old)} "
+                for name in self._names_of(kind, partner, old, used):
                     cased = name.upper() if sentence.text.isupper() else name
                     yield Change(scope, kind, first, last, cased)
             if type_class != "part":
                 yield from _opposed(sentence.tokens, first, last, scope)
-        yield from self._excluding(sentence, asserted)
+        yield from self._excluding(sentence, words, asserted)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
         """A finding that the text affirms is absent."""
@@ -159,10 +159,11 @@ class MentionChanges:
         change = absent[turn % len(absent)]
         return sentence.changed(change.first, change.last, change.words, change.words.split())
 
-    def _excluding(self, sentence: Sentence, asserted: Sequence[str]) -> Iterator[Change]:
+    def _excluding(
+        self, sentence: Sentence, words: Sequence[str], asserted: Sequence[str]
+    ) -> Iterator[Change]:
         """The words of EXCLUDING that the text affirms, and what they exclude. Where such a word is
         a part of a name, the new name is one, too."""
-        words = list(map(str.casefold, sentence.tokens))
         spans = [(first, last) for first, last, _ in self._mentions(tuple(words))]
         for place, word in enumerate(words):
             is_affirmed = asserted[place] == AFFIRMED and _is_in_case(sentence.tokens, place)
@@ -175,8 +176,8 @@ class MentionChanges:
                 cased = excluded.upper() if sentence.tokens[place].isupper() else excluded
                 yield Change("plain", "excluding", place, place + 1, cased)
 
-    def _mentions(self, tokens: Tokens) -> list[Span]:
-        """The mentions of a text."""
+    def _mentions(self, tokens: Tokens) -> list[tuple[int, int, int]]:
+        """(first token, token after the last, concept) of each mention of a text."""
         if tokens not in self._linked:
             mentions = self.linker.link(tokens, inside_tokens=False)
             index_of = self.linker.ontology.index_of
@@ -189,13 +190,13 @@ class MentionChanges:
         fits = _NAME.fullmatch(name) and not _NO_NAME.search(name)
         return bool(fits) and not is_short and _is_noun(name)
 
-    def _names_of(self, kind: str, concept: int, old: str, text: str) -> list[str]:
-        """Names of a concept that the text lacks, in place of the old one; a short form is replaced
+    def _names_of(self, kind: str, concept: int, old: str, used: str) -> list[str]:
+        """Names of a concept that are not used, in place of the old one; a short form is replaced
         by its long form."""
         names = self._names[concept][: _MOST if kind == "synonym" else 1]
         if kind == "synonym" and old in self._long_form:
             names = [self._long_form[old]]
-        return [name for name in dict.fromkeys(names) if f" {name} " not in text]
+        return [name for name in dict.fromkeys(names) if f" {name} " not in used]
 
     def _class_of(self, concept: int) -> str:
         """One of CLASSES, "" for a disease and for a concept without a type."""
@@ -264,7 +265,7 @@ def _is_in_case(tokens: Tokens, first: int) -> bool:
 def _fits(words: Sequence[str], place: int, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a word is the number of a stage, a name, or an adjective before a noun."""
     before, after = words[place - 1] if place else ".", (*words, ".")[place + 1]
-    if after in ALTERNATIVES or len(words[place]) < len("left"):
+    if after in ALTERNATIVES or len(words[place]) < 4:  # shorter than "left"
         return before in ("stage", "grade") and after not in ALTERNATIVES
     if before not in BEFORE_ADJECTIVE or (place, place + 1) in spans:
         return before in BEFORE_ADJECTIVE and after in AFTER
@@ -274,7 +275,7 @@ def _fits(words: Sequence[str], place: int, spans: Sequence[tuple[int, int]]) ->
 def _is_identified(words: Sequence[str], first: int) -> bool:
     """Whether the text says what one thing is, as in "the lesion is a [name]"."""
     verb = first - 2 if words[first - 1] in ("a", "an", "the") else first - 1
-    return verb > 0 and words[verb] in COPULAS and words[verb - 1] != "there"
+    return verb > 0 and words[verb] in ("is", "are", "was", "were") and words[verb - 1] != "there"
 
 
 def _opposed(tokens: Tokens, first: int, last: int, scope: str) -> Iterator[Change]:

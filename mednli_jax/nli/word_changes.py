@@ -1,6 +1,6 @@
 """Words of WordNet in place of words of a sentence, by natural logic (nli.polarity)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.knowledge.words import Lemmas
@@ -22,9 +22,10 @@ _DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
 
 
 class WordChanges:
-    """A Changer (nli.sentences) by the words of training pairs."""
+    """A Changer (nli.sentences) by the words of training pairs. kinds: of relations."""
 
-    def __init__(self, train: Sequence[NLIExample], linker: Lemmas) -> None:
+    def __init__(self, train: Sequence[NLIExample], linker: Lemmas, kinds: Iterable[str]) -> None:
+        self.kinds = kinds
         self.partners = partners_of(linker.ontology, list(words_of(train, linker)))
 
     def changes(self, sentence: Sentence) -> Iterator[Change]:
@@ -32,7 +33,7 @@ class WordChanges:
         is_plain = not operators_in(sentence.tokens)
         scope_of = {UP: "plain" if is_plain else "outside", DOWN: "negated"}
         for place, partner in _replaceable(sentence.tokens, self.partners):
-            if direction_of[place] in scope_of:
+            if direction_of[place] in scope_of and partner.kind in self.kinds:
                 scope = scope_of[direction_of[place]]
                 yield Change(scope, partner.kind, place, place + 1, partner.text)
 

@@ -168,10 +168,12 @@ def written_pairs(
         problem = f"no training pair has the label {' or '.join(missing)}"
         fix = "pairs are written for entailment, neutral and contradiction: leave it out"
         raise DataError(f"config.data.augment: {problem}", fix=fix)
+    # Beside a terminology WordNet gives antonyms alone: two arms or two drugs exclude nothing.
+    kinds: Iterable[str] = RULES if len(linkers) == 1 else ("antonym",)
     changers: list[Changer] = []
     for linker in linkers:
         if isinstance(linker, Lemmas):
-            changers.append(WordChanges(train, linker))
+            changers.append(WordChanges(train, linker, kinds))
         else:
             changers.append(MentionChanges(train, linker))
     candidates = _candidates(train, changers, withheld, augment.seed)

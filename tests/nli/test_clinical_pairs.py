@@ -3,17 +3,18 @@
 import pytest
 from support.cases import cases
 from support.files import lay_out
-from support.ontology_files import umls_name, umls_relation, umls_type
+from support.ontology_files import WORDNET, umls_name, umls_relation, umls_type
 from support.pairs import pair
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.corpus import Linking
 from mednli_jax.nli.mention_changes import MentionChanges
 from mednli_jax.nli.negex import AFFIRMED, NEGATED, UNSURE, assertions
 from mednli_jax.nli.sentences import Sentence
-from mednli_jax.nli.written_pairs import LABEL_OF
+from mednli_jax.nli.written_pairs import LABEL_OF, Augment, Withheld, written_pairs
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS
 ALL = OntologyOptions(relations="all")
@@ -144,7 +145,7 @@ NAMES = {
     "C0000013": ("lung diseases", "chest trouble", "lung disease"),
     "C0000014": ("asthma",),
 }
-PARENTS = {2: 1, 3: 1, 4: 9, 5: 6, 8: 7, 12: 1, 14: 13}
+PARENTS = {2: 1, 3: 1, 4: 9, 5: 6, 8: 7, 10: 1, 11: 1, 12: 1, 14: 13}
 TYPES = {4: "T023", 5: "T121", 6: "T121", 9: "T023", 12: "T184"}
 
 
@@ -301,6 +302,26 @@ def test_the_label_in_the_singular_precedes_other_names(umls):
 
 def test_a_name_that_the_text_has_replaces_none(umls):
     assert ("angina", "heart disease") not in changed(umls, "Has angina , a heart disease .")
+
+
+def test_what_excludes_a_name_is_no_sibling_of_it(umls):
+    label_of = changed(umls, "Had tachycardia .")
+    assert label_of["tachycardia", "bradycardia"] == CONTRADICTION
+    assert ("tachycardia", "angina") in label_of
+
+
+def test_wordnet_beside_a_terminology_gives_antonyms_alone(tmp_path, umls):
+    """Its body and illness exclude each other as kinds of one thing."""
+    wordnet = load_ontology(str(lay_out(tmp_path, WORDNET)), None, ALL)
+    nouns = ("the body", "the heat", "the entity", "no body", "the illness", "the cold")
+    premises = [f"{n} See {noun} ." for n in range(6) for noun in nouns]
+    pairs = [pair(text, "x", LABELS[n % 3], uid=text) for n, text in enumerate(premises)]
+    kinds = []
+    for linkers in ([Lemmas(wordnet)], [Lemmas(wordnet), umls.linker]):
+        written = written_pairs(pairs, linkers, Augment(1.0), Withheld())
+        kinds.append(set(written.facts["categories"]))
+    assert {"antonym", "co_hyponym"} <= kinds[0]
+    assert not kinds[1] & {"co_hyponym", "hypernym", "hyponym"}
 
 
 DISJOINT = """format-version: 1.2
