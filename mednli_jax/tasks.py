@@ -345,9 +345,9 @@ def tasks() -> dict[str, Whole]:
 @cache
 def papers() -> Mapping[str, Sequence[Part]]:
     """{name of a task: the papers on its corpora that have no TASK of their own}."""
-    from mednli_jax.artifacts import plug as artifacts
+    from mednli_jax.artifacts.tables import PART
 
-    return {NLI: (artifacts.PART,)}
+    return {NLI: (PART,)}
 
 
 @cache

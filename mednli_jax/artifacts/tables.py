@@ -1,16 +1,19 @@
-"""Tables 1 to 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), beside our figures.
+"""Herlihy & Rudinger 2021 (MedNLI Is Not Immune) as the commands see it: its analyses of sentence
+pairs, and its Tables 1 to 6 beside our figures.
 
-They read a folder that `reproduce artifacts` filled.
+The tables read a folder that `reproduce artifacts` filled.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mednli_jax.artifacts.aflite import features_text
-from mednli_jax.artifacts.heuristics import tested_cells
+from mednli_jax.artifacts.aflite import difficulty, features_text
+from mednli_jax.artifacts.heuristics import heuristics, tested_cells
+from mednli_jax.artifacts.hypotheses import hypothesis_lengths, tokens
 from mednli_jax.artifacts.runs import (
     FILTERED,
     HYPOTHESIS,
@@ -23,8 +26,11 @@ from mednli_jax.artifacts.runs import (
 )
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
+from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.config import Config
+from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.report.metrics import majority_share
-from mednli_jax.report.options import TableOptions
+from mednli_jax.report.options import AnalysisOptions, PaperTable, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import Read, check_folder, heading, published, unlike
 from mednli_jax.rundir import read_json
@@ -221,3 +227,32 @@ def _heuristics(folder: Path) -> Filled:
 
 
 TABLES = (_accuracies, _confusion, _tokens, _lengths, _heuristics, _partitions)
+
+
+# -- for the commands ------------------------------------------------------------------------------
+
+
+class Artifacts:
+    """Analyses and tables, without a task of its own (see tasks.Part)."""
+
+    corpora = PAIRS.corpora
+    analyses: Mapping[str, Callable[[Pairs, AnalysisOptions], Report]] = MappingProxyType(
+        {
+            "lexical": tokens,
+            "lengths": hypothesis_lengths,
+            "heuristics": heuristics,
+            "aflite": difficulty,
+        }
+    )
+    alone: Sequence[str] = ()
+
+    def analysed(self, config: Config, options: AnalysisOptions) -> Pairs:
+        return PAIRS.analysed(config, options)
+
+    @property
+    def tables(self) -> Mapping[str, PaperTable]:
+        """Table 2 counts single pairs, and Table 6 small partitions."""
+        return {NAME: PaperTable(filled, PAPER["source"], shareable=False)}
+
+
+PART = Artifacts()

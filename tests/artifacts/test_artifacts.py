@@ -15,7 +15,7 @@ from support.pair_files import COMMON, SECRET, write_shared_premises
 from support.pairs import pair
 from support.tables import table_rows
 
-from mednli_jax.artifacts import heuristics, hypotheses, plug
+from mednli_jax.artifacts import heuristics, hypotheses, tables
 from mednli_jax.artifacts.heuristics import CAUSE, FINE, HYPERNYM
 from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS, Mention
@@ -303,9 +303,9 @@ def ask(tmp_path, monkeypatch):
         write_shared_premises(tmp_path / "own" / f"{split}.jsonl")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    analyses = dict(plug.PART.analyses)
+    analyses = dict(tables.PART.analyses)
     del analyses["aflite"]  # the filtering has tests of its own
-    monkeypatch.setattr(plug.PART, "analyses", analyses)
+    monkeypatch.setattr(tables.PART, "analyses", analyses)
 
     def call(name, *flags):
         return call_command("analyze", name, "--config.knowledge.ontology=own.tsv", *flags)
