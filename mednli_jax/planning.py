@@ -17,7 +17,7 @@ from mednli_jax import cli, tasks
 from mednli_jax.data.corpus import data_folder, file_path
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError, UserError
-from mednli_jax.report.paper import PaperRun, Plan, Request, Setting, Settings, Step
+from mednli_jax.report.options import PaperRun, Plan, Request, Setting, Settings, Step
 from mednli_jax.rundir import RunDirectory
 
 WAIT = 120  # seconds that a training waits for one that is ending in its folder

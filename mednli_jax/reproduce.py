@@ -36,8 +36,7 @@ from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import DataError, UsageError, UserError
 from mednli_jax.files import local_path, private_folder, write_over
 from mednli_jax.report import html
-from mednli_jax.report.options import TableOptions
-from mednli_jax.report.paper import Plan, Request
+from mednli_jax.report.options import Plan, Request, TableOptions
 from mednli_jax.report.sections import Report, Section, markdown_text, text
 from mednli_jax.terminal import say
 from mednli_jax.workers import Queue

@@ -35,9 +35,9 @@ if TYPE_CHECKING:  # `--help` needs none of them
         AnalysisOptions,
         EvaluationOptions,
         PaperTable,
+        Plan,
         ReportOptions,
     )
-    from mednli_jax.report.paper import Plan
     from mednli_jax.report.sections import Report, RunSections, Section
     from mednli_jax.rundir import RunDirectory, RunResult
     from mednli_jax.training.task import Scorer

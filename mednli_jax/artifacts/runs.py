@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mednli_jax.report.paper import PaperRun, Request, Settings, Step
+from mednli_jax.report.options import PaperRun, Request, Settings, Step
 
 NAME = "artifacts"
 SPLITS = ("dev", "test")
@@ -38,7 +38,7 @@ STATE = "aflite.state.npz"  # of an interrupted filtering
 
 
 class Artifacts:
-    """See report.paper.Plan."""
+    """See report.options.Plan."""
 
     name = NAME
     numbers = (1, 2, 3, 4, 5, 6)

@@ -30,9 +30,9 @@ from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.config import Config
 from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.report.metrics import majority_share
-from mednli_jax.report.options import AnalysisOptions, PaperTable, TableOptions
+from mednli_jax.report.options import AnalysisOptions, PaperTable, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import Read, check_folder, heading, published, unlike
+from mednli_jax.report.tables import check_folder, heading, published, unlike
 from mednli_jax.rundir import read_json
 
 PAPER = published(NAME)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from mednli_jax.report.paper import PaperRun, Request, Step
+from mednli_jax.report.options import PaperRun, Request, Step
 
 TABLE = "clicr4"
 CLICR = "clicr"
@@ -24,7 +24,7 @@ def answers_file(name: str, split: str) -> str:
 
 
 class CliCR:
-    """See report.paper.Plan."""
+    """See report.options.Plan."""
 
     name = "clicr"
     numbers = (4,)

@@ -18,12 +18,11 @@ from mednli_jax.cloze.scores import (
 from mednli_jax.cloze.stats import read_skills, skill_section, skill_statistics
 from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import mean_sd
-from mednli_jax.report.options import TableOptions
+from mednli_jax.report.options import Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section, interval, points, sd
 from mednli_jax.report.tables import (
     COMPLETE,
     MISSING,
-    Read,
     check_folder,
     published,
     section,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from mednli_jax.report.paper import PaperRun, Request, Settings, Step
+from mednli_jax.report.options import PaperRun, Request, Settings, Step
 from mednli_jax.report.tables import published
 
 MODELS: Sequence[str] = published("diskne")["models"]
@@ -57,7 +57,7 @@ WORDINGS_TABLE, RANDOM_TABLE = 7, 8
 
 
 class DisKnE:
-    """See report.paper.Plan."""
+    """See report.options.Plan."""
 
     name = "diskne"
     numbers = (1, 2, 3, 4, 5, 6, WORDINGS_TABLE, RANDOM_TABLE)

@@ -14,10 +14,9 @@ from mednli_jax.diskne.folds import phrase
 from mednli_jax.diskne.runs import BERT_BASE, FOLDERS, MODELS, STRONGEST, settings_of
 from mednli_jax.diskne.scores import ALWAYS, AVERAGES, TITLES, averaged
 from mednli_jax.errors import RunError
-from mednli_jax.report.options import TableOptions
-from mednli_jax.report.paper import PaperRun
+from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import Read, check_folder, heading, published, unlike
+from mednli_jax.report.tables import check_folder, heading, published, unlike
 from mednli_jax.rundir import RunDirectory, read_json
 
 TITLE = "DisKnE (Alghanmi et al. 2021)"

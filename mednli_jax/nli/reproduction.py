@@ -31,17 +31,10 @@ from mednli_jax.nli.runs import (
 )
 from mednli_jax.nli.tables import FilledCell
 from mednli_jax.report import outcomes
+from mednli_jax.report.options import Read
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
-from mednli_jax.report.tables import (
-    COMPLETE,
-    MISSING,
-    Read,
-    check_folder,
-    figures_in,
-    heading,
-    state,
-)
+from mednli_jax.report.tables import COMPLETE, MISSING, check_folder, figures_in, heading, state
 from mednli_jax.rundir import environment
 
 Json = Any

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mednli_jax.nli.analyses import concepts_key
-from mednli_jax.report.paper import ENDINGS, PaperRun, Request, Settings, Step
+from mednli_jax.report.options import ENDINGS, PaperRun, Request, Settings, Step
 from mednli_jax.report.tables import published
 
 NAME = "mednli"
@@ -172,7 +172,7 @@ def own_corpus(name: str) -> str:
 
 
 class MedNLI:
-    """See report.paper.Plan."""
+    """See report.options.Plan."""
 
     name = NAME
     numbers = (STATISTICS, *TABLES, ERRORS)

@@ -14,11 +14,11 @@ import numpy as np
 from mednli_jax.errors import RunError
 from mednli_jax.nli.runs import CORPUS, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
 from mednli_jax.report import metrics, tables
+from mednli_jax.report.options import PaperRun, Read
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
-from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
-from mednli_jax.report.tables import COMPLETE, MISSING, Read
+from mednli_jax.report.tables import COMPLETE, MISSING
 from mednli_jax.rundir import RunDirectory
 
 NONE: Mapping[str, Path] = MappingProxyType({})

@@ -1,23 +1,33 @@
-"""The options of commands as values: what analyses, tables and TASKs take in place of a command's
-flags.
+"""What commands and papers exchange, as values: the options of a command, which analyses, tables
+and TASKs take in place of its flags; and the tables and runs of a paper, for `report` and
+`reproduce`.
 
-`--help` of the command says what each option is for.
+`--help` of a command says what each option is for. Each folder of a paper has its runs and its Plan
+in `runs.py`: `reproduce` trains them, tables read them, and verdicts compare runs with them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from mednli_jax.data.corpus import data_folder
 from mednli_jax.data.partitions import Partition
 from mednli_jax.report.sections import Report
-from mednli_jax.report.tables import Read
 
+ENDINGS = ("", ".vec", ".txt", ".bin", ".vec.gz", ".txt.gz", ".bin.gz")  # of files of vectors
+Config = Any  # a ConfigDict; this layer does not know configs
+Read = Callable[[str], Config]  # cli.read_config
 # (features [N, D], labels [N], rows of each model's training subset [n, m]) -> (the class that each
 # model gives to each row [n, N], facts of the training as JSON values).
 FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, dict]]
+Setting = str | int | float | bool | tuple[int, ...]
+Settings = Mapping[str, Setting]
+
+
+# -- options of commands ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,47 @@ class TableOptions:
     systems: Mapping[str, Path] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `reproduce`.
+
+    Args:
+      folder: of the paper's runs.
+      corpus: the variant of the configs.
+      place: the corpus as --corpus of `analyze` takes it: its name, or the folder of own files.
+      tables: numbers of the tables to fill.
+      weights: name -> folder of pretrained weights.
+      fields: config field -> value as text, for all runs.
+      mentions: file of concepts or entities that another program found.
+      lexicon: file of related words.
+      entities: --entities of `analyze`.
+    """
+
+    folder: Path
+    corpus: str
+    place: str
+    tables: tuple[int, ...]
+    weights: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    mentions: Path | None = None
+    lexicon: Path | None = None
+    entities: str = "none"
+
+    def vectors(self, names: Sequence[str]) -> Path | None:
+        """The first file of vectors with one of these names and a usual ending, in the folder of
+        the runs or in $MEDNLI_JAX_DATA. Text comes first: the papers read words alone."""
+        for folder in filter(None, (self.folder, data_folder(None))):
+            for name in names:
+                for ending in ENDINGS:
+                    path = folder / "vectors" / f"{name}{ending}"
+                    if path.is_file():
+                        return path
+        return None
+
+
+# -- what a paper has ------------------------------------------------------------------------------
+
+
 class PaperTable(NamedTuple):
     """A table of a paper, as --table names it.
 
@@ -112,3 +163,88 @@ class PaperTable(NamedTuple):
     source: str
     shareable: bool = True
     systems: bool = False
+
+
+@dataclass(frozen=True)
+class PaperRun:
+    """A run of a paper.
+
+    Args:
+      name: of its folder, below the folder of the paper's runs.
+      config: name of a config in configs/, without its variant.
+      settings: config field -> value, where the run differs from its config.
+      corpus: the variant of its config; "" for the corpus that `reproduce` is given.
+      init_from: name of the run whose weights training starts from.
+      direct: whether the run `init_from` is scored on the corpus, without training.
+      vectors: names of its file of word vectors, the first of which is the name in our tables; ()
+        for the vectors of the config.
+      weights: name of its pretrained weights.
+      optional: whether it is trained only where --only names it.
+    """
+
+    name: str
+    config: str
+    settings: Settings = field(default_factory=dict)
+    corpus: str = ""
+    init_from: str = ""
+    direct: bool = False
+    vectors: tuple[str, ...] = ()
+    weights: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command beside the trainings, which writes a file that tables read.
+
+    Args:
+      file: that it writes, below the folder of the paper's runs. It exists once the step is done.
+      words: the command and its arguments, without "python -m mednli_jax.".
+      tables: numbers of the tables that need it.
+      after: names of the runs, and files of the steps, that it reads.
+      config: of its --config; "" for a command without one. corpus, settings: as of a PaperRun.
+      prints: whether the file is what the command prints.
+      state: a file that the interrupted command leaves; then the command gets --resume.
+      key: of the corpus of the config, the fields and values that the file must have. With other
+        values the step is done again.
+    """
+
+    file: str
+    words: tuple[str, ...]
+    tables: tuple[int, ...]
+    after: tuple[str, ...] = ()
+    config: str = ""
+    corpus: str = ""
+    settings: Settings = field(default_factory=dict)
+    prints: bool = False
+    state: str = ""
+    key: Callable[[Any], Mapping[str, str]] | None = None
+
+
+class Plan(Protocol):
+    """A paper for `reproduce`: its runs, the commands beside them, its tables.
+
+    Attributes:
+      name: as `reproduce` takes it.
+      numbers: of the tables that can be asked for.
+      seeds: of all runs without --seeds; () for those of the configs.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def numbers(self) -> Sequence[int]: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
+
+    def runs(self, request: Request) -> Sequence[PaperRun]:
+        """The runs of the tables in the order of training, optional ones too."""
+
+    def steps(self, request: Request) -> Sequence[Step]:
+        """The commands beside the trainings."""
+
+    def tables(self, request: Request) -> Sequence[str]:
+        """Names of the tables to print, as `report --table` takes them."""
+
+    def notes(self, request: Request) -> Sequence[str]:
+        """Remarks before the first run, such as missing word vectors."""

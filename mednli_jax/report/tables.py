@@ -6,14 +6,14 @@ tables. A run is like the paper's if its whole config is that of its PaperRun.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.report.paper import PaperRun
+from mednli_jax.report.options import PaperRun, Read
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.rundir import RunData, RunDirectory, RunResult, differing, read_json
 
@@ -34,10 +34,8 @@ UNUSED = {
 }
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
 COMPLETE, MISSING = "complete", "missing"  # states of a run
-Config = Any  # a ConfigDict; this layer does not know configs
 Json = Any
 Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
-Read = Callable[[str], Config]  # cli.read_config
 
 
 @cache

@@ -11,7 +11,7 @@ from mednli_jax.cli import read_config
 from mednli_jax.nli import tables
 from mednli_jax.nli.runs import TABLES
 from mednli_jax.report import sections
-from mednli_jax.report.paper import PaperRun
+from mednli_jax.report.options import PaperRun
 from mednli_jax.report.tables import unlike
 
 

@@ -18,7 +18,7 @@ from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS
 from mednli_jax.nli.runs import NAMES, RUNS
 from mednli_jax.report import metrics
-from mednli_jax.report.paper import PaperRun
+from mednli_jax.report.options import PaperRun
 
 Json = dict[str, Any]
 
