@@ -414,8 +414,6 @@ FAULTS = (
     added("metamap", "no MMI", "wombat", "MMI"),
     added("metamap", "letters", LETTERS, "positions"),
     replaced("lexicon", "a blank line", "quokka wombat\n\n", 2),
-    replaced("vectors.txt", "a short row", "quokka 1 2 3\nwombat 1 2\n", 2),
-    replaced("vectors.txt", "a word", "quokka 1 wombat 3\n", 1),
     replaced("concept vectors", "a short row", '"","V1"\n"C1",1,2\n', 2),
     replaced("concept vectors", "a word", '"","V1"\n"C1",quokka\n', 2),
     replaced("pieces", "a piece twice", f"{PIECES}quokka\n"),

@@ -170,31 +170,52 @@ def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout
 # ---- workers ----
 
 
+def write_sweep(folder, space=PRODUCT):
+    """Writes the config with a space of values, and the script that replaces training."""
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "kd.py").write_text(CONFIG.replace("SPACE", space))
+
+
 @pytest.fixture
 def space(tmp_path, monkeypatch):
     """Writes the config with a space of values: space(TEXT)."""
-    (tmp_path / "train.py").write_text(TRAIN)
+    write_sweep(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return lambda text: write_sweep(tmp_path, text)
 
-    def write(text):
-        (tmp_path / "kd.py").write_text(CONFIG.replace("SPACE", text))
 
-    write(PRODUCT)
-    return write
+def sweep(*flags):
+    """The outcome of the command in this process."""
+    outcome = call_command("sweep", *FLAGS, *flags)
+    assert SECRET not in outcome.out + outcome.err
+    assert "Traceback" not in outcome.err
+    return outcome
 
 
 @pytest.fixture
 def swept(space):
     """swept(*flags) -> the outcome of the command in this process."""
+    return sweep
 
-    def call(*flags):
-        outcome = call_command("sweep", *FLAGS, *flags)
-        assert SECRET not in outcome.out + outcome.err
-        assert "Traceback" not in outcome.err
-        return outcome
 
-    return call
+@pytest.fixture(scope="module")
+def complete_sweep(tmp_path_factory):
+    """The folder of a sweep whose trials are complete."""
+    folder = tmp_path_factory.mktemp("complete")
+    write_sweep(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        assert sweep().code == cli.OK
+    return folder
+
+
+@pytest.fixture
+def complete(space, complete_sweep, tmp_path):
+    """The working folder has a complete sweep; complete(*flags) -> the outcome of the command."""
+    shutil.copytree(complete_sweep, tmp_path, dirs_exist_ok=True)
+    return sweep
 
 
 def started(*flags):
@@ -252,28 +273,27 @@ def test_two_workers_share_a_product_and_a_third_has_nothing_to_do(swept):
     assert swept() == swept("--table") == (0, table, "")
 
 
-def test_the_table_has_the_best_trial_first(swept):
-    lines = swept().out.splitlines()
+def test_the_table_has_the_best_trial_first(complete):
+    lines = complete("--table").out.splitlines()
 
     cells = [line.strip("| ").split(" | ") for line in lines[2::2]]
     assert [(row[1], row[3]) for row in cells] == [("0.1", "0.9"), ("0.2", "0.8")]
 
 
-def test_what_a_sweep_writes_is_private(swept):
-    swept()
+def test_what_a_sweep_writes_is_private(complete_sweep):
+    for path in (complete_sweep / "runs").rglob("*"):
+        assert not path.stat().st_mode & 0o077, path
 
-    assert not [path for path in Path("runs").rglob("*") if path.stat().st_mode & 0o077]
 
-
-def test_the_table_shows_test_only_when_asked_for(swept):
-    table = swept().out
+def test_the_table_shows_test_only_when_asked_for(complete):
+    table = complete("--table").out
     assert "test" not in table
     assert (RUNS / "table.md").read_text() == table
 
-    header, _, first, *_ = swept("--table", "--test").out.splitlines()
+    header, _, first, *_ = complete("--table", "--test").out.splitlines()
     assert header.endswith("| dev.accuracy.mean | test.accuracy.mean |")
     assert first.endswith("| 0.9 | 0.45 |")
-    assert swept("--table").out == table
+    assert complete("--table").out == table
 
 
 def test_an_interrupted_sweep_saves_its_trials_and_goes_on_with_them(swept):
@@ -436,26 +456,24 @@ def test_a_wrong_field_is_found_before_the_first_trial(space, swept, values, pro
     assert not Path("runs").exists()
 
 
-def test_tables_of_another_optuna_are_refused_with_the_command_that_upgrades_them(swept):
-    assert swept("--workers=2").code == 0
+def test_tables_of_another_optuna_are_refused_with_the_command_that_upgrades_them(complete):
     set_version_of_tables("v3.0.0.d")
-    errors = [swept().err, swept("--table").err]
-    for err in errors:
+    for flags in ((), ("--table",)):
+        err = complete(*flags).err
         assert err.startswith("error: --storage: ")
         assert err.count("\n") == 1
 
-    command = shlex.split(errors[1].split("`")[1])
+    command = shlex.split(err.split("`")[1])
     assert command == ["optuna", "storage", "upgrade", "--storage", DATABASE]
     code = "import sys; from optuna.cli import main; sys.exit(main())"
     subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, capture_output=True)
-    assert swept("--table").code == 0
+    assert complete("--table").code == 0
 
 
-def test_tables_of_a_newer_optuna_are_refused(swept):
-    assert swept().code == 0
+def test_tables_of_a_newer_optuna_are_refused(complete):
     set_version_of_tables("v99")
 
-    code, _, err = swept()
+    code, _, err = complete()
     assert code == cli.USAGE, err
     assert "pip install --upgrade optuna" in err
 
