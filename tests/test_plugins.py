@@ -1,20 +1,22 @@
 """The TASKs of docs/extending.md and of the files beside it, which derive from nothing of the
 package, go through every command."""
 
+import contextlib
 import importlib
 import re
+import shutil
 import sys
 
 import pytest
 from support.commands import (
     ROOT,
+    at,
     call_command,
     printed_json,
     read_json,
     refused,
     run_python,
     succeeds,
-    use_one_device,
 )
 
 from mednli_jax import analyze, evaluate, predict, prepare
@@ -30,8 +32,7 @@ MORE_CORPUS = ("--config=more_config.py", "--config.data.dir=own")
 SMALL = ("--config.train.epochs=3", "--config.seeds=0,1")
 
 
-@pytest.fixture(scope="module")
-def blocks():
+def modules():
     """{name of a module: its code in the documentation}."""
     page = (ROOT / "docs" / "extending.md").read_text()
     code = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", page, re.S))
@@ -40,14 +41,13 @@ def blocks():
     return {name: code[name] for name in MODULES}
 
 
-@pytest.fixture(autouse=True)
-def home(blocks, tmp_path, monkeypatch):
-    """The working folder has the modules, and own/ with pairs that share a word or not."""
-    for name, text in blocks.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    more = blocks["similar_config"].replace("from similar import", "from similar_more import")
-    (tmp_path / "more_config.py").write_text(more)
-    (tmp_path / "own").mkdir()
+def write_home(folder):
+    """Writes the modules, and own/ with pairs that share a word or not."""
+    code = modules()
+    more = code["similar_config"].replace("from similar import", "from similar_more import")
+    for name, text in {**code, "more_config": more}.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "own").mkdir()
     for split, size in (
         ("train", 48),
         ("dev", 12),
@@ -60,16 +60,26 @@ def home(blocks, tmp_path, monkeypatch):
             second = WORDS[(number + is_other) % 6]
             label = "other" if is_other else "same"
             lines += f"pt has {first} .\t{second} is noted\t{label}\n"
-        (tmp_path / "own" / f"{split}.tsv").write_text(lines)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv(PLUGINS, "similar,similar_more")
-    use_one_device(monkeypatch)
-    importlib.invalidate_caches()
-    yield
+        (folder / "own" / f"{split}.tsv").write_text(lines)
+
+
+@contextlib.contextmanager
+def working_in(folder):
+    """Commands of this process run in the folder and import its modules."""
+    with at(folder) as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv(PLUGINS, "similar,similar_more")
+        importlib.invalidate_caches()
+        yield
     for name in MODULES:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path):
+    write_home(tmp_path)
+    with working_in(tmp_path):
+        yield
 
 
 def result_of(folder):
@@ -77,11 +87,20 @@ def result_of(folder):
     return {name: result[name] for name in ("dev", "test", "best_epoch", "epochs", "status")}
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run of the task."""
+    folder = tmp_path_factory.mktemp("trained")
+    write_home(folder)
+    with working_in(folder):
+        succeeds("train", *CORPUS, *SMALL, "--workdir=runs/a")
+    return folder / "runs" / "a"
+
+
 @pytest.fixture
-def run(tmp_path):
-    """A run of the task, runs/a."""
-    succeeds("train", *CORPUS, *SMALL, "--workdir=runs/a")
-    return tmp_path / "runs" / "a"
+def run(trained, tmp_path):
+    """A copy of the run, runs/a."""
+    return shutil.copytree(trained, tmp_path / "runs" / "a")
 
 
 def test_a_task_of_ones_own_is_prepared_and_evaluated(run):
