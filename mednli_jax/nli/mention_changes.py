@@ -50,7 +50,7 @@ _NO_NAME = re.compile(
 _ADJECTIVE = re.compile(r"\w+(ic|ed|ese|ile|ive|ous)")  # a name of a finding: "anemic"
 # Semantic types of MeSH, the UMLS and SNOMED CT (docs/results-typed.md has the reasons). Parts of
 # the body, functions and the like have synonyms alone. Drugs and procedures have more after a word
-# of GIVEN. What replaces a name is of the same class.
+# of _GIVEN. What replaces a name is of the same class.
 _PARTS = """
     A D E F01 F02 G T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031 T201 body cell
     observable situation
@@ -64,20 +64,23 @@ CLASSES = {
     "act": tuple(_ACTS.split()),
     "sign": ("C23.888", "T033", "T184", "finding"),
 }
-GIVEN = frozenset(("on", "takes", "taking", "receives", "received", "given", "underwent"))
-# Words before and after a name that is a whole phrase, and those before an adjective.
-_BEFORE = """
-    . , ; : a an the his her their no any of for with without w/ w/o has have had having to and or
-    not denies denied deny denying known reports reported shows showed revealed developed prior on
-    takes taking receives received given underwent includes never is was
-"""
+_GIVEN = re.compile(r"\b(on|takes|taking|receives|received|given|underwent)$")
+# What stands before a finding of somebody, and after a name that is a whole phrase; words before an
+# adjective.
+_CUE = re.compile(
+    r"(^|\s)(|[,;]|has|had|have|having|with|w/|known|prior|new|developed|reports|reported|presents"
+    r"|shows|showed|revealed|includes|on|takes|taking|receives|received|given|underwent|is|was"
+    r"|(never|not) had|no|not|without|w/o|deny|denies|denied|denying|addition to|c/b|complicated by"
+    r"|(diagnosis|evidence|signs?|history|absence|free|suffers) (of|from)|h/o|negative for"
+    r"|(here|treated|hospitalized|admitted|followed|positive) for)( (a|an|any))?$"
+)
 _AFTER = ". , ; : ) w/ w/o c/b since diagnosed treated began daily"
 _BEFORE_ADJECTIVE = """
     , ; a an the his her this w/ had has have known shows showed revealed developed
 """
 # After one of several numbers of a stage, and after "right" that is no side.
 _ALTERNATIVES = "or and to / - – , time way place person patient treatment"
-BEFORE, AFTER = frozenset(_BEFORE.split()), FUNCTION_WORDS.union(_AFTER.split())
+AFTER = FUNCTION_WORDS.union(_AFTER.split())
 BEFORE_ADJECTIVE = frozenset(_BEFORE_ADJECTIVE.split())
 ALTERNATIVES = frozenset(_ALTERNATIVES.split())
 _MOST = 4  # names of a concept, and concepts of a relation
@@ -129,16 +132,16 @@ class MentionChanges:
         for first, last, concept in self._mentions(sentence.tokens):
             scope = _SCOPE_OF.get(assertion_of(asserted, first, last))
             old = " ".join(words[first:last])
-            before, after = words[max(first - 1, 0) : first], (*words, ".")[last]
-            is_whole = BEFORE.issuperset(before) and after in AFTER  # a whole noun phrase
+            before, after = " ".join(words[:first]), (*words, ".")[last]
+            is_whole = _CUE.search(before) and after in AFTER
             is_noun = _is_noun(old) and _is_in_case(sentence.tokens, first)
             if not (scope and is_whole and is_noun):
                 continue
             type_class = self._class_of(concept)
-            is_given = not GIVEN.isdisjoint(before)
-            has_kinds = type_class != "part" and (type_class != "act" or is_given)
+            is_given = type_class != "act" or _GIVEN.search(before)
+            has_kinds = is_given and type_class != "part" and old not in self._long_form
             for kind, partner in self._related(concept):
-                if kind != "synonym" and (old in self._long_form or not has_kinds):
+                if kind != "synonym" and not has_kinds:
                     continue
                 if kind == "disjoint" and not _is_identified(words, first):
                     continue

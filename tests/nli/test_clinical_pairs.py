@@ -258,6 +258,9 @@ def test_label(umls, text, old, new, label):
         "With acute rash .",
         "At the right time .",
         "During heart disease .",
+        "The cause of angina .",
+        "Indications are tumors and angina .",
+        "A drug for angina .",
     ],
 )
 def test_text_that_writes_no_pair(umls, text):
