@@ -109,8 +109,14 @@ class Program:
     def draw(self, layout: Layout, seeds: Sequence[int]) -> states.Learner:
         """New learners with random weights, one for each seed. layout: any layout, for the shapes
         of the model."""
-        padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
-        batch = self.scorer.to_batch(self.data, padding, layout)
+
+        def padding_batch() -> PyTree:
+            padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
+            return self.scorer.to_batch(self.data, padding, layout)
+
+        # Outside of a compiled body each operation would be a program of its own.
+        shapes = jax.eval_shape(padding_batch)
+        batch = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
         return states.init_learner(self.model, self._optimizer, seeds, batch, self.frozen)
 
     @property
