@@ -42,10 +42,11 @@ def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and ''.
 
     Words repeat, and the tokeniser is slow: it reads each word once. Its rules look at one word and
-    the blanks beside it, except those for double quotes, other white space and the last word.
+    the blanks beside it, except those for double quotes, other white space, the last word and a
+    sentence of one word.
     """
     text = sentence.rstrip()
-    if '"' in text or "''" in text or not text.isprintable():
+    if " " not in text or '"' in text or "''" in text or not text.isprintable():
         return _treebank(sentence)
     *words, last = text.split(" ")
     tokens = list(chain.from_iterable(map(_word_tokens, words)))

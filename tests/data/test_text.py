@@ -68,6 +68,7 @@ def test_sentences_and_tokens_are_the_text_again():
 
 def test_a_sentence_has_the_tokens_of_the_whole_sentence():
     tokenise = TreebankWordTokenizer().tokenize
+    assert list(sentence_tokens(".'\n")) == tokenise(".'\n")
     draw = random.Random(0)
     pieces = [
         *"aZé1.,:;'\"`()[]-?!%$  \n\t\u00a0",
