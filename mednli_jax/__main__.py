@@ -37,6 +37,7 @@ COMMANDS = {
 WORDS = {
     "analyze": analyze.WORDS,
     "export": export.WORDS,
+    "report": report.WORDS,
     "reproduce": reproduce.WORDS,
 }  # commands that take arguments without --
 USAGE = f"""Clinical natural language inference and reading comprehension in JAX.

@@ -113,6 +113,16 @@ def test_mednli_jax_runs_the_commands(mednli_jax):
     assert mednli_jax("--version")[:2] == (0, f"mednli_jax {__version__}\n")
 
 
+def test_every_command_takes_the_arguments_that_it_takes_as_a_module():
+    words = {
+        name: command.WORDS
+        for name, (command, _) in __main__.COMMANDS.items()
+        if hasattr(command, "WORDS")
+    }
+
+    assert words == __main__.WORDS
+
+
 def test_a_typo_in_a_command_is_one_line_with_the_command(mednli_jax):
     code, _, err = mednli_jax("trian", "--config=bow")
 

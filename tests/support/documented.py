@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```bash\n(.*?)```|((?:^ {4}(?:python|metamap)[^\n]*\n)+)", re.S | re.M)
-INLINE = re.compile(r"`((?:python -m mednli_jax|mednli-jax (?:reproduce|analyze))[^`]* [^`]+)`")
+INLINE = re.compile(r"`((?:python -m mednli_jax\.|mednli-jax )[a-z]+ [^`]+)`")
 # Commands that do not run here, and why.
 EXCLUDED = {
     "pip install": "needs a network",
@@ -47,6 +47,7 @@ TRAIN = (
 SEED = "--config.seeds=0"  # seeds that are given twice are joined
 MODEL = ("--config.model.hidden_size=8", "--config.vectors.dim=8")
 LIMIT = "--config.data.limit=64"
+FIRST_RUNS = ("runs/kd", "runs/esim")
 # paper -> flags by which `reproduce` trains one run of it
 REPRODUCE = {
     "mednli": ("--only=bow", *TRAIN, *MODEL),
@@ -114,7 +115,7 @@ def training_flags(command: str, text: str) -> list[str]:
     flags = [*TRAIN] if command == "train" else []
     if command == "train" and "--config.seeds" not in text:
         flags.append(SEED)
-    if "--workdir=runs/kd" in text and Path("runs/kd").exists():
+    if any(f"--workdir={run}" in text.split() and Path(run).exists() for run in FIRST_RUNS):
         flags.append("--force")
     if "encoder" not in text and "bert" not in text:
         flags += MODEL
