@@ -52,8 +52,8 @@ _ADJECTIVE = re.compile(r"\w+(ic|ed|ese|ile|ive|ous)")  # a name of a finding: "
 # the body, functions and the like have synonyms alone. Drugs and procedures have more after a word
 # of _GIVEN. What replaces a name is of the same class.
 _PARTS = """
-    A D E F01 F02 G T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031 T201 body cell
-    observable situation
+    A C23.888.144 D E F01 F02 G T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031 T201
+    body cell observable situation
 """
 _ACTS = """
     T058 T059 T060 T061 T062 T063 T065 T103 T104 T109 T11 T12 T13 T192 T195 T196 T197 T200
@@ -69,20 +69,25 @@ _GIVEN = re.compile(r"\b(on|takes|taking|receives|received|given|underwent)$")
 # adjective.
 _CUE = re.compile(
     r"(^|\s)(|[,;]|has|had|have|having|with|w/|known|prior|new|developed|reports|reported|presents"
-    r"|shows|showed|revealed|includes|on|takes|taking|receives|received|given|underwent|is|was"
+    r"|shows|showed|revealed|includes|(maintained|started|is|was|[,;]) on|takes|taking|receives"
+    r"|received|given|underwent|is|was"
     r"|(never|not) had|no|not|without|w/o|deny|denies|denied|denying|addition to|c/b|complicated by"
     r"|(diagnosis|evidence|signs?|history|absence|free|suffers) (of|from)|h/o|negative for"
     r"|(here|treated|hospitalized|admitted|followed|positive) for)( (a|an|any))?$"
 )
 _AFTER = ". , ; : ) w/ w/o c/b since diagnosed treated began daily"
+_AFTER_SUBJECT = "is are was were has ,"  # after a name that opens a text: "Asthma is common"
 _BEFORE_ADJECTIVE = """
     , ; a an the his her this w/ had has have known shows showed revealed developed
 """
 # After one of several numbers of a stage, and after "right" that is no side.
 _ALTERNATIVES = "or and to / - – , time way place person patient treatment"
 AFTER = FUNCTION_WORDS.union(_AFTER.split())
+AFTER_OPENING = AFTER.difference(_AFTER_SUBJECT.split())
 BEFORE_ADJECTIVE = frozenset(_BEFORE_ADJECTIVE.split())
 ALTERNATIVES = frozenset(_ALTERNATIVES.split())
+# The text says what one thing is: "the lesion is a [name]".
+_IDENTIFIED = re.compile(r"(?<!there) (is|are|was|were)( (a|an|the))?$")
 _MOST = 4  # names of a concept, and concepts of a relation
 _SCOPE_OF = {AFFIRMED: "plain", NEGATED: "negated"}
 
@@ -133,7 +138,8 @@ class MentionChanges:
             scope = _SCOPE_OF.get(assertion_of(asserted, first, last))
             old = " ".join(words[first:last])
             before, after = " ".join(words[:first]), (*words, ".")[last]
-            is_whole = _CUE.search(before) and after in AFTER
+            ends = AFTER if before or scope == "negated" else AFTER_OPENING
+            is_whole = _CUE.search(before) and after in ends
             is_noun = _is_noun(old) and _is_in_case(sentence.tokens, first)
             if not (scope and is_whole and is_noun):
                 continue
@@ -143,7 +149,7 @@ class MentionChanges:
             for kind, partner in self._related(concept):
                 if kind != "synonym" and not has_kinds:
                     continue
-                if kind == "disjoint" and not _is_identified(words, first):
+                if kind == "disjoint" and not _IDENTIFIED.search(before):
                     continue
                 # What excludes the old name is no sibling of it.
                 used = f" {' '.join(words)} {_EXCLUDED.get(old)} "
@@ -273,12 +279,6 @@ def _fits(words: Sequence[str], place: int, spans: Sequence[tuple[int, int]]) ->
     if before not in BEFORE_ADJECTIVE or (place, place + 1) in spans:
         return before in BEFORE_ADJECTIVE and after in AFTER
     return after.isalpha() and after not in AFTER
-
-
-def _is_identified(words: Sequence[str], first: int) -> bool:
-    """Whether the text says what one thing is, as in "the lesion is a [name]"."""
-    verb = first - 2 if words[first - 1] in ("a", "an", "the") else first - 1
-    return verb > 0 and words[verb] in ("is", "are", "was", "were") and words[verb - 1] != "there"
 
 
 def _opposed(tokens: Tokens, first: int, last: int, scope: str) -> Iterator[Change]:

@@ -82,7 +82,8 @@ NOT_UPWARD = """
     hypothesized | hypothesised | category | dimensions | variables | aspects | unclear |
     risks | attenuate | outcome | outcomes | effective | contraindicated | survival | primarily |
     endpoint | endpoints | similar | collected | prescribed | advocated | reason |
-    any patient | leads | lead | links | intervention | interventions | monitoring
+    any patient | leads | lead | links | intervention | interventions | monitoring |
+    known to | estimated | calculated | determined | classified | indicated by | choice
 """
 UNCLEAR = (PSEUDO, POSSIBLE, RELATIVES, PAST, HYPOTHETICAL, NOT_UPWARD)
 # Words that end the reach of a trigger [C].
