@@ -18,6 +18,7 @@ from mednli_jax.data.corpus import data_folder, file_path
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.report.options import PaperRun, Plan, Request, Setting, Settings, Step
+from mednli_jax.report.tables import command_line
 from mednli_jax.rundir import RunDirectory
 
 WAIT = 120  # seconds that a training waits for one that is ending in its folder
@@ -79,8 +80,7 @@ class Job:
 
     def shell_command(self) -> str:
         """The command for a user."""
-        command, *arguments = self.words
-        line = shlex.join(["python", "-m", f"mednli_jax.{command}", *arguments])
+        line = command_line(*self.words)
         return f"{line} > {shlex.quote(str(self.place))}" if self.prints else line
 
 

@@ -31,7 +31,7 @@ from mednli_jax.cloze.tables import (
 )
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.files import next_free, private_folder, write_atomic
-from mednli_jax.report.metrics import wilson_interval
+from mednli_jax.report.metrics import LEVEL, share_interval
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.outcomes import Judged, differences, names_of, verdict
 from mednli_jax.report.sections import (
@@ -72,14 +72,14 @@ def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
         of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}
         scores = {**scores, "families": {**scores["families"], "skill": of_skill}}
     corpus, seeds = run.experiment.corpus.title, run.result.seeds
-    low, high = _interval_of_share(scores["accuracy"]["mean"], scores["examples"])
+    low, high = share_interval(scores["accuracy"]["mean"], scores["examples"])
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
         "split": split,
         "seeds": seeds,
         **scores,
-        "interval": {"low": low, "high": high, "level": 0.95},
+        "interval": {"low": low, "high": high, "level": LEVEL},
     }
     return Report(
         figures,
@@ -113,7 +113,7 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     if options.item_scores:
         rows = ({**row, "answered": bool(row["answered"])} for row in answers.rows([scored]))
         private[ITEMS] = item_lines(rows)
-    low, high = _interval_of_share(scores["exact_match"], scores["queries"])
+    low, high = share_interval(scores["exact_match"], scores["queries"])
     title = (
         f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, "
         f"{scores['missing']:,} not answered; 95 % interval of exact match "
@@ -124,10 +124,6 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
         [Section(title, grids=[all_systems(shown, paper=False)])],
         private=private,
     )
-
-
-def _interval_of_share(share: float, n: int) -> tuple[float, float]:
-    return wilson_interval(round(share * n), n)
 
 
 def compare(folders: Sequence[Path], split: str) -> Report:
@@ -175,7 +171,7 @@ def run_sections(folder: Path, result: RunResult) -> RunSections:
     if scored:
         split, scores = next(iter(scored.items()))
         exact = scores["accuracy"]["mean"]
-        low, high = map(points, _interval_of_share(exact, scores["examples"]))
+        low, high = map(points, share_interval(exact, scores["examples"]))
         lead = f"{split.capitalize()} exact match {points(exact)} (95 % interval {low} to {high})"
         rivals = _rivals(folder, split, result.corpus)
         overview = replace(overview, lead=f"{lead}; {rivals}")
@@ -202,7 +198,7 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
     for split, scores in scored.items():
         exact, queries = scores["accuracy"], scores["examples"]
         exact_match, *others = [cell(scores[metric], metric) for metric in METRICS]
-        low, high = _interval_of_share(exact["mean"], queries)
+        low, high = share_interval(exact["mean"], queries)
         unanswered = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
         loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
         counts = (f"{queries:,}", f"{scores['in_passage']:,}", unanswered)

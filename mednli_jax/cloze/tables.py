@@ -1,6 +1,5 @@
 """Table 4 of Šuster & Daelemans 2018, and comparisons of systems on the same queries."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from mednli_jax.report.tables import (
     COMPLETE,
     MISSING,
     check_folder,
+    command_line,
     published,
     section,
     state,
@@ -219,15 +219,11 @@ def _command(folder: Path, corpus: str, *, has_baselines: bool) -> str:
     """The command that fills a row. Baselines without similarities lack word vectors."""
     place = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
     if has_baselines:
-        words = ["analyze", "cloze-baselines", f"--corpus={place}", "--vectors=FILE"]
-        words.append(f"--out={folder / 'baselines'}")
-    else:
-        variant = {CLICR: CLICR, DEMO: "demo"}.get(place, "file")
-        words = ["reproduce", "clicr", str(folder), variant]
-        if variant == "file":
-            words.append("--config.data.dir=CORPUS_FOLDER")
-    command, *arguments = words
-    return shlex.join(["python", "-m", f"mednli_jax.{command}", *arguments])
+        flags = (f"--corpus={place}", "--vectors=FILE", f"--out={folder / 'baselines'}")
+        return command_line("analyze", "cloze-baselines", *flags)
+    variant = {CLICR: CLICR, DEMO: "demo"}.get(place, "file")
+    own_folder = ["--config.data.dir=CORPUS_FOLDER"] if variant == "file" else []
+    return command_line("reproduce", "clicr", str(folder), variant, *own_folder)
 
 
 # -- for a reader ----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Tables 1 to 8 of Alghanmi et al. 2021 (DisKnE), beside our figures."""
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import starmap
@@ -16,7 +15,7 @@ from mednli_jax.diskne.scores import ALWAYS, AVERAGES, TITLES, averaged
 from mednli_jax.errors import RunError
 from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import check_folder, heading, published, unlike
+from mednli_jax.report.tables import check_folder, command_line, heading, published, unlike
 from mednli_jax.rundir import RunDirectory, read_json
 
 TITLE = "DisKnE (Alghanmi et al. 2021)"
@@ -58,8 +57,8 @@ def report(number: str, folder: Path, options: TableOptions) -> Report:
     lacking = [name for name in MODELS if name not in names]
     if lacking and number not in (EXAMPLES_TABLE, WORDINGS_TABLE):
         weights = ",".join(f"{name}=FOLDER" for name in lacking)
-        words = ["python", "-m", "mednli_jax.reproduce", NAME, str(folder), CORPUS]
-        command = shlex.join([*words, f"--tables={number}", f"--weights={weights}"])
+        flags = (f"--tables={number}", f"--weights={weights}")
+        command = command_line("reproduce", NAME, str(folder), CORPUS, *flags)
         missing = (f"not there yet: {', '.join(lacking)}", command)
         section = replace(section, commands=(*section.commands, missing))
     return Report(asdict(section.grids[0]), [section], runs=[runs / name for name in names])

@@ -14,7 +14,7 @@ from mednli_jax.data.partitions import Partition
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.nli.config import Run
 from mednli_jax.report import charts, outcomes
-from mednli_jax.report.metrics import labels_of, macro_f1, majority_share, wilson_interval
+from mednli_jax.report.metrics import LEVEL, labels_of, macro_f1, majority_share, share_interval
 from mednli_jax.report.outcomes import Comparison, Finished, Flips, ReadOutcomes
 from mednli_jax.report.sections import (
     Grid,
@@ -143,8 +143,7 @@ def _score_row(name: str, scores: Scores) -> tuple[str, ...]:
 
 def _interval(scores: Scores) -> tuple[float, float]:
     """The 95 % interval of one run's accuracy."""
-    right = round(scores["accuracy"]["mean"] * scores["examples"])
-    return wilson_interval(right, scores["examples"])
+    return share_interval(scores["accuracy"]["mean"], scores["examples"])
 
 
 def _confusion(
@@ -228,7 +227,7 @@ def _with_interval(scores: Scores) -> Scores:
     if not scores["examples"]:
         return scores
     low, high = _interval(scores)
-    bounds = {"low": low, "high": high, "level": 0.95}
+    bounds = {"low": low, "high": high, "level": LEVEL}
     return {**scores, "interval": bounds, "majority": majority_share(scores["per_class"])}
 
 

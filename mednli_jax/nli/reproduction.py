@@ -33,7 +33,7 @@ from mednli_jax.nli.tables import FilledCell
 from mednli_jax.report import outcomes
 from mednli_jax.report.options import Read
 from mednli_jax.report.public import LEAST
-from mednli_jax.report.sections import Grid, Section, figure
+from mednli_jax.report.sections import Grid, Section, at_path, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, check_folder, figures_in, heading, state
 from mednli_jax.rundir import environment
 
@@ -260,7 +260,7 @@ def _statistics(folder: Path) -> list[JudgedCell]:
     values = figures_in(folder / STATS, "corpus", "splits", "all")
     cells = []
     for statistic in STATISTICS:
-        paper = _at(PAPER["statistics"], statistic.path)
+        paper = at_path(PAPER["statistics"], statistic.path)
         half = 0.5 * 10**-statistic.decimals if statistic.decimals else 0
         missing = JudgedCell(
             statistic.row, statistic.column, paper, expected=[paper - half, paper + half]
@@ -268,7 +268,7 @@ def _statistics(folder: Path) -> list[JudgedCell]:
         if isinstance(values, str):
             cells.append(replace(missing, remark=values))
             continue
-        ours = _at({**values["splits"], "all": values["all"]}, statistic.path)
+        ours = at_path({**values["splits"], "all": values["all"]}, statistic.path)
         verdict, remark = FAIL, ""
         if values["corpus"] != CORPUS:
             verdict, remark = NOT_JUDGED, f"of {values['corpus']}"
@@ -276,13 +276,6 @@ def _statistics(folder: Path) -> list[JudgedCell]:
             verdict = PASS
         cells.append(replace(missing, ours=ours, verdict=verdict, remark=remark))
     return cells
-
-
-def _at(values: Json, path: Sequence[str]) -> Json:
-    """The value at a path of names; None where a name is missing."""
-    for name in path:
-        values = values and values.get(name)
-    return values
 
 
 def _gains(table: Table, folder: Path, read: Read) -> list[JudgedCell]:

@@ -1,7 +1,6 @@
 """Tables 3 to 7 of Romanov & Shivade 2018: accuracies, and gains of accuracy over a baseline."""
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from mednli_jax.errors import RunError
-from mednli_jax.nli.runs import CORPUS, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
+from mednli_jax.nli.runs import CORPUS, NAME, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
 from mednli_jax.report import metrics, tables
 from mednli_jax.report.options import PaperRun, Read
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
-from mednli_jax.report.tables import COMPLETE, MISSING
+from mednli_jax.report.tables import COMPLETE, MISSING, command_line
 from mednli_jax.rundir import RunDirectory
 
 NONE: Mapping[str, Path] = MappingProxyType({})
@@ -250,8 +249,7 @@ def _command(folder: Path, table: Table, runs: _Runs) -> str:
     corpus = runs.corpus or CORPUS
     if any("_code" in run.result.config for run in runs.of_key.values()):
         corpus += "_code"
-    words = ["python", "-m", "mednli_jax.reproduce", "mednli", str(folder), corpus]
-    return shlex.join([*words, f"--tables={table.number}"])
+    return command_line("reproduce", NAME, str(folder), corpus, f"--tables={table.number}")
 
 
 # -- how a run differs from the paper's ------------------------------------------------------------

@@ -136,6 +136,11 @@ def wilson_interval(correct: int, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """`wilson_interval` of a share of n items, which may be a mean over seeds: that of one run."""
+    return wilson_interval(round(share * n), n)
+
+
 def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
     """Exact two-sided binomial test (McNemar 1947) of whether two systems differ on the same
     rows."""

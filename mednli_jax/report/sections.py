@@ -206,11 +206,16 @@ def columns_of(
 def _shown(
     figures: Mapping[str, Json] | None, path: Sequence[str], show: Callable[[Any], str]
 ) -> str:
-    """The figure at the end of a path of names; "" without it."""
+    value = at_path(figures, path)
+    return "" if value is None else show(value)
+
+
+def at_path(figures: Mapping[str, Json] | None, path: Sequence[str]) -> Json:
+    """The figure at the end of a path of names; None without it."""
     value: Json = figures
     for name in path:
         value = None if value is None else value.get(name)
-    return "" if value is None else show(value)
+    return value
 
 
 # -- for a terminal and in Markdown ----------------------------------------------------------------

@@ -6,6 +6,7 @@ tables. A run is like the paper's if its whole config is that of its PaperRun.
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -87,6 +88,11 @@ def check_folder(folder: Path) -> Path:
         fix = "give --runs=FOLDER, the folder that holds the runs"
         raise RunError(f"{folder}: no such folder", fix=fix)
     return Path(folder)
+
+
+def command_line(command: str, *arguments: str) -> str:
+    """A command of this package as a line for a shell."""
+    return shlex.join(["python", "-m", f"mednli_jax.{command}", *arguments])
 
 
 def state(folder: Path) -> str:
