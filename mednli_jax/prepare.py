@@ -19,14 +19,20 @@ Flags:
 
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mednli_jax import cli, tasks
+from mednli_jax.data.arrays import Prepared, Rows
+from mednli_jax.data.corpus import left_out
 from mednli_jax.errors import UsageError
 from mednli_jax.terminal import warn
 
 # training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by
 # chance
 FEW_PAIRS = 20
+Facts = Mapping[str, Any]  # a part of a manifest
 
 
 def define(values: cli.Flags) -> None:
@@ -38,7 +44,6 @@ def main(values: cli.Flags) -> None:
     config = tasks.with_labels(cli.config(values))
     from mednli_jax import run
     from mednli_jax.knowledge.mentions import write_metamap_input
-    from mednli_jax.report.prepared import fact_lines
 
     started = time.monotonic()
     if values.metamap:
@@ -64,6 +69,150 @@ def main(values: cli.Flags) -> None:
     for line in tasks.warnings(experiment.task, prepared):
         warn(line)
     tasks.check_prepared(experiment.task, experiment, prepared, excerpt=FEW_PAIRS)
+
+
+# -- the facts of a prepared corpus; a line is shown where the manifest has its facts --------------
+
+
+def fact_lines(
+    prepared: Prepared, task_name: str, sides: Sequence[str], units: str
+) -> Iterator[str]:
+    """All facts of a prepared corpus.
+
+    Args:
+      task_name: of the task, whose own facts stand under its name in the manifest.
+      sides: names of the texts of a row, two or one.
+      units: name of the rows.
+    """
+    manifest = prepared.manifest
+    titles = {name: name for name in prepared.splits}
+    own_facts = manifest.get(task_name, {})
+    if "folds" in own_facts:
+        titles = dict.fromkeys(prepared.splits, "benchmark")  # its one split becomes many folds
+        yield from _fold_lines(own_facts)
+    for name, rows in prepared.splits.items():
+        facts = manifest["splits"][name]
+        yield _size(titles[name], rows, facts, sides, units)
+        yield from _split_lines(facts, manifest.get("shared", {}).get(name, {}))
+    if "setup" in manifest:
+        phrases = "{types} phrases, {types_of_train} of them in training"
+        yield f"  set-up {manifest['setup']}: {phrases.format_map(manifest['candidates'])}"
+    if "vocabulary" in manifest:
+        yield from _vocabulary_lines(manifest["vocabulary"])
+    if "max_length" in manifest["key"]:
+        yield _truncated(manifest)
+    if "pieces" in manifest:
+        unknown = sum(manifest["unknown_tokens"].values())
+        pieces = sum(
+            int(length.sum()) for rows in prepared.splits.values() for length in rows.length
+        )
+        yield f"  unknown pieces: {unknown:,} of {pieces:,} ({unknown / max(pieces, 1):.2%})"
+    if manifest.get("knowledge", {}).get("ontology", "none") != "none":
+        yield from _knowledge_lines(manifest["knowledge"], titles)
+
+
+def _named_counts(counts: Mapping[str, int]) -> str:
+    """`treebank 30, binary parse 2`, without those that are 0."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+
+
+def _fold_lines(benchmark: Facts) -> Iterator[str]:
+    groups = Counter(fold["group"] for fold in benchmark["folds"])
+    diseases = len(benchmark["diseases"])
+    yield f"  {benchmark['name']}: {diseases} diseases; folds: {_named_counts(groups)}"
+    if reasons := left_out(benchmark["facts"]):
+        yield f"    left out: {reasons}"
+
+
+def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], units: str) -> str:
+    """The number of rows of a split, and its longest texts."""
+    size = f"{len(rows)} {units}"
+    if "passages" in facts:
+        size += f" of {facts['passages']} passages"
+    if facts.get("dropped_unlabelled"):
+        size += f", {facts['dropped_unlabelled']} unlabelled dropped"
+    unanswered = sum(facts["answerable"].values()) - len(rows) if "answerable" in facts else 0
+    if unanswered:
+        size += f", {unanswered} without an answer in their passage left out"
+    longest = []
+    for side, length_N in zip(sides, rows.length, strict=False):  # a row may have one text
+        longest.append(f"{side} {max(length_N.tolist(), default=0)}")
+    return f"  {title}: {size}; longest {', '.join(longest)} tokens"
+
+
+def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:
+    """Further facts of a split. shared: earlier split -> what both have."""
+    if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
+        yield f"    tokens from: {_named_counts(facts['tokens'])}"
+    if "labels" in facts:
+        yield f"    labels: {_named_counts(facts['labels'])}"
+    if "written" in facts:
+        yield f"    {facts['note']}"
+    for earlier, counts in shared.items():
+        if counts["premises"]:
+            yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
+    if "candidates" in facts:
+        mean = facts["candidates"] / max(facts["passages"], 1)
+        answers = "{exact} as they stand, {synonym} by a synonym, {none} not"
+        answers = answers.format_map(facts["answerable"])
+        yield (
+            f"    {facts['candidates']} candidates, {mean:.1f} a passage; "
+            f"answers among them: {answers}"
+        )
+        unseen = facts["answers_of_unseen_type"]
+        yield f"    right candidates that training never shows: {unseen}"
+        if facts["truncated"]["passages"]:
+            cut = "{passages} passages, {tokens} tokens dropped, {answers} answers lost"
+            yield f"    truncated: {cut.format_map(facts['truncated'])}"
+
+
+def _vocabulary_lines(vocabulary: Facts) -> Iterator[str]:
+    line = f"  vocabulary: {vocabulary['words']} words, "
+    if "source" in vocabulary:
+        line += "{with_vector} with a vector ({source})".format_map(vocabulary)
+    else:
+        line += "random vectors"
+    if "cut" in vocabulary:
+        rare = "; {of_other_splits} of dev and test alone, {cut} rare ones left out"
+        line += rare.format_map(vocabulary)
+    yield line
+    if vocabulary.get("retrofitted"):
+        yield f"  retrofitting moved {vocabulary['retrofitted']} vectors"
+
+
+def _truncated(manifest: Facts) -> str:
+    counts = manifest["truncated"]
+    if "pairs" in counts:
+        return f"  truncated to {manifest['pieces']['room']} pieces: {counts['pairs']} pairs"
+    texts = f"{counts['premise']} premises, {counts['hypothesis']} hypotheses"
+    return f"  truncated to {manifest['key']['max_length']} tokens: {texts}"
+
+
+def _knowledge_lines(knowledge: Facts, titles: Mapping[str, str]) -> Iterator[str]:
+    """The links between concepts of both texts. titles: split -> its name in lines."""
+    links = (
+        "  {ontology} {version}: {links} links in {pairs_with_links} pairs, "
+        "longest path {longest_path}, {dropped_links} links over max_links dropped"
+    )
+    yield links.format_map(knowledge)
+    concepts = (
+        "    {sentences_with_mentions} sentences with a concept; "
+        "{concepts_mentioned} concepts, {concepts_in_ontology} of them in the ontology; "
+        "graph: {graph}"
+    )
+    yield concepts.format_map(knowledge)
+    if knowledge.get("relations"):
+        yield f"    links by kind: {_named_counts(knowledge['relations'])}"
+    for split, title in titles.items():
+        facts = knowledge["splits"][split]
+        sentences = (
+            "{concepts} concepts, in {premises} premises, {hypotheses} hypotheses, "
+            "both sides of {pairs_with_concepts} pairs; {pairs_with_links} pairs linked"
+        )
+        yield f"    {title}: {sentences.format_map(facts)}"
+        links_of = facts["links_per_length"]
+        lengths = [f"{length}: {links_of[length]}" for length in sorted(links_of, key=int)]
+        yield f"      links by edges between their concepts: {', '.join(lengths) or 'none'}"
 
 
 if __name__ == "__main__":

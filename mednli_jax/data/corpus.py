@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.data.examples import Split
+from mednli_jax.data.examples import Facts, Split
 from mednli_jax.errors import ConfigError, Text, config_field
 from mednli_jax.files import either_name, local_path, variable_path
 from mednli_jax.terminal import warn
@@ -134,6 +134,19 @@ def check_name(name: str, names: Sequence[str]) -> None:
     if name not in names:
         fix = f"give one of {', '.join(names)}"
         raise ConfigError(f"unknown corpus '{name}'", field="data.name", fix=fix)
+
+
+def left_out(facts: Facts) -> str:
+    """The rows of a corpus that are no examples, by reason: "200 repeated, 20 without positive"; ""
+    for none."""
+    counts = dict(facts.get("left_out", {}))
+    counts["repeated"] = facts.get("repeated", 0)
+    counts["same_name"] = facts.get("same_name", 0)
+    reasons = []
+    for reason in sorted(counts):
+        if counts[reason]:
+            reasons.append(f"{counts[reason]:,} {reason.replace('_', ' ')}")
+    return ", ".join(reasons)
 
 
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:

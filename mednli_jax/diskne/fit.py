@@ -19,6 +19,7 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Batches
+from mednli_jax.data.corpus import left_out
 from mednli_jax.diskne import scores as fold_scores
 from mednli_jax.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS, Benchmark
@@ -26,7 +27,6 @@ from mednli_jax.diskne.folds import Fold, FoldChoice, Slot, slot_code
 from mednli_jax.errors import ConfigError, DataError, config_field
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.nli import task as nli
-from mednli_jax.report.prepared import left_out
 from mednli_jax.training import devices
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.gradient import start_from_pretrained

@@ -14,7 +14,7 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.diskne import plug
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.errors import ConfigError
-from mednli_jax.report.prepared import fact_lines
+from mednli_jax.prepare import fact_lines
 from mednli_jax.run import experiment_of
 
 

@@ -26,7 +26,7 @@ from mednli_jax.knowledge.relations import KINDS, kinds_of
 from mednli_jax.nli.corpus import read_recognised
 from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, WordTexts
 from mednli_jax.nli.plug import corpus_of
-from mednli_jax.report.prepared import fact_lines
+from mednli_jax.prepare import fact_lines
 
 
 def encoded(*pairs, linker=LINKER, texts=WordTexts, **fields):
