@@ -170,6 +170,8 @@ class Experiment:
             axis_name=devices.axis_name,
             platform=devices.platform,
             product_dtype=precision.product_dtype,
+            # Eigen multiplies by the copy faster, and YNNPACK slower.
+            transposes=devices.count == 1 and bool(self._step_options(devices.platform)),
             **model_facts,
         )
         frozen = devices.replicate(self.scorer.frozen(vectors))
@@ -188,13 +190,18 @@ class Experiment:
     def numeric_settings(self) -> dict[str, Json]:
         """The settings that change a run's numbers: jax's, and the option of its compiler for a
         step on one device."""
-        options = compiler.options_for(
+        options = self._step_options(jax.devices()[0].platform)
+        return {**numeric_settings(), compiler.YNNPACK: options.get(compiler.YNNPACK)}
+
+    def _step_options(self, platform: str) -> compiler.Options:
+        """The options of the compiler for a training step on one device."""
+        return compiler.options_for(
             self.model.entry.module,
             "train",
-            platform=jax.devices()[0].platform,
+            self.batches.size,
+            platform=platform,
             product_dtype=PRECISIONS[self.precision].product_dtype,
         )
-        return {**numeric_settings(), compiler.YNNPACK: options.get(compiler.YNNPACK)}
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus

@@ -310,6 +310,7 @@ class BiRNN(nn.Module):
         PyTorch.
       platform: of the device. A GPU runs the loops of `stacked`, other devices those of
         `recurrence`.
+      transposes: of a loop of `recurrence`, see `recurrence.lstm`.
     """
 
     hidden_size: int
@@ -317,6 +318,7 @@ class BiRNN(nn.Module):
     lasagne: bool = False
     platform: str = "cpu"
     product_dtype: DTypeLike | None = None
+    transposes: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array | Words, packing: Packing) -> jax.Array:
@@ -342,6 +344,7 @@ class BiRNN(nn.Module):
             packing.valid_N[:, None].astype(bias.dtype),
             packing.segments,
             self.product_dtype,
+            self.transposes,
         )
         return jnp.concatenate([forward_NH, packing.mirror(backward_NH)], axis=-1)
 
@@ -395,6 +398,7 @@ def lasagne_gru(reader: Reader, name: str) -> BiRNN:
         lasagne=True,
         platform=reader.platform,
         product_dtype=reader.product_dtype,
+        transposes=True,
         name=name,
     )
 
@@ -407,6 +411,7 @@ class PairModel(nn.Module):
       longest_path, knowledge_scale: see KnowledgeEnergies.
       weighting: of KnowledgeEnergies; "auto" is "learned" for knowledge "bias", otherwise "paper".
       platform: of the device.
+      transposes: see BiRNN.
     """
 
     hidden_size: int = 300
@@ -419,6 +424,7 @@ class PairModel(nn.Module):
     knowledge_scale: float = 1.0
     platform: str = "cpu"
     product_dtype: DTypeLike | None = None
+    transposes: bool = False
 
     def linear(self, features: int, name: str, *, biased: bool = True) -> Linear:
         """A Linear with products of the model's `product_dtype`."""
@@ -438,6 +444,7 @@ class PairModel(nn.Module):
             cell,
             platform=self.platform,
             product_dtype=self.product_dtype,
+            transposes=self.transposes,
             name=name,
         )
 

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 
-# x.T @ d, for gradients.
+# d @ u.T and x.T @ d, for gradients.
+BY_COLUMNS = partial(lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())))
 BY_ROWS = partial(lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
@@ -24,7 +25,7 @@ def dot(
 ) -> jax.Array:
     """product(a, b), for code that defines its gradient itself.
 
-    product: jnp.matmul, BY_ROWS or a partial jnp.einsum.
+    product: jnp.matmul, BY_COLUMNS, BY_ROWS or a partial jnp.einsum.
     """
     if dtype is None:
         return product(a, b)

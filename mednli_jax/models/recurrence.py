@@ -21,7 +21,7 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Segments
-from mednli_jax.models.products import BY_ROWS, dot
+from mednli_jax.models.products import BY_COLUMNS, BY_ROWS, dot
 
 Arrays = tuple[jax.Array, ...]  # an array for each direction, or the arrays of one direction
 
@@ -157,7 +157,7 @@ def _recurrent_gradient(
 # -- LSTM ----------------------------------------------------------------------------------------
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
 def lstm(
     gates: Arrays,
     recurrent: Arrays,
@@ -165,6 +165,7 @@ def lstm(
     keep_N1: jax.Array,
     segments: Segments,
     dtype: DTypeLike | None,
+    transposes: bool,
 ) -> Arrays:
     """States [N, H] of LSTMs that read the same packed sentences, one for each direction.
 
@@ -177,8 +178,9 @@ def lstm(
       recurrent, bias: U [H, G] and b [G] of each direction.
       keep_N1: 1 on tokens, 0 on slots without one, where states are 0; it gets no gradient.
       dtype: of the operands of products, see `products`.
+      transposes: whether the backward loop reads a transposed copy of U, see training.compiler.
     """
-    return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype)[0]
+    return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype, transposes)[0]
 
 
 class _Saved(NamedTuple):
@@ -188,12 +190,17 @@ class _Saved(NamedTuple):
     recurrent: Arrays
     keep_N1: jax.Array
 
-    def constants(self, d_out: Arrays) -> list[Arrays]:
-        """(U^T, gradient of the states, stored arrays...) of each direction."""
-        # The barrier keeps the compiler from transposing U in every step instead.
-        transposed = lax.optimization_barrier([u_HG.T for u_HG in self.recurrent])
-        directions = zip(transposed, d_out, self.stored, strict=True)
-        return [(u_GH, d_out_NH, *stored) for u_GH, d_out_NH, stored in directions]
+    def constants(self, d_out: Arrays, transposes: bool) -> list[Arrays]:
+        """(U, gradient of the states, stored arrays...) of each direction.
+
+        transposes: whether U is [G, H].
+        """
+        recurrent = self.recurrent
+        if transposes:
+            # The barrier keeps the compiler from transposing U in every step instead.
+            recurrent = lax.optimization_barrier(tuple(u_HG.T for u_HG in recurrent))
+        directions = zip(recurrent, d_out, self.stored, strict=True)
+        return [(u, d_out_NH, *stored) for u, d_out_NH, stored in directions]
 
 
 def _lstm_forward(
@@ -203,6 +210,7 @@ def _lstm_forward(
     keep_N1: jax.Array,
     segments: Segments,
     dtype: DTypeLike | None,
+    transposes: bool,
 ) -> tuple[Arrays, _Saved]:
     size, wide = recurrent[0].shape[0], gates[0].dtype
     first_slot = jnp.asarray(offsets(segments))
@@ -236,14 +244,19 @@ def _lstm_forward(
 
 
 def _lstm_backward(
-    segments: Segments, dtype: DTypeLike | None, saved: _Saved, d_out: Arrays
+    segments: Segments,
+    dtype: DTypeLike | None,
+    transposes: bool,
+    saved: _Saved,
+    d_out: Arrays,
 ) -> tuple[Arrays, Arrays, Arrays, None]:
     size = saved.recurrent[0].shape[0]
     first_slot = jnp.asarray(offsets(segments))
     is_cell_G = _is_cell(size)
+    times_transposed = jnp.matmul if transposes else BY_COLUMNS  # d U^T
 
     def step(
-        t: jax.Array, state: _State, u_GH: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
+        t: jax.Array, state: _State, u: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
     ) -> _State:
         at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
         d_h, d_c = state.carry
@@ -262,14 +275,15 @@ def _lstm_backward(
         inner_RG = jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
         slope_RG = jnp.where(is_cell_G, 1 - a_RG**2, a_RG * (1 - a_RG))
         d_gates_RG = outer_RG * inner_RG * slope_RG
-        d_h_last = dot(jnp.matmul, d_gates_RG, u_GH, dtype)
+        d_h_last = dot(times_transposed, d_gates_RG, u, dtype)
         return _State((d_h_last, d_c * f), (_write(d_gates_NG, d_gates_RG, at),))
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
     shape = d_out[0].shape[0], 4 * size
     unwritten = _unwritten(shape, d_out[0].dtype, saved.recurrent)
     empty = [(d_gates_NG,) for d_gates_NG in unwritten]
-    stored = _run_backward(step, (zeros_RH, zeros_RH), empty, saved.constants(d_out), segments)
+    constants = saved.constants(d_out, transposes)
+    stored = _run_backward(step, (zeros_RH, zeros_RH), empty, constants, segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
     before_N = slot_before(segments)
     d_recurrent = tuple(
@@ -291,7 +305,7 @@ lstm.defvjp(_lstm_forward, _lstm_backward)
 # -- GRU -----------------------------------------------------------------------------------------
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6))
 def gru(
     gates: Arrays,
     recurrent: Arrays,
@@ -299,6 +313,7 @@ def gru(
     keep_N1: jax.Array,
     segments: Segments,
     dtype: DTypeLike | None,
+    transposes: bool,
 ) -> Arrays:
     """States [N, H] of GRUs (Cho et al. 2014) with the reset gate after the recurrent product, as
     in Lasagne and cuDNN: r, z = sigmoid(...), c = tanh(x W + r * (h U) + b), h = (1 - z) h + z c.
@@ -316,6 +331,7 @@ def _gru_forward(
     keep_N1: jax.Array,
     segments: Segments,
     dtype: DTypeLike | None,
+    transposes: bool,
 ) -> tuple[Arrays, _Saved]:
     stored = _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, saves=True)
     return tuple(h_NH for h_NH, _, _ in stored), _Saved(stored, recurrent, keep_N1)
@@ -369,14 +385,19 @@ def _gru_loop(
 
 
 def _gru_backward(
-    segments: Segments, dtype: DTypeLike | None, saved: _Saved, d_out: Arrays
+    segments: Segments,
+    dtype: DTypeLike | None,
+    transposes: bool,
+    saved: _Saved,
+    d_out: Arrays,
 ) -> tuple[Arrays, Arrays, Arrays, None]:
     size = saved.recurrent[0].shape[0]
     before_N = slot_before(segments)
     first_slot = jnp.asarray(offsets(segments))
+    times_transposed = jnp.matmul if transposes else BY_COLUMNS  # d U^T
 
     def step(
-        t: jax.Array, state: _State, u_GH: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
+        t: jax.Array, state: _State, u: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
     ) -> _State:
         at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
         (d_h,) = state.carry
@@ -390,7 +411,7 @@ def _gru_backward(
         d_r = d_c * _read(products_NH, at, rows) * r * (1 - r)
         d_z = d_h * (c - h_last) * z * (1 - z)
         d_product_RG = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
-        d_h_last = d_h * (1 - z) + dot(jnp.matmul, d_product_RG, u_GH, dtype)
+        d_h_last = d_h * (1 - z) + dot(times_transposed, d_product_RG, u, dtype)
         d_gates_RG = jnp.concatenate([d_r, d_z, d_c], axis=-1)
         return _State((d_h_last,), (_write(d_gates_NG, d_gates_RG, at),))
 
@@ -406,7 +427,8 @@ def _gru_backward(
     shape = d_out[0].shape[0], 3 * size
     unwritten = _unwritten(shape, d_out[0].dtype, saved.recurrent)
     empty = [(d_gates_NG,) for d_gates_NG in unwritten]
-    stored = _run_backward(step, (zeros_RH,), empty, saved.constants(d_out), segments)
+    constants = saved.constants(d_out, transposes)
+    stored = _run_backward(step, (zeros_RH,), empty, constants, segments)
     d_gates = tuple(d_gates_NG for (d_gates_NG,) in stored)
     d_recurrents = tuple(map(d_recurrent, saved.stored, d_gates))
     return d_gates, d_recurrents, tuple(map(_column_sums, d_gates)), None

@@ -90,6 +90,7 @@ class Entry:
         axis_name: str | None = None,
         platform: str = "cpu",
         product_dtype: DTypeLike | None = None,
+        transposes: bool = False,
         **facts: int,
     ) -> nn.Module:
         """A linen module from typed fields.
@@ -100,6 +101,7 @@ class Entry:
           axis_name: the mapped device axis, for models that normalise over the global batch.
           platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
           product_dtype: of the operands of matrix products, see models.products.
+          transposes: see layers.BiRNN.
           facts: of the corpus, for fields of the module that `fields` does not set: longest_path of
             its links (edges); num_types of candidates that occur in training; vocab_size, cls_id,
             sep_id, room of its pieces.
@@ -113,6 +115,7 @@ class Entry:
             "axis_name": axis_name,
             "platform": platform,
             "product_dtype": product_dtype,
+            "transposes": transposes,
         }
         arguments = {name: value for name, value in of_run.items() if self.has_field(name)}
         for name, value in fields.items():

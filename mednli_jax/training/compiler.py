@@ -6,7 +6,9 @@ products in its loops and Eigen's outside, where they are faster. The gradients 
 contract the rows of their first operand, always go to Eigen.
 """
 
+import contextlib
 import functools
+from pathlib import Path
 
 import flax.linen as nn
 import jax
@@ -19,27 +21,52 @@ Options = dict[str, str | bool]
 
 # The fusions for YNNPACK. Without any, Eigen computes all products.
 YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
-# The programs that are faster with Eigen: models and modes (docs/benchmarks.md).
-_WITH_EIGEN = {
-    (InferSent, "train"),
-    (InferSent, "predict"),
-    (ESIM, "train"),
-    (ESIM, "predict"),
+AMD, INTEL = "AuthenticAMD", "GenuineIntel"
+# The programs that are faster with Eigen: vendor of the processor, model and mode -> least examples
+# of a batch. Measured on two cores of one processor of each vendor (docs/benchmarks.md).
+_WITH_EIGEN: dict[tuple[str, type[nn.Module] | None, str], int] = {
+    (AMD, InferSent, "train"): 1,
+    (AMD, InferSent, "predict"): 1,
+    (AMD, ESIM, "train"): 1,
+    (AMD, ESIM, "predict"): 1,
+    (INTEL, ESIM, "predict"): 512,
 }
 
 
 def options_for(
-    model: type[nn.Module] | None, mode: str, *, platform: str, product_dtype: DTypeLike | None
+    model: type[nn.Module] | None,
+    mode: str,
+    examples: int,
+    *,
+    platform: str,
+    product_dtype: DTypeLike | None,
+    vendor: str | None = None,
 ) -> Options:
     """The options for a program on one device.
 
     Args:
       model: None for a model that is not a network.
       mode: train or predict.
+      examples: of a batch.
       product_dtype: see models.products.
+      vendor: of the processor, as Linux names it; None for that of this machine.
     """
-    is_faster = (model, mode) in _WITH_EIGEN and platform == "cpu" and product_dtype is None
+    if platform != "cpu" or product_dtype is not None:
+        return {}
+    least = _WITH_EIGEN.get((vendor or vendor_of_processor(), model, mode))
+    is_faster = least is not None and examples >= least
     return {YNNPACK: ""} if is_faster and _is_known(YNNPACK) else {}
+
+
+@functools.cache
+def vendor_of_processor() -> str:
+    """The vendor of the processor, as Linux names it; "" where there is no such name."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, vendor = line.partition(":")
+            if name.strip() == "vendor_id":
+                return vendor.strip()
+    return ""
 
 
 @functools.cache

@@ -6,6 +6,7 @@ classes.
 
 import collections
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -266,7 +267,8 @@ class Program:
                 self._compiled[key] = self._with_formats(kind, body, arguments, names)
             else:
                 lowered = self._lowered(kind, body, arguments)
-                compile_body = partial(lowered.compile, self._compiler_options(kind))
+                options = self._compiler_options(kind, math.prod(index.shape[-2:]))
+                compile_body = partial(lowered.compile, options)
                 self._compiled[key] = pool.submit(compile_body) if pool else compile_body()
             # Some processes compile longer, and a collective would time out.
             self.devices.hosts.meet()
@@ -274,12 +276,13 @@ class Program:
         compiled: Compiled = self._compiled[key]
         return compiled
 
-    def _compiler_options(self, kind: _Kind) -> compiler.Options:
+    def _compiler_options(self, kind: _Kind, examples: int) -> compiler.Options:
         if self.devices.count > 1:
             return {}
         return compiler.options_for(
             type(self.model),
             kind.name,
+            examples=examples,
             platform=self.devices.platform,
             product_dtype=self.precision.product_dtype,
         )

@@ -137,14 +137,18 @@ def cell_step(cell, gate, recurrent, h, c):
 
 
 @pytest.mark.parametrize(
-    "cell, packing",
+    "cell, packing, transposes",
     [
-        ("lstm", "fitted"),
-        ("gru", "loose"),
+        ("lstm", "fitted", False),
+        ("lstm", "loose", True),
+        ("gru", "loose", True),
+        ("gru", "fitted", False),
     ],
     indirect=["packing"],
 )
-def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(cell, packing):
+def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(
+    cell, packing, transposes
+):
     """JAX differentiates the unrolled sentences. Gates of slots without a token are not zero."""
     rng = np.random.default_rng(0)
     width = CELLS[cell].gates * SIZE
@@ -164,6 +168,7 @@ def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(ce
             keep_N1,
             packing.segments,
             None,
+            transposes,
         )
         return (weight_NH * h_NH).sum()
 

@@ -9,8 +9,17 @@ from mednli_jax.models.esim import ESIM
 from mednli_jax.training import compiler
 
 
-def options_for(model=ESIM, mode="train", platform="cpu", product_dtype=None):
-    return compiler.options_for(model, mode, platform=platform, product_dtype=product_dtype)
+def options_for(
+    model=ESIM,
+    mode="train",
+    examples=64,
+    platform="cpu",
+    product_dtype=None,
+    vendor=compiler.AMD,
+):
+    return compiler.options_for(
+        model, mode, examples, platform=platform, product_dtype=product_dtype, vendor=vendor
+    )
 
 
 def test_eigen_computes_the_products_of_esim():
@@ -26,10 +35,18 @@ def test_eigen_computes_the_products_of_esim():
         {"model": BOW},
         {"platform": "gpu"},
         {"product_dtype": jnp.bfloat16},
+        {"vendor": compiler.INTEL},
+        {"vendor": "of another kind"},
+        {"vendor": compiler.INTEL, "mode": "predict", "examples": 511},
     ],
+    ids=str,
 )
 def test_other_programs_keep_the_default(differs):
     assert options_for(**differs) == {}
+
+
+def test_eigen_predicts_large_batches_of_esim_on_intel():
+    assert options_for(vendor=compiler.INTEL, mode="predict", examples=512)
 
 
 def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
