@@ -3,6 +3,7 @@
 `pytest -n 0 -s -m slow tests/test_docs_commands.py` prints each with its exit code.
 """
 
+import gzip
 import json
 import os
 import re
@@ -80,16 +81,23 @@ def write_uids(home):
     rows = json_lines(home / "data" / "mednli" / "mli_test_v1.jsonl")
     uids = [row["pairID"] for row in rows]
     (home / "figures").mkdir()
-    for name, part in (("easy", uids[::2]), ("difficult", uids[1::2])):
-        (home / "figures" / f"{name}.txt").write_text("\n".join(part) + "\n")
-        np.save(home / f"{name}.npy", np.array(part))
+    with gzip.open(ROOT / "mednli_jax" / "demo" / "demo" / "dev.jsonl.gz", "rt") as file:
+        demo = [json.loads(line)["pairID"] for line in file]
+    for name, start in (("easy", 0), ("difficult", 1)):
+        (home / "figures" / f"{name}.txt").write_text("\n".join(uids[start::2]) + "\n")
+        np.save(home / f"{name}.npy", np.array(demo[start::2]))
     answers = "".join(f"{uid},neutral\n" for uid in uids)
     (home / "answers.csv").write_text(f"uid,label\n{answers}")
     clicr = json.loads((home / "data" / "clicr" / "test1.0.json").read_text("utf-8"))
     queries = [query["id"] for row in clicr["data"] for query in row["document"]["qas"]]
     lines = [json.dumps({"uid": uid, "answer": "gout"}) + "\n" for uid in queries]
     (home / "answers.jsonl").write_text("".join(lines))
-    (home / "skills.tsv").write_text("".join(f"{uid}\tnegation\n" for uid in queries))
+    dev = json.loads((home / "data" / "clicr" / "dev1.0.json").read_text("utf-8"))
+    skills = []
+    for row in dev["data"]:
+        for query in row["document"]["qas"]:
+            skills.append(f"{query['id']}\tcoreference resolution\n")
+    (home / "skills.tsv").write_text("".join(skills))
     cells = []
     for number in range(40):
         truth = ("supported", "refuted", "possible", "unclear")[number % 4]

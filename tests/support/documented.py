@@ -91,6 +91,8 @@ def flags_of(words: list[str]) -> list[str]:
             return []
         if "--tables=7,8" in words:
             return ["--only=table7/name", *TRAIN, "--seeds=0"]
+        if words[1] == "clicr" and "--config." in text:  # the baselines have no config
+            return ["--only=ga_anonym", *TRAIN, *MODEL, "--seeds=0"]
         seeds = () if "--seeds=" in text else ("--seeds=0",)
         return [*REPRODUCE[words[1]], *(seeds if words[1] != "clicr" else ())]
     if command == "benchmark":
@@ -114,6 +116,8 @@ def training_flags(command: str, text: str) -> list[str]:
     if "--config=" not in text or "--fields" in text or "similar" in text:
         return []
     flags = [*TRAIN] if command == "train" else []
+    if flags and "average_from" in text:
+        flags[0] = "--config.train.epochs=3"
     if command == "train" and "--config.seeds" not in text:
         flags.append(SEED)
     if any(f"--workdir={run}" in text.split() and Path(run).exists() for run in FIRST_RUNS):
