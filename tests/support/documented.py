@@ -22,6 +22,7 @@ EXCLUDED = {
     "ruff ": "is run by .ci/run",
     "mypy": "is run by .ci/run",
     "metamap ": "needs a licence",
+    "spans.tsv": "needs the entities of a tagger",
     "postgresql": "needs a server",
     "git ": "shows an earlier version",
     "/data": "sets another data folder",
