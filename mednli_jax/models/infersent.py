@@ -35,12 +35,13 @@ class InferSent(layers.PairModel):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        states_ND = self.birnn("encoder", self.cell)(self.embedded(batch, packing), packing)
+        encoder, words = self.birnn("encoder", self.cell), self.embedded(batch, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
-            states_QPD, states_BHD = packing.unpack(states_ND, *batch.shapes)
+            states_QPD, states_BHD = packing.unpack(encoder(words, packing), *batch.shapes)
             premise_BD, hypothesis_BD = self._pool_padded(batch, states_QPD, states_BHD)
         else:
-            pooled_RD = packing.max(states_ND) if self.pooling == "max" else packing.mean(states_ND)
+            pool = packing.max if self.pooling == "max" else packing.mean
+            pooled_RD = jnp.concatenate(list(map(pool, encoder.directions(words, packing))), -1)
             premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch.premise.shape[0]])
             premise_BD = layers.per_pair(premise_QD, batch)
         features = [premise_BD, hypothesis_BD]

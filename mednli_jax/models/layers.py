@@ -320,8 +320,14 @@ class BiRNN(nn.Module):
     product_dtype: DTypeLike | None = None
     transposes: bool = False
 
-    @nn.compact
     def __call__(self, x: jax.Array | Words, packing: Packing) -> jax.Array:
+        forward_NH, mirrored_NH = self.directions(x, packing)
+        return jnp.concatenate([forward_NH, packing.mirror(mirrored_NH)], axis=-1)
+
+    @nn.compact
+    def directions(self, x: jax.Array | Words, packing: Packing) -> tuple[jax.Array, jax.Array]:
+        """States [N, H] of both directions, those of the backward one mirrored: for a pooling to
+        which the order of tokens does not matter."""
         width = CELLS[self.cell].gates * self.hidden_size
         init = nn.initializers.normal(0.1) if self.lasagne else uniform_init(self.hidden_size)
         init_bias = nn.initializers.zeros if self.lasagne else init
@@ -337,7 +343,7 @@ class BiRNN(nn.Module):
             project(x, forward_kernel, self.product_dtype),
             project(mirrored, backward_kernel, self.product_dtype),
         )
-        forward_NH, backward_NH = CELLS[self.cell].states(
+        forward_NH, mirrored_NH = CELLS[self.cell].states(
             gates,
             tuple(recurrent),
             (forward_bias, backward_bias),
@@ -346,7 +352,7 @@ class BiRNN(nn.Module):
             self.product_dtype,
             self.transposes,
         )
-        return jnp.concatenate([forward_NH, packing.mirror(backward_NH)], axis=-1)
+        return forward_NH, mirrored_NH
 
     def _stacked(
         self,
@@ -355,7 +361,7 @@ class BiRNN(nn.Module):
         recurrent: jax.Array,
         bias: jax.Array,
         packing: Packing,
-    ) -> jax.Array:
+    ) -> tuple[jax.Array, jax.Array]:
         """The same states from the loops for GPUs, whose hidden size is padded."""
         size, gates = self.hidden_size, CELLS[self.cell].gates
         extra = stacked.padded_size(size) - size
@@ -378,8 +384,7 @@ class BiRNN(nn.Module):
             packing.segments,
             self.product_dtype,
         )
-        states_N2H = states_N2H[..., :size]
-        return jnp.concatenate([states_N2H[:, 0], packing.mirror(states_N2H[:, 1])], axis=-1)
+        return states_N2H[:, 0, :size], states_N2H[:, 1, :size]
 
 
 class Reader(Protocol):
