@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.nli.replacements import Partners
+from mednli_jax.nli.word_changes import Partners
 
 FILE = "negated.jsonl"
 LABELS = {"hypernym": "neutral", "hyponym": "entailment"}

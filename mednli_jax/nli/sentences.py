@@ -1,10 +1,12 @@
 """Sentences that are changed in their text and in their tokens alike."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from mednli_jax.nli.encoding import Tokens
-from mednli_jax.nli.replacements import article
+
+_VOWEL_SOUND = re.compile(r"(?!uni[^n]|us[aeu]|eu|one|once|ewe|ut[ei])[aeiou]|hour|honest|heir")
 
 
 class Sentence(NamedTuple):
@@ -74,3 +76,8 @@ class Changer(Protocol):
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
         """The sentence with a negation, None where none fits. turn: a number that chooses among
         several."""
+
+
+def article(word: str) -> str:
+    """The indefinite article before a word."""
+    return "an" if _VOWEL_SOUND.match(word.casefold()) else "a"

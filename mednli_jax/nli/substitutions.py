@@ -19,8 +19,8 @@ from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
 from mednli_jax.nli.negated_probe import FILE as NEGATED_FILE
 from mednli_jax.nli.negated_probe import ProbePair, negated_pairs
-from mednli_jax.nli.replacements import PARTS, RULES, Partners, fits, partners_of, words_of
 from mednli_jax.nli.sentences import Sentence
+from mednli_jax.nli.word_changes import PARTS, RULES, Partners, fits, partners_of, words_of
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
 

@@ -1,30 +1,142 @@
-"""Words of WordNet in place of words of a sentence, by natural logic (nli.polarity)."""
+"""Words of a sentence that a related word may replace.
 
-from collections.abc import Iterable, Iterator, Sequence
+A corpus gives the words, an ontology their relations. WordNet's words stand where the grammar lets
+them, and a replacement has its label by natural logic (nli.polarity).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli.encoding import Tokens
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
+from mednli_jax.knowledge.words import FUNCTION_WORDS, Lemmas, singular
+from mednli_jax.nli.encoding import TextLinker, Tokens
 from mednli_jax.nli.polarity import AUXILIARIES, DOWN, NUMBERS, UP, directions, operators_in
-from mednli_jax.nli.replacements import (
-    DETERMINERS,
-    PARTS,
-    Partner,
-    Partners,
-    fits,
-    partners_of,
-    words_of,
-)
 from mednli_jax.nli.sentences import Change, Sentence
 
-_AMOUNTS = NUMBERS | {"some"}
+RULES = {
+    "synonym": "entailment",
+    "hypernym": "entailment",
+    "hyponym": "neutral",
+    "antonym": "contradiction",
+    "co_hyponym": "contradiction",
+}
+COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
+# WordNet's noun categories whose co-hyponyms mostly exclude each other.
+CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
+LEAST = 3
+STEPS = 2  # is-a edges to a hypernym or hyponym, at most
+DETERMINERS = frozenset(
+    ("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one")
+)
+# Written pairs have operators, too; the probe (nli.substitutions) has none.
 _DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
+PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
+# At the beginning of a sentence "no" may replace them.
+_AMOUNTS = NUMBERS | {"some"}
+PARTS = ("", "n", "a")  # parts of speech: any, noun, adjective
+
+
+class Word(NamedTuple):
+    """A word and its concepts in one part of speech.
+
+    Args:
+      senses: of this part of speech, the most frequent first.
+      concepts: of all parts of speech.
+    """
+
+    text: str
+    part: str
+    senses: tuple[int, ...]
+    concepts: tuple[int, ...]
+
+
+class Partner(NamedTuple):
+    """A related word; kind: the relation of the first word to it, one of RULES."""
+
+    kind: str
+    text: str
+
+
+Partners = Mapping[tuple[str, str], Sequence[Partner]]  # of a word in a part of speech
+
+
+def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
+    """The words of the training pairs that may be replaced, or may replace another."""
+    names = {name for name, _ in linker.ontology.names}
+    counts: Counter[str] = Counter()
+    for example in train:
+        counts.update(example.premise_tokens)
+        counts.update(example.hypothesis_tokens)
+    for word, count in sorted(counts.items()):
+        is_word = word.isalpha() and word.isascii() and word.islower()
+        is_singular = singular(word) == word
+        if count < LEAST or not is_word or not is_singular or word in PRONOUNS:
+            continue
+        mentions = linker.link([word])
+        if len(mentions) != 1:
+            continue
+        concepts = tuple(linker.indices(mentions[0].concept))
+        if not isinstance(linker, Lemmas):
+            yield Word(word, "", concepts, concepts)
+        elif mentions[0].concept == word and word in names:  # WordNet has "African" alone
+            for part in "na":
+                ids = linker.ontology.ids
+                senses = tuple(concept for concept in concepts if ids[concept][0] == part)
+                compared = part == "a" and word.endswith(COMPARED)
+                if 2 * len(senses) >= len(concepts) and not compared:
+                    yield Word(word, part, senses, concepts)
+
+
+def partners_of(ontology: Ontology, words: Sequence[Word]) -> Partners:
+    """The words with a single relation to each word, which is the only one of the first senses and
+    of all senses together."""
+    by_first = [(word.text, word.senses[:1]) for word in words]
+    by_all = [(word.text, word.concepts) for word in words]
+    of_first = related(ontology, by_first, max_length=STEPS)
+    of_all = related(ontology, by_all, max_length=STEPS)
+    bits_of_all = dict(zip(of_all.keys.tolist(), of_all.bits.tolist(), strict=True))
+    kind_of_bits = {1 << KINDS.index(kind): kind for kind in RULES}
+    kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"
+    partners = defaultdict(list)
+    for key, bits in zip(of_first.keys.tolist(), of_first.bits.tolist(), strict=True):
+        first, second = divmod(key, len(words))
+        word, partner = words[first], words[second]
+        kind = kind_of_bits.get(bits)
+        if kind is None or word.part != partner.part or bits != bits_of_all[key]:
+            continue
+        is_concrete = ontology.types[word.senses[0]].startswith(CONCRETE)
+        is_vague = kind == "co_hyponym" and word.part and not is_concrete
+        if not is_vague:
+            partners[word.text, word.part].append(Partner(kind, partner.text))
+    return partners
+
+
+def fits(
+    part: str,
+    tokens: Sequence[str],
+    place: int,
+    determiners: frozenset[str] = DETERMINERS,
+) -> bool:
+    """Whether a word of a part of speech may stand at this place: a noun ends a noun phrase, and an
+    adjective stands within one."""
+    if not part:
+        return True
+    follows_determiner = place > 0 and tokens[place - 1] in determiners
+    after = tokens[place + 1] if place + 1 < len(tokens) else "."
+    ends_phrase = after in FUNCTION_WORDS or not after.isalpha()
+    return follows_determiner and ends_phrase == (part == "n")
+
+
+# ---- changes ----
 
 
 class WordChanges:
     """A Changer (nli.sentences) by the words of training pairs. kinds: of relations."""
 
-    def __init__(self, train: Sequence[NLIExample], linker: Lemmas, kinds: Iterable[str]) -> None:
+    def __init__(self, train: Sequence[NLIExample], linker: Lemmas, kinds: Collection[str]) -> None:
         self.kinds = kinds
         self.partners = partners_of(linker.ontology, list(words_of(train, linker)))
 

@@ -7,7 +7,7 @@ negation put in.
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,9 +20,8 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.mention_changes import MentionChanges
 from mednli_jax.nli.polarity import NEGATIONS, operators_in
-from mednli_jax.nli.replacements import RULES
 from mednli_jax.nli.sentences import Change, Changer, Sentence
-from mednli_jax.nli.word_changes import WordChanges
+from mednli_jax.nli.word_changes import RULES, WordChanges
 
 FORMAT = 2  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
@@ -169,7 +168,7 @@ def written_pairs(
         fix = "pairs are written for entailment, neutral and contradiction: leave it out"
         raise DataError(f"config.data.augment: {problem}", fix=fix)
     # Beside a terminology WordNet gives antonyms alone: two arms or two drugs exclude nothing.
-    kinds: Iterable[str] = RULES if len(linkers) == 1 else ("antonym",)
+    kinds: Collection[str] = RULES if len(linkers) == 1 else ("antonym",)
     changers: list[Changer] = []
     for linker in linkers:
         if isinstance(linker, Lemmas):

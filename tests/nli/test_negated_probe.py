@@ -5,7 +5,7 @@ from support.cases import cases
 from support.pairs import pair
 
 from mednli_jax.nli.negated_probe import LABELS, negated_pairs
-from mednli_jax.nli.replacements import Partner
+from mednli_jax.nli.word_changes import Partner
 
 PARTNERS = {
     ("horse", "n"): [Partner("hypernym", "animal"), Partner("co_hyponym", "cow")],
