@@ -35,7 +35,7 @@ from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli import encoding, readers
+from mednli_jax.nli import encoding, polarity, readers
 from mednli_jax.nli.corpora import CORPORA, OWN, licensed, source_files
 from mednli_jax.nli.encoding import (
     NO_WORDS,
@@ -545,6 +545,8 @@ class NLICorpus:
             formats["pieces"] = PIECES_FORMAT
         if self.encoding.relations is not None:
             formats["relations"] = TYPED_FORMAT
+        if self.encoding.polarity:
+            formats["polarity"] = polarity.FORMAT
         if self.terminology:
             formats["ontology"] = load.FORMAT
         return formats

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.nli.word_changes import Partners
+from mednli_jax.nli.sentences import article
+from mednli_jax.nli.word_changes import DETERMINERS, Partners
 
 FILE = "negated.jsonl"
 LABELS = {"hypernym": "neutral", "hyponym": "entailment"}
@@ -31,30 +32,50 @@ _SECOND = """
     nothing neither nor hardly less
 """
 _OPERATORS = frozenset(_SECOND.split())
-_PLURAL = re.compile("(Two|Three|Four|Five|Six|Some|Several|Many|The) ")
+_PLURAL = frozenset(("two", "three", "four", "five", "six", "some", "several", "many", "the"))
 WITHOUT = "without"
 
 
 class Form(NamedTuple):
     """How an operator is put into a simple premise.
 
-    be: the auxiliary of the premises. pattern: of the sentence up to the noun, with the fields of
-      _SIMPLE.
+    Args:
+      be: the auxiliary of the premises.
+      pattern: of the sentence up to the noun, with the fields of _SIMPLE; `people` is the subject
+        without its determiner.
+      determiners: with which the subject begins; empty for any subject.
     """
 
     operator: str
     be: str
     pattern: str
+    determiners: frozenset[str] = frozenset()
+
+    def fits(self, be: str, determiner: str) -> bool:
+        is_determiner = not self.determiners or determiner.casefold() in self.determiners
+        return be == self.be and is_determiner
 
 
 FORMS = (
     Form("not", "is", "{subject} is not {verb}"),
     Form("n't", "is", "{subject} isn't {verb}"),
-    Form("no", "is", "No {people} is {verb}"),
+    Form("no", "is", "No {people} is {verb}", DETERMINERS),
     Form("never", "is", "{subject} is never {verb}"),
     Form("nobody", "is", "Nobody is {verb}"),
-    Form("few", "are", "Few {people} are {verb}"),
+    Form("few", "are", "Few {people} are {verb}", _PLURAL),
 )
+
+
+class _Frame(NamedTuple):
+    """A premise with an operator, cut at the noun after it, which a related word may replace."""
+
+    operator: str
+    before: str
+    word: str
+    after: str
+
+    def with_word(self, word: str) -> str:
+        return f"{self.before} {article(word)} {word}{self.after}"
 
 
 class ProbePair(NamedTuple):
@@ -80,38 +101,32 @@ def negated_pairs(examples: Iterable[NLIExample], partners: Partners) -> Iterato
     """All pairs of the premises, each distinct premise once."""
     premises = {example.premise: example for example in examples}
     for premise, example in premises.items():
-        for operator, before, word, after in _frames(premise.strip()):
-            for kind, partner in partners.get((word, "n"), ()):
+        for frame in _frames(premise.strip()):
+            for kind, partner in partners.get((frame.word, "n"), ()):
                 if kind in LABELS and not re.search(rf"\b{partner}\b", premise):
                     yield ProbePair(
-                        f"{operator} {kind}",
+                        f"{frame.operator} {kind}",
                         LABELS[kind],
                         example,
-                        word,
+                        frame.word,
                         partner,
-                        premise=f"{before} {_with_article(word)}{after}",
-                        hypothesis=f"{before} {_with_article(partner)}{after}",
-                        operator=operator,
+                        premise=frame.with_word(frame.word),
+                        hypothesis=frame.with_word(partner),
+                        operator=frame.operator,
                     )
 
 
-def _frames(premise: str) -> Iterator[tuple[str, str, str, str]]:
-    """(operator, sentence up to a noun, the noun, the rest) of each operator that the premise
-    takes."""
+def _frames(premise: str) -> Iterator[_Frame]:
+    """The frame of each operator that the premise takes."""
     if not _OPERATORS.isdisjoint(premise.casefold().split()):
         return
     simple = _SIMPLE.fullmatch(premise)
     if simple and _CLAUSES.isdisjoint((simple["subject"] + " " + simple["verb"]).split()):
-        people = simple["subject"].partition(" ")[2]
+        determiner, _, people = simple["subject"].partition(" ")
         for form in FORMS:
-            is_plural = _PLURAL.match(premise) is not None
-            if form.be == simple["be"] and is_plural >= (form.operator == "few"):
+            if form.fits(simple["be"], determiner):
                 before = form.pattern.format_map(simple.groupdict() | {"people": people})
-                yield form.operator, before, simple["word"], simple["rest"]
+                yield _Frame(form.operator, before, simple["word"], simple["rest"])
     if noun := _WITH.search(premise):
         before = premise[: noun.start()]
-        yield WITHOUT, f"{before}{WITHOUT}", noun["word"], premise[noun.end() :]
-
-
-def _with_article(word: str) -> str:
-    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+        yield _Frame(WITHOUT, f"{before}{WITHOUT}", noun["word"], premise[noun.end() :])

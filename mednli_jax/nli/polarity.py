@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 
+FORMAT = 2  # raised when a sentence gets other directions
 UP, DOWN, UNSURE = "up", "down", "unsure"
 
 
@@ -62,6 +63,7 @@ _PSEUDO = {
 _UNCLEAR = {
     "most only exactly just half least almost nearly": "[B] not monotone",
     "than more less fewer": "[M] comparatives",
+    "best worst": "[M] superlatives",
     "if unless whether": "conditions",
     "except but": "exceptions",
     "neither nor none nothing nowhere": "operators without a rule",
@@ -71,7 +73,7 @@ _UNCLEAR = {
     "prevent prevents stop stops forbid forbids": "[M] implicatives",
     "negative unlikely absent free cannot": "[C]",
 }
-SUPERLATIVE = "est"  # [M] an ending: "the tallest man" is neither upward nor downward
+SUPERLATIVE = "est"  # [M] an ending of others: "the tallest man" is neither upward nor downward
 # [M] Under a negation "two dogs" may be at least two or exactly two.
 _NUMBERS = "two three four five six seven eight nine ten dozen several many both"
 _QUESTIONS = "who what where when why how which whose"
@@ -95,7 +97,7 @@ UNCLEAR = frozenset(" ".join(_UNCLEAR).split())
 NUMBERS, QUESTIONS = frozenset(_NUMBERS.split()), frozenset(_QUESTIONS.split())
 CLAUSE_ENDS, RELATIVE = frozenset(_CLAUSE_ENDS.split()), frozenset(_RELATIVE.split())
 VERBS, DEFINITE = frozenset(_VERBS.split()), frozenset(_DEFINITE.split())
-ARTICLES = frozenset(("a", "an", "the"))
+_PHRASE_ENDS = FUNCTION_WORDS - {"a", "an", "the"}  # end the noun phrase after an operator
 AUXILIARIES = frozenset(("is", "are", "was", "were"))
 EXISTENTIAL = ("there", "it")  # "there is no dog": the operator opens the clause
 
@@ -111,17 +113,21 @@ def directions(tokens: Sequence[str]) -> list[str]:
     (place,) = places
     operator = OPERATORS[words[place]]
     start, end = _clause(words, place)
-    if not RELATIVE.isdisjoint(words[start - 1 : start]):
+    if start and words[start - 1] in RELATIVE:
         return [UNSURE] * len(words)
-    phrase_end = _first(words, place + 1, end, (FUNCTION_WORDS - ARTICLES).__contains__)
+    phrase_end = _first_place(words, place + 1, end, _PHRASE_ENDS.__contains__)
     directed = [UNSURE] * len(words)
     directed[start:place] = [UP] * (place - start)
     directed[place + 1 : phrase_end] = [operator.phrase] * (phrase_end - place - 1)
     if not operator.opens or _opens(words[start:place]):
-        verb = _first(words, phrase_end, end, VERBS.__contains__)
-        scope = phrase_end if operator.rest != UP else verb
-        directed[scope:end] = [operator.rest] * (end - scope)
-    return [_checked(words, number, direction) for number, direction in enumerate(directed)]
+        rest = phrase_end
+        if operator.rest == UP:  # upward words begin with the verb
+            rest = _first_place(words, phrase_end, end, VERBS.__contains__)
+        directed[rest:end] = [operator.rest] * (end - rest)
+    for number, direction in enumerate(directed):
+        if direction == DOWN and _names_same_thing(words, number):
+            directed[number] = UNSURE
+    return directed
 
 
 def operators_in(tokens: Sequence[str]) -> list[str]:
@@ -140,13 +146,14 @@ def _operator_places(words: Sequence[str]) -> list[int]:
 
 
 def _places_of(phrases: Sequence[str], words: Sequence[str]) -> Iterator[int]:
-    """The places of all words of the phrases that occur."""
+    """The places of the words of the phrases, wherever these occur."""
     text = f" {' '.join(words)} "
     for phrase in phrases:
         start = text.find(f" {phrase} ")
-        if start >= 0:
-            first = text.count(" ", 0, start)
-            yield from range(first, first + len(phrase.split()))
+        while start >= 0:
+            place = text.count(" ", 0, start)
+            yield from range(place, place + len(phrase.split()))
+            start = text.find(f" {phrase} ", start + 1)
 
 
 def _is_unclear(words: Sequence[str]) -> bool:
@@ -167,10 +174,12 @@ def _clause(words: Sequence[str], place: int) -> tuple[int, int]:
     start = place
     while start and not _ends_clause(words[start - 1]):
         start -= 1
-    return start, _first(words, place + 1, len(words), _ends_clause)
+    return start, _first_place(words, place + 1, len(words), _ends_clause)
 
 
-def _first(words: Sequence[str], start: int, end: int, is_wanted: Callable[[str], bool]) -> int:
+def _first_place(
+    words: Sequence[str], start: int, end: int, is_wanted: Callable[[str], bool]
+) -> int:
     """The first place from `start` on whose word is wanted; `end` where there is none."""
     return next((place for place in range(start, end) if is_wanted(words[place])), end)
 
@@ -180,8 +189,7 @@ def _opens(before: Sequence[str]) -> bool:
     return not before or (before[0] in EXISTENTIAL and set(before[1:]) <= AUXILIARIES)
 
 
-def _checked(words: Sequence[str], place: int, direction: str) -> str:
-    """The direction; UNSURE for a definite phrase or a number in a downward scope."""
+def _names_same_thing(words: Sequence[str], place: int) -> bool:
+    """Whether a word is in a definite phrase or counted, by the two words before it."""
     before = words[max(place - 2, 0) : place]
-    is_open = DEFINITE.isdisjoint(before) and NUMBERS.isdisjoint(before)
-    return direction if direction != DOWN or is_open else UNSURE
+    return not (DEFINITE.isdisjoint(before) and NUMBERS.isdisjoint(before))

@@ -23,7 +23,7 @@ from mednli_jax.nli.polarity import NEGATIONS, operators_in
 from mednli_jax.nli.sentences import Change, Changer, Sentence
 from mednli_jax.nli.word_changes import RULES, WordChanges
 
-FORMAT = 2  # raised when the same corpus gets other pairs
+FORMAT = 3  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"

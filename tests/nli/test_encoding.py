@@ -23,6 +23,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import KINDS, kinds_of
+from mednli_jax.nli import polarity
 from mednli_jax.nli.corpus import read_recognised
 from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, WordTexts
 from mednli_jax.nli.plug import corpus_of
@@ -466,7 +467,8 @@ def test_only_the_projection_of_links_is_part_of_the_key(config_of, tmp_path):
     plain = corpus_of(config).key(cache)
     config.knowledge.polarity = True
     projected = corpus_of(config).key(cache)
-    assert projected == {**plain, "polarity": True}
+    formats = plain["formats"] | {"polarity": polarity.FORMAT}
+    assert projected == {**plain, "polarity": True, "formats": formats}
     assert "polarity" not in plain
 
 

@@ -11,6 +11,7 @@ PARTNERS = {
     ("horse", "n"): [Partner("hypernym", "animal"), Partner("co_hyponym", "cow")],
     ("animal", "n"): [Partner("hyponym", "horse")],
     ("hat", "n"): [Partner("hypernym", "garment")],
+    ("unicycle", "n"): [Partner("hypernym", "vehicle")],
 }
 
 
@@ -93,3 +94,14 @@ def test_pair(premise, operator, sides, kind):
 )
 def test_another_operator_or_clause_or_a_definite_noun_gives_no_pair(premise):
     assert not pairs_of(premise)
+
+
+@pytest.mark.parametrize("subject", ["Someone in a cap", "Man in cap"])
+def test_no_replaces_a_determiner_alone(subject):
+    operators = {operator for operator, _, _ in pairs_of(f"{subject} is riding a horse.")}
+    assert operators == {"not", "n't", "never", "nobody"}
+
+
+def test_the_article_before_a_noun_goes_by_its_sound():
+    premises = {premise for _, premise, _ in pairs_of("A man is riding a unicycle.")}
+    assert "A man is not riding a unicycle." in premises

@@ -64,11 +64,14 @@ CASES = [
     ("Any [man] can ride a horse .", DOWN),
     ("Any man can ride a [horse] .", UP),
     ("A dog in every [house] .", DOWN),
+    # an idiom that occurs twice
+    ("A few men see a few [dogs] .", UP),
     # not monotone
     ("Most men ride a [horse] .", UNSURE),
     ("Only a [man] rides .", UNSURE),
     ("Exactly one [man] rides .", UNSURE),
     ("The tallest [man] rides .", UNSURE),
+    ("The best [man] rides .", UNSURE),
     ("A man taller than a [horse] .", UNSURE),
     ("If a [man] rides , it rains .", UNSURE),
     ("Does a man ride a [horse] ?", UNSURE),
