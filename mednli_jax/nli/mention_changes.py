@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import NamedTuple
 
 from scipy.sparse import csr_array
 
@@ -15,8 +16,9 @@ from mednli_jax.nli.encoding import Tokens
 from mednli_jax.nli.negex import AFFIRMED, NEGATED, assertion_of, assertions
 from mednli_jax.nli.sentences import Change, Sentence
 
-# What excludes what, of the same thing at the same time (docs/results-typed.md has the sources):
-# laterality, course, behaviour, grade, onset, antonyms, stage.
+# Words that exclude each other, of the same thing at the same time (docs/results-typed.md has the
+# sources): laterality, course, behaviour, grade, onset, antonyms, stage. Both sides of a row may
+# replace each other; of several rows with the same phrase the last one counts, here and below.
 EXCLUDING = """
     left = right | unilateral = bilateral | acute = chronic | benign = malignant | mild = severe |
     congenital = acquired | stable = unstable | normal = abnormal | elevated = decreased |
@@ -24,7 +26,7 @@ EXCLUDING = """
     hyperkalemia = hypokalemia | hypernatremia = hyponatremia | tachycardia = bradycardia |
     hyperthyroidism = hypothyroidism | i = ii | iii = iv | 1 = 2 | 3 = 4
 """
-# Words before a finding that affirm it, and others that deny it.
+# Words before a finding that affirm it = words that deny it.
 PRESENCE = """
     have = have no | had = had no | w/ = w/o | known = no known |
     patient with = patient without | man with = man without | woman with = woman without |
@@ -40,17 +42,17 @@ PRESENCE = """
     takes = does not take | receives = does not receive | suffers from = does not suffer from |
     has = never had | has = has no | reports = denies any | reports = denies
 """
-# No code, inverted form, bracket or acronym.
+# A name that may stand in a text: no code, inverted form, bracket or acronym.
 _NAME = re.compile(r"[A-Z]?[a-z]{2,}( [A-Z]?[a-z]+| \d){0,4}")
 _NO_NAME = re.compile(
     r"\b(nos|nec|unspecified|other|and|or|attributes?|no|not|without|absence|history|suspected|"
     r"findings?|observations?|structures?|entire|symptoms?|due|disorders? of)\b",
     re.IGNORECASE,
 )
-_ADJECTIVE = re.compile(r"\w+(ic|ed|ese|ile|ive|ous)")  # a name of a finding: "anemic"
-# Semantic types of MeSH, the UMLS and SNOMED CT (docs/results-typed.md has the reasons). Parts of
-# the body, functions and the like have synonyms alone. Drugs and procedures have more after a word
-# of _GIVEN. What replaces a name is of the same class.
+_ADJECTIVE = re.compile(r"\w+(ic|ed|ese|ile|ive|ous)")  # also names of findings: "anemic"
+# Beginnings of semantic types of MeSH, the UMLS and SNOMED CT (docs/results-typed.md has the
+# reasons). Parts of the body, functions and the like have synonyms alone; drugs and procedures have
+# other relations only after a word of _GIVEN. A partner is of the same class.
 _PARTS = """
     A C23.888.144 D E F01 F02 G T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031 T201
     body cell observable situation
@@ -65,9 +67,8 @@ CLASSES = {
     "sign": ("C23.888", "T033", "T184", "finding"),
 }
 _GIVEN = re.compile(r"\b(on|takes|taking|receives|received|given|underwent)$")
-# What stands before a finding of somebody, and after a name that is a whole phrase; words before an
-# adjective.
-_CUE = re.compile(
+# The text before a name that states it of somebody.
+_BEFORE_NAME = re.compile(
     r"(^|\s)(|[,;]|has|had|have|having|with|w/|known|prior|new|developed|reports|reported|presents"
     r"|shows|showed|revealed|includes|(maintained|started|is|was|[,;]) on|takes|taking|receives"
     r"|received|given|underwent|is|was"
@@ -75,20 +76,22 @@ _CUE = re.compile(
     r"|(diagnosis|evidence|signs?|history|absence|free|suffers) (of|from)|h/o|negative for"
     r"|(here|treated|hospitalized|admitted|followed|positive) for)( (a|an|any))?$"
 )
-_AFTER = ". , ; : ) w/ w/o c/b since diagnosed treated began daily"
-_AFTER_SUBJECT = "is are was were has ,"  # after a name that opens a text: "Asthma is common"
+# Words after a name that is a whole phrase, beside those of grammar.
+_AFTER_NAME = ". , ; : ) w/ w/o c/b since diagnosed treated began daily"
+_AFTER_SUBJECT = "is are was were has ,"  # "Asthma is common" is a general statement
 _BEFORE_ADJECTIVE = """
     , ; a an the his her this w/ had has have known shows showed revealed developed
 """
 # After one of several numbers of a stage, and after "right" that is no side.
 _ALTERNATIVES = "or and to / - – , time way place person patient treatment"
-AFTER = FUNCTION_WORDS.union(_AFTER.split())
-AFTER_OPENING = AFTER.difference(_AFTER_SUBJECT.split())
+AFTER_NAME = FUNCTION_WORDS.union(_AFTER_NAME.split())
+AFTER_FIRST_NAME = AFTER_NAME.difference(_AFTER_SUBJECT.split())  # of a name that opens a text
 BEFORE_ADJECTIVE = frozenset(_BEFORE_ADJECTIVE.split())
 ALTERNATIVES = frozenset(_ALTERNATIVES.split())
 # The text says what one thing is: "the lesion is a [name]".
 _IDENTIFIED = re.compile(r"(?<!there) (is|are|was|were)( (a|an|the))?$")
 _MOST = 4  # names of a concept, and concepts of a relation
+_LONGEST = 5  # words of a phrase of PRESENCE
 _SCOPE_OF = {AFFIRMED: "plain", NEGATED: "negated"}
 
 
@@ -102,6 +105,14 @@ def _both_ways(table: str) -> dict[str, str]:
 
 
 _EXCLUDED, _OPPOSITE = _both_ways(EXCLUDING), _both_ways(PRESENCE)
+
+
+class _Mention(NamedTuple):
+    """Tokens `first` to `last` (exclusive), which name a concept."""
+
+    first: int
+    last: int
+    concept: int
 
 
 class MentionChanges:
@@ -120,44 +131,27 @@ class MentionChanges:
         self._names: dict[int, list[str]] = defaultdict(list)
         for name, concept in (*zip(ontology.labels, count()), *ontology.names):
             if self._is_name(name):
-                # A label in the plural is less often wrong than the first of the other names.
-                is_label = name.casefold() == singular(ontology.labels[concept].casefold())
-                names = self._names[concept]
-                names.insert(0 if is_label else len(names), name.casefold())
-        self._linked: dict[Tokens, list[tuple[int, int, int]]] = {}
+                self._names[concept].append(name.casefold())
+        for concept, names in self._names.items():
+            # The singular of a label is less often wrong than the first of the other names.
+            label = singular(ontology.labels[concept].casefold())
+            names.sort(key=label.__ne__)
+        self._linked: dict[Tokens, list[_Mention]] = {}
         self._partners: dict[int, list[tuple[str, int]]] = {}
         self._mentioned: set[int] = set()
         for example in train:
             for tokens in (example.premise_tokens, example.hypothesis_tokens):
-                self._mentioned.update(concept for _, _, concept in self._mentions(tokens))
+                self._mentioned.update(mention.concept for mention in self._mentions(tokens))
 
     def changes(self, sentence: Sentence) -> Iterator[Change]:
         words = list(map(str.casefold, sentence.tokens))
         asserted = assertions(words)
-        for first, last, concept in self._mentions(sentence.tokens):
-            scope = _SCOPE_OF.get(assertion_of(asserted, first, last))
-            old = " ".join(words[first:last])
-            before, after = " ".join(words[:first]), (*words, ".")[last]
-            ends = AFTER if before or scope == "negated" else AFTER_OPENING
-            is_whole = _CUE.search(before) and after in ends
-            is_noun = _is_noun(old) and _is_in_case(sentence.tokens, first)
-            if not (scope and is_whole and is_noun):
-                continue
-            type_class = self._class_of(concept)
-            is_given = type_class != "act" or _GIVEN.search(before)
-            has_kinds = is_given and type_class != "part" and old not in self._long_form
-            for kind, partner in self._related(concept):
-                if kind != "synonym" and not has_kinds:
-                    continue
-                if kind == "disjoint" and not _IDENTIFIED.search(before):
-                    continue
-                # What excludes the old name is no sibling of it.
-                used = f" {' '.join(words)} {_EXCLUDED.get(old)} "
-                for name in self._names_of(kind, partner, old, used):
-                    cased = name.upper() if sentence.text.isupper() else name
-                    yield Change(scope, kind, first, last, cased)
-            if type_class != "part":
-                yield from _opposed(sentence.tokens, first, last, scope)
+        for mention in self._mentions(sentence.tokens):
+            scope = _SCOPE_OF.get(assertion_of(asserted, mention.first, mention.last))
+            if scope and _is_replaceable(sentence.tokens, mention, scope):
+                yield from self._renamed(sentence, mention, scope)
+                if self._class_of(mention.concept) != "part":
+                    yield from _opposed(sentence.tokens, mention, scope)
         yield from self._excluding(sentence, words, asserted)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
@@ -166,38 +160,66 @@ class MentionChanges:
         if not absent:
             return None
         change = absent[turn % len(absent)]
-        return sentence.changed(change.first, change.last, change.words, change.words.split())
+        return sentence.with_words(change.first, change.last, change.words)
+
+    def _renamed(self, sentence: Sentence, mention: _Mention, scope: str) -> Iterator[Change]:
+        """Names of related concepts in place of the mention."""
+        first, last, concept = mention
+        words = list(map(str.casefold, sentence.tokens))
+        before, old = " ".join(words[:first]), " ".join(words[first:last])
+        # A name that excludes the old one is no sibling of it.
+        used = f" {' '.join(words)} {_EXCLUDED.get(old, '')} "
+        for kind, partner in self._related(concept):
+            if self._holds(kind, concept, old, before):
+                for name in self._names_of(kind, partner, old, used):
+                    yield Change(scope, kind, first, last, _in_case_of(sentence.text, name))
+
+    def _holds(self, kind: str, concept: int, old: str, before: str) -> bool:
+        """Whether a relation of a concept gives a known label after this text. old: its name."""
+        if kind == "synonym":
+            return True
+        if kind == "disjoint" and not _IDENTIFIED.search(before):
+            return False
+        type_class = self._class_of(concept)
+        if type_class == "part" or old in self._long_form:
+            return False
+        return type_class != "act" or _GIVEN.search(before) is not None
 
     def _excluding(
         self, sentence: Sentence, words: Sequence[str], asserted: Sequence[str]
     ) -> Iterator[Change]:
         """The words of EXCLUDING that the text affirms, and what they exclude. Where such a word is
         a part of a name, the new name is one, too."""
-        spans = [(first, last) for first, last, _ in self._mentions(tuple(words))]
+        spans = self._spans(words)
         for place, word in enumerate(words):
             is_affirmed = asserted[place] == AFFIRMED and _is_in_case(sentence.tokens, place)
             if word not in _EXCLUDED or not is_affirmed or not _fits(words, place, spans):
                 continue
             excluded = _EXCLUDED[word]
-            changed = (*words[:place], excluded, *words[place + 1 :])
-            new_spans = [(first, last) for first, last, _ in self._mentions(changed)]
+            new_spans = self._spans([*words[:place], excluded, *words[place + 1 :]])
             if new_spans == spans and excluded not in words:
-                cased = excluded.upper() if sentence.tokens[place].isupper() else excluded
+                cased = _in_case_of(sentence.tokens[place], excluded)
                 yield Change("plain", "excluding", place, place + 1, cased)
 
-    def _mentions(self, tokens: Tokens) -> list[tuple[int, int, int]]:
-        """(first token, token after the last, concept) of each mention of a text."""
+    def _spans(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """The first token of each mention, and the one after its last."""
+        return [(mention.first, mention.last) for mention in self._mentions(tuple(words))]
+
+    def _mentions(self, tokens: Tokens) -> list[_Mention]:
         if tokens not in self._linked:
             mentions = self.linker.link(tokens, inside_tokens=False)
             index_of = self.linker.ontology.index_of
-            self._linked[tokens] = [(m.start, m.end, index_of[m.concept]) for m in mentions]
+            self._linked[tokens] = [
+                _Mention(mention.start, mention.end, index_of[mention.concept])
+                for mention in mentions
+            ]
         return self._linked[tokens]
 
     def _is_name(self, name: str) -> bool:
         """Whether a name may stand in a text: in the singular, and no short form."""
         is_short = name in self.linker.ontology.abbreviations or name.casefold() in self._long_form
-        fits = _NAME.fullmatch(name) and not _NO_NAME.search(name)
-        return bool(fits) and not is_short and _is_noun(name)
+        is_in_form = _NAME.fullmatch(name) is not None and not _NO_NAME.search(name)
+        return is_in_form and not is_short and _is_noun(name)
 
     def _names_of(self, kind: str, concept: int, old: str, used: str) -> list[str]:
         """Names of a concept that are not used, in place of the old one; a short form is replaced
@@ -259,34 +281,57 @@ def _closure(concepts: set[int], edges: csr_array) -> set[int]:
     return closed
 
 
+def _is_replaceable(tokens: Tokens, mention: _Mention, scope: str) -> bool:
+    """Whether a name is a whole noun phrase that the words before it state of somebody."""
+    first, last, _ = mention
+    words = list(map(str.casefold, tokens))
+    before, after = " ".join(words[:first]), (*words, ".")[last]
+    opens_text = not before and scope == "plain"
+    is_whole = after in (AFTER_FIRST_NAME if opens_text else AFTER_NAME)
+    is_noun = _is_noun(" ".join(words[first:last])) and _is_in_case(tokens, first)
+    return is_whole and is_noun and _BEFORE_NAME.search(before) is not None
+
+
 def _is_noun(name: str) -> bool:
     """Whether a name is a noun phrase in the singular."""
     return singular(name) == name and not _ADJECTIVE.fullmatch(name)
 
 
 def _is_in_case(tokens: Tokens, first: int) -> bool:
-    """Whether a name has a capital only where it begins a sentence. Elsewhere it is a part of a
-    title, and a name after "P." has none."""
-    before = tokens[first - 1] if first else ""
-    return before in ("", ".") if tokens[first].istitle() else before != "."
+    """Whether a name inside a text has a capital after a full stop, and there alone: elsewhere a
+    capital is that of a title, and after "P." a name has none."""
+    if first == 0:
+        return True
+    return tokens[first].istitle() == (tokens[first - 1] == ".")
+
+
+def _in_case_of(old: str, new: str) -> str:
+    """In capitals where the old text is."""
+    return new.upper() if old.isupper() else new
 
 
 def _fits(words: Sequence[str], place: int, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a word is the number of a stage, a name, or an adjective before a noun."""
     before, after = words[place - 1] if place else ".", (*words, ".")[place + 1]
-    if after in ALTERNATIVES or len(words[place]) < 4:  # shorter than "left"
-        return before in ("stage", "grade") and after not in ALTERNATIVES
-    if before not in BEFORE_ADJECTIVE or (place, place + 1) in spans:
-        return before in BEFORE_ADJECTIVE and after in AFTER
-    return after.isalpha() and after not in AFTER
+    if after in ALTERNATIVES:
+        return False
+    if len(words[place]) < len("left"):  # a number
+        return before in ("stage", "grade")
+    if before not in BEFORE_ADJECTIVE:
+        return False
+    if (place, place + 1) in spans:  # a name
+        return after in AFTER_NAME
+    return after.isalpha() and after not in AFTER_NAME
 
 
-def _opposed(tokens: Tokens, first: int, last: int, scope: str) -> Iterator[Change]:
-    """The finding with the opposite of the words before it."""
+def _opposed(tokens: Tokens, mention: _Mention, scope: str) -> Iterator[Change]:
+    """The finding with the opposite of the longest phrase before it."""
+    first, last, _ = mention
     kind = "absent" if scope == "plain" else "present"
-    for length in range(min(first, 5), 0, -1):
-        opposite = _OPPOSITE.get(" ".join(tokens[first - length : first]).casefold())
+    for start in range(max(first - _LONGEST, 0), first):
+        phrase = " ".join(tokens[start:first])
+        opposite = _OPPOSITE.get(phrase.casefold())
         if opposite:
             name = " ".join(tokens[first:last])
-            yield Change(scope, kind, first - length, last, f"{opposite} {name}")
+            yield Change(scope, kind, start, last, f"{_in_case_of(phrase, opposite)} {name}")
             return

@@ -55,7 +55,7 @@ def assertion(text):
         "colon": ("Mother : [asthma] .", UNSURE),
     },
 )
-def test_scope(text, expected):
+def test_assertion_of_a_finding(text, expected):
     assert assertion(text) == expected
 
 
@@ -152,7 +152,7 @@ PARENTS = {2: 1, 3: 1, 4: 9, 5: 6, 8: 7, 10: 15, 11: 15, 16: 15, 12: 1, 14: 13}
 TYPES = {4: "T023", 5: "T121", 6: "T121", 9: "T023", 12: "T184"}
 
 
-def changes_of(linker, names):
+def mention_changes(linker, names):
     return MentionChanges([pair(name, name) for name in names], linker)
 
 
@@ -174,11 +174,11 @@ def umls(tmp_path_factory):
     ontology = load_ontology(str(folder), None, ALL)
     assert {"has_finding_site", "may_treat"} <= ontology.relations.keys()
     linker = Linking(abbreviations="bundled").linker(ontology)
-    return changes_of(linker, [names[0] for names in NAMES.values()])
+    return mention_changes(linker, [names[0] for names in NAMES.values()])
 
 
-def changed(mentions, text):
-    """(words of the text, what replaces them) -> label."""
+def label_of_change(mentions, text):
+    """(words of the text, words that replace them) -> label."""
     sentence = Sentence.of(text, text.split())
     label_of = {}
     for change in mentions.changes(sentence):
@@ -202,6 +202,7 @@ def changed(mentions, text):
         "sibling": ("Has angina .", "angina", "myocardial infarction", NEUTRAL),
         "long form": ("Has MI .", "MI", "myocardial infarction", ENTAILMENT),
         "capitals": ("HAS ANGINA .", "ANGINA", "HEART DISEASE", ENTAILMENT),
+        "capitals, absent": ("HAS ANGINA .", "HAS ANGINA", "HAS NO ANGINA", CONTRADICTION),
         "absent": ("She has angina .", "has angina", "has no angina", CONTRADICTION),
         "known": ("A known angina .", "known angina", "no known angina", CONTRADICTION),
         "longest": (
@@ -236,8 +237,8 @@ def changed(mentions, text):
         "antonyms": ("He had tachycardia .", "tachycardia", "bradycardia", CONTRADICTION),
     },
 )
-def test_label(umls, text, old, new, label):
-    assert changed(umls, text)[old, new] == label
+def test_label_of_what_replaces_a_phrase(umls, text, old, new, label):
+    assert label_of_change(umls, text)[old, new] == label
 
 
 @pytest.mark.parametrize(
@@ -267,11 +268,11 @@ def test_label(umls, text, old, new, label):
     ],
 )
 def test_text_that_writes_no_pair(umls, text):
-    assert not changed(umls, text)
+    assert not label_of_change(umls, text)
 
 
 def test_a_name_is_in_the_singular_and_no_code_inverted_form_list_or_adjective(umls):
-    label_of = changed(umls, "Has heart attack .")
+    label_of = label_of_change(umls, "Has heart attack .")
     assert {new for old, new in label_of if old == "heart attack"} == {
         "myocardial infarction",
         "myocardial infarct",
@@ -280,10 +281,21 @@ def test_a_name_is_in_the_singular_and_no_code_inverted_form_list_or_adjective(u
     }
 
 
+def test_a_negated_premise_keeps_its_capital(umls):
+    text = "Positive for angina ."
+    negated = umls.negated(Sentence.of(text, text.split()), 0)
+    assert negated.text == "Negative for angina ."
+    assert negated.tokens == ("Negative", "for", "angina", ".")
+
+
 def test_relations_beyond_is_a_write_no_pair(umls):
     """Neither the finding site of a disease nor what may treat it replaces it, in either order."""
-    written = {**changed(umls, "Has heart attack .")} | changed(umls, "Takes aspirin .")
-    written |= changed(umls, "Has a heart .") | changed(umls, "Denies heart attack .")
+    written = {**label_of_change(umls, "Has heart attack .")} | label_of_change(
+        umls, "Takes aspirin ."
+    )
+    written |= label_of_change(umls, "Has a heart .") | label_of_change(
+        umls, "Denies heart attack ."
+    )
     concept_of = {name: cui for cui, names in NAMES.items() for name in names}
     related = {frozenset(("C0000002", "C0000004")), frozenset(("C0000002", "C0000005"))}
     for old, new in written:
@@ -291,31 +303,33 @@ def test_relations_beyond_is_a_write_no_pair(umls):
 
 
 def test_a_part_of_the_body_has_synonyms_alone(umls):
-    assert not changed(umls, "Has a heart .")
+    assert not label_of_change(umls, "Has a heart .")
 
 
 def test_a_drug_has_no_kinds_where_it_is_not_taken(umls):
     for text in ("Because of aspirin .", "A focus on aspirin .", "Has aspirin ."):
-        assert "salicylate" not in {new for _, new in changed(umls, text)}
-    assert ("aspirin", "salicylate") in changed(umls, "She was on aspirin .")
+        assert "salicylate" not in {new for _, new in label_of_change(umls, text)}
+    assert ("aspirin", "salicylate") in label_of_change(umls, "She was on aspirin .")
 
 
 def test_a_sign_replaces_no_disease_and_a_short_form_has_no_kinds(umls):
-    assert not {new for _, new in changed(umls, "Has fatigue .")} & {"heart disease"}
-    assert not {new for _, new in changed(umls, "Has MI .")} & {"heart disease"}
+    assert not {new for _, new in label_of_change(umls, "Has fatigue .")} & {"heart disease"}
+    assert not {new for _, new in label_of_change(umls, "Has MI .")} & {"heart disease"}
 
 
 def test_the_label_in_the_singular_precedes_other_names(umls):
-    new = [new for old, new in changed(umls, "Has asthma .") if old == "asthma"]
+    new = [new for old, new in label_of_change(umls, "Has asthma .") if old == "asthma"]
     assert new == ["lung disease"]
 
 
 def test_a_name_that_the_text_has_replaces_none(umls):
-    assert ("angina", "heart disease") not in changed(umls, "Has angina , a heart disease .")
+    assert ("angina", "heart disease") not in label_of_change(
+        umls, "Has angina , a heart disease ."
+    )
 
 
 def test_what_excludes_a_name_is_no_sibling_of_it(umls):
-    label_of = changed(umls, "Had tachycardia .")
+    label_of = label_of_change(umls, "Had tachycardia .")
     assert label_of["tachycardia", "bradycardia"] == CONTRADICTION
     assert label_of["tachycardia", "atrial flutter"] == NEUTRAL
 
@@ -378,6 +392,6 @@ def test_disjoint_concepts_exclude_each_other_as_kinds_of_one_thing(tmp_path, te
     path = tmp_path / "lesions.obo"
     path.write_text(DISJOINT)
     linker = Linking().linker(load_ontology(str(path), None, ALL))
-    mentions = changes_of(linker, ("lesion", "cyst", "tumor", "adenoma", "scar"))
-    label_of = {name: label for (_, name), label in changed(mentions, text).items()}
+    mentions = mention_changes(linker, ("lesion", "cyst", "tumor", "adenoma", "scar"))
+    label_of = {name: label for (_, name), label in label_of_change(mentions, text).items()}
     assert label_of.get(new) == label
