@@ -1,4 +1,5 @@
-"""A probe: sentences of a corpus with one word replaced by a related one, labelled by the relation.
+"""Two probes: sentences of a corpus with one word replaced by a related one, labelled by the
+relation, as they stand and with an operator that reverses entailment.
 
 After Glockner et al. 2018 (Breaking NLI Systems with Sentences that Require Simple Lexical
 Inferences), whose pairs were checked by hand. Here an ontology chooses the words and a rule gives
@@ -7,9 +8,11 @@ the label, so that some labels are wrong.
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
+from typing import NamedTuple
 
 from mednli_jax.data.examples import Facts, NLIExample
 from mednli_jax.errors import DataError, UsageError
@@ -17,14 +20,21 @@ from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.words import singular
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
-from mednli_jax.nli.negated_probe import FILE as NEGATED_FILE
-from mednli_jax.nli.negated_probe import ProbePair, negated_pairs
-from mednli_jax.nli.sentences import Sentence
-from mednli_jax.nli.word_changes import PARTS, RULES, Partners, fits, partners_of, words_of
+from mednli_jax.nli.sentences import Sentence, article
+from mednli_jax.nli.word_changes import (
+    DETERMINERS,
+    PARTS,
+    RULES,
+    Partner,
+    Partners,
+    fits,
+    partners_of,
+    words_of,
+)
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
 
-FILE = "substitutions.jsonl"
+FILE, NEGATED_FILE = "substitutions.jsonl", "negated.jsonl"
 # Words within whose scope a more general word does not follow from a narrower one.
 _REVERSING = """
     no not n't never none nobody nothing nowhere neither nor without few every each all any only if
@@ -33,7 +43,26 @@ _REVERSING = """
 REVERSING = frozenset(_REVERSING.split())
 PAIR_MOST = 2  # pairs of a category with the same two words
 SENTENCE_MOST = 2  # pairs of a premise
-NEGATED_SHARE = 4  # a category of the negated probe has this part of --count
+NEGATED_SHARE = 4  # --count / 4 pairs of a category of the negated probe, at most
+
+
+class ProbePair(NamedTuple):
+    """A pair of a probe.
+
+    Args:
+      example: the source of the premise.
+      word, partner: the word of the premise and that of the hypothesis.
+      operator: that reverses entailment, "" for none.
+    """
+
+    category: str
+    label: str
+    example: NLIExample
+    word: str
+    partner: str
+    premise: str
+    hypothesis: str
+    operator: str = ""
 
 
 def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
@@ -66,16 +95,10 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
     held_out = {name: split for name, split in pairs.splits.items() if name != "train"}
     examples = examples_of(held_out)
     candidates = list(_candidates(examples, partners))
-    unseen = [
-        candidate for candidate in candidates if (candidate.word, candidate.partner) not in trained
-    ]
+    unseen = _without(candidates, trained)
     chosen = _chosen(unseen, options.count, options.seed)
-    reversed_pairs = [
-        pair
-        for pair in negated_pairs(examples, partners)
-        if (pair.word, pair.partner) not in trained
-    ]
-    negated = _chosen(reversed_pairs, options.count // NEGATED_SHARE, options.seed)
+    unseen_negated = _without(negated_pairs(examples, partners), trained)
+    negated = _chosen(unseen_negated, options.count // NEGATED_SHARE, options.seed)
     if not chosen:
         fix = "give a larger corpus, or another ontology"
         raise DataError("no word can be replaced by a related one", fix=fix)
@@ -155,6 +178,11 @@ def _trained(
     return trained
 
 
+def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[ProbePair]:
+    """The pairs whose words no training pair has on both sides."""
+    return [pair for pair in pairs if (pair.word, pair.partner) not in trained]
+
+
 # ---- sentences ----
 
 
@@ -167,17 +195,26 @@ def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[
             continue
         premises.add(example.premise)
         sentence = Sentence.of(example.premise, example.premise_tokens)
+        if sentence is None:
+            continue
         for place, token in enumerate(tokens):
-            if sentence is None or tokens.count(token) > 1:
-                continue
-            for part in PARTS:
-                if not fits(part, tokens, place):
-                    continue
-                for kind, partner in partners.get((token, part), ()):
-                    changed = sentence.with_words(place, place + 1, partner)
-                    if changed and partner not in tokens:
-                        words = (token, partner, example.premise, changed.text)
-                        yield ProbePair(kind, RULES[kind], example, *words)
+            for kind, partner in _partners_at(tokens, place, partners):
+                changed = sentence.with_words(place, place + 1, partner)
+                if changed:
+                    words = (token, partner, example.premise, changed.text)
+                    yield ProbePair(kind, RULES[kind], example, *words)
+
+
+def _partners_at(tokens: Sequence[str], place: int, partners: Partners) -> Iterator[Partner]:
+    """The words that may replace a word which the sentence has once."""
+    token = tokens[place]
+    if tokens.count(token) > 1:
+        return
+    for part in PARTS:
+        if fits(part, tokens, place):
+            for partner in partners.get((token, part), ()):
+                if partner.text not in tokens:
+                    yield partner
 
 
 def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
@@ -218,3 +255,109 @@ def _section(corpus: str, figures: Facts, file: str) -> Section:
     ]
     grid = Grid("", ("category", "label", "pairs"), rows, left=2)
     return Section("One word replaced by a related one", words, [grid])
+
+
+# ---- the negated probe ----
+#
+# Simple premises with a word put in under which a general word entails a special one. The forms are
+# whole patterns of sentences. They share no rule with nli.polarity, which writes training pairs, so
+# that a fault of one is not a fault of the other.
+
+NEGATED_LABELS = {"hypernym": "neutral", "hyponym": "entailment"}
+# A premise in which a noun follows the verb with an indefinite article: "A man in a hat | is |
+# riding | a horse | in a park." The rest of the sentence is the same on both sides.
+_SIMPLE = re.compile(
+    r"(?P<subject>[A-Z][a-z]*( [a-z-]+){1,7}) (?P<be>is|are) "
+    r"(?P<verb>[a-z]+(ing|ed|en)( [a-z]+){0,2}) an? (?P<word>[a-z]+)"
+    r"(?P<rest>(?= ?[.,]?$|,| (in|on|at|by|near|with|from|for|to|down|under|while|as)\b).*)",
+)
+_WITH = re.compile(r"\bwith an? (?P<word>[a-z]+)(?= ?[.,]?$|,| (is|are|in|on|at|by|while)\b)")
+# Words that begin another clause, and words that would be a second operator.
+_CLAUSES = frozenset(
+    ("and", "or", "but", "while", "as", "who", "which", "that", "because", "when", "where", "if")
+)
+_SECOND = """
+    not no n't few never nobody none without every each all any only most more than just both
+    nothing neither nor hardly less
+"""
+_OPERATORS = frozenset(_SECOND.split())
+_PLURAL = frozenset(("two", "three", "four", "five", "six", "some", "several", "many", "the"))
+WITHOUT = "without"
+
+
+class Form(NamedTuple):
+    """How an operator is put into a simple premise.
+
+    Args:
+      be: the auxiliary of the premises.
+      pattern: of the sentence up to the noun, with the fields of _SIMPLE; `people` is the subject
+        without its determiner.
+      determiners: with which the subject begins; empty for any subject.
+    """
+
+    operator: str
+    be: str
+    pattern: str
+    determiners: frozenset[str] = frozenset()
+
+    def fits(self, be: str, determiner: str) -> bool:
+        is_determiner = not self.determiners or determiner.casefold() in self.determiners
+        return be == self.be and is_determiner
+
+
+FORMS = (
+    Form("not", "is", "{subject} is not {verb}"),
+    Form("n't", "is", "{subject} isn't {verb}"),
+    Form("no", "is", "No {people} is {verb}", DETERMINERS),
+    Form("never", "is", "{subject} is never {verb}"),
+    Form("nobody", "is", "Nobody is {verb}"),
+    Form("few", "are", "Few {people} are {verb}", _PLURAL),
+)
+
+
+class _Frame(NamedTuple):
+    """A premise with an operator, cut at the noun after it, which a related word may replace."""
+
+    operator: str
+    before: str
+    word: str
+    after: str
+
+    def with_word(self, word: str) -> str:
+        return f"{self.before} {article(word)} {word}{self.after}"
+
+
+def negated_pairs(examples: Iterable[NLIExample], partners: Partners) -> Iterator[ProbePair]:
+    """All pairs of the premises, each distinct premise once."""
+    premises = {example.premise: example for example in examples}
+    for premise, example in premises.items():
+        for frame in _frames(premise.strip()):
+            for kind, partner in partners.get((frame.word, "n"), ()):
+                if kind in NEGATED_LABELS and not re.search(rf"\b{partner}\b", premise):
+                    yield ProbePair(
+                        f"{frame.operator} {kind}",
+                        NEGATED_LABELS[kind],
+                        example,
+                        frame.word,
+                        partner,
+                        premise=frame.with_word(frame.word),
+                        hypothesis=frame.with_word(partner),
+                        operator=frame.operator,
+                    )
+
+
+def _frames(premise: str) -> Iterator[_Frame]:
+    """The frame of each operator that the premise takes."""
+    words = premise.casefold().replace("n't", " n't").split()
+    if not _OPERATORS.isdisjoint(words):
+        return
+    simple = _SIMPLE.fullmatch(premise)
+    if simple and _CLAUSES.isdisjoint(f"{simple['subject']} {simple['verb']}".split()):
+        determiner, _, people = simple["subject"].partition(" ")
+        for form in FORMS:
+            if form.fits(simple["be"], determiner):
+                before = form.pattern.format_map(simple.groupdict() | {"people": people})
+                yield _Frame(form.operator, before, simple["word"], simple["rest"])
+    if noun := _WITH.search(premise):
+        before = premise[: noun.start()]
+        yield _Frame(WITHOUT, f"{before}{WITHOUT}", noun["word"], premise[noun.end() :])

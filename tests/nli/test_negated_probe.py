@@ -4,7 +4,7 @@ import pytest
 from support.cases import cases
 from support.pairs import pair
 
-from mednli_jax.nli.negated_probe import LABELS, negated_pairs
+from mednli_jax.nli.substitutions import NEGATED_LABELS, negated_pairs
 from mednli_jax.nli.word_changes import Partner
 
 PARTNERS = {
@@ -79,7 +79,7 @@ def test_pair(premise, operator, sides, kind):
     if not operator:
         assert not labels
     else:
-        assert labels[operator, *sides] == LABELS[kind]
+        assert labels[operator, *sides] == NEGATED_LABELS[kind]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,7 @@ def test_pair(premise, operator, sides, kind):
         "A man is riding the horse.",
         "Nobody is riding a horse.",
         "A man with only a hat in a park.",
+        "A man isn't in a park with a hat.",
     ],
 )
 def test_another_operator_or_clause_or_a_definite_noun_gives_no_pair(premise):
