@@ -241,11 +241,11 @@ def _read_metamap(path: Path, placing: Placing) -> int:
 
 
 def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """The (start, end) at which a sentence has the text of a trigger.
+    """The (start, end) of a trigger's text in a sentence.
 
-    That is the stated place if the sentence has the text there, or nowhere, else the nearest place.
-    The text may have escaped quotes. In a sentence that is not ASCII it has other characters, and
-    the stated place is taken.
+    The stated place is taken where it has the text, and where no place has it; otherwise the
+    nearest place with the text. In a sentence that is not ASCII the text has other characters, and
+    the stated place is taken. The text may have escaped quotes.
     """
     if sentence[max(start, 0) : end].casefold() == text.casefold() or not sentence.isascii():
         return start, end

@@ -20,8 +20,7 @@ from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take, trained_rows
 
-# number of all unknown words; two unknown tokens need not be the same word
-UNKNOWN = 1
+UNKNOWN = 1  # number of all unknown words: two unknown tokens need not be the same word
 
 
 # -- the Gated-Attention Reader --------------------------------------------------------------------
@@ -60,11 +59,11 @@ class GAReader(nn.Module):
     @nn.compact
     def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
         queries, paired = packed_queries(batch), paired_passages(batch)
-        # The first hop does not depend on the query, so the passage of several queries is encoded
-        # once.
-        once = self.hops > 1 and batch.group > 1
-        packing = packed_passages(batch) if once else paired
-        passage = batch.passage if once else per_query(batch.passage, batch)
+        # The first of several hops does not depend on the query, so it encodes the passage of
+        # several queries once.
+        is_shared = self.hops > 1 and batch.group > 1
+        packing = packed_passages(batch) if is_shared else paired
+        passage = batch.passage if is_shared else per_query(batch.passage, batch)
         passage_T, query_T = packing.tokens(passage), queries.tokens(batch.query)
         embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
         vectors_TD = embedding(jnp.concatenate([passage_T, query_T]))

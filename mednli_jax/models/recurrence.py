@@ -150,8 +150,8 @@ def _recurrent_gradient(
 ) -> jax.Array:
     """[H, G], the gradient of U, from the states, `slot_before` and the gradients of all products
     h U."""
-    h_last_NH = jnp.take(h_NH, before_N, axis=0, mode="fill", fill_value=0)
-    return dot(BY_ROWS, h_last_NH, d_product_NG, dtype)
+    h_before_NH = jnp.take(h_NH, before_N, axis=0, mode="fill", fill_value=0)
+    return dot(BY_ROWS, h_before_NH, d_product_NG, dtype)
 
 
 # -- LSTM ----------------------------------------------------------------------------------------
@@ -178,7 +178,8 @@ def lstm(
       recurrent, bias: U [H, G] and b [G] of each direction.
       keep_N1: 1 on tokens, 0 on slots without one, where states are 0; it gets no gradient.
       dtype: of the operands of products, see `products`.
-      transposes: whether the backward loop reads a transposed copy of U, see training.compiler.
+      transposes: whether the backward loop reads a transposed copy of U, which is faster with the
+        products of Eigen (training.compiler).
     """
     return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype, transposes)[0]
 
@@ -258,7 +259,7 @@ def _lstm_backward(
     def step(
         t: jax.Array, state: _State, u: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
     ) -> _State:
-        at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
+        at, at_before = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
         d_h, d_c = state.carry
         (d_gates_NG,) = state.stored
         activations_NG, _, c_NH = stored
@@ -266,17 +267,17 @@ def _lstm_backward(
         keep_R1 = _read(saved.keep_N1, at, rows)
         a_RG = _read(activations_NG, at, rows)
         i, f, g, o = jnp.split(a_RG, 4, axis=-1)
-        c_last = _read(c_NH, at_last, rows) * (t > 0).astype(d_c.dtype)
+        c_before = _read(c_NH, at_before, rows) * (t > 0).astype(d_c.dtype)
         tanh_c = jnp.tanh(_read(c_NH, at, rows))
         d_h = keep_R1 * (d_h + _read(d_out_NH, at, rows))
         d_c = keep_R1 * (d_c + d_h * o * (1 - tanh_c**2))
-        # d_c g, d_c c_last, d_c i, d_h tanh(c), times the derivatives of the four activations.
+        # d_c g, d_c c_before, d_c i, d_h tanh(c), times the derivatives of the four activations.
         outer_RG = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1)
-        inner_RG = jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
+        inner_RG = jnp.concatenate([g, c_before, i, tanh_c], axis=-1)
         slope_RG = jnp.where(is_cell_G, 1 - a_RG**2, a_RG * (1 - a_RG))
         d_gates_RG = outer_RG * inner_RG * slope_RG
-        d_h_last = dot(times_transposed, d_gates_RG, u, dtype)
-        return _State((d_h_last, d_c * f), (_write(d_gates_NG, d_gates_RG, at),))
+        d_h_before = dot(times_transposed, d_gates_RG, u, dtype)
+        return _State((d_h_before, d_c * f), (_write(d_gates_NG, d_gates_RG, at),))
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
     shape = d_out[0].shape[0], 4 * size
@@ -399,21 +400,21 @@ def _gru_backward(
     def step(
         t: jax.Array, state: _State, u: jax.Array, d_out_NH: jax.Array, *stored: jax.Array
     ) -> _State:
-        at, at_last = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
+        at, at_before = first_slot[t], first_slot[jnp.maximum(t - 1, 0)]
         (d_h,) = state.carry
         (d_gates_NG,) = state.stored
         h_NH, activations_NG, products_NH = stored
         rows = d_h.shape[0]
         r, z, c = jnp.split(_read(activations_NG, at, rows), 3, axis=-1)
-        h_last = _read(h_NH, at_last, rows) * (t > 0).astype(d_h.dtype)
+        h_before = _read(h_NH, at_before, rows) * (t > 0).astype(d_h.dtype)
         d_h = _read(saved.keep_N1, at, rows) * (d_h + _read(d_out_NH, at, rows))
         d_c = d_h * z * (1 - c**2)
         d_r = d_c * _read(products_NH, at, rows) * r * (1 - r)
-        d_z = d_h * (c - h_last) * z * (1 - z)
+        d_z = d_h * (c - h_before) * z * (1 - z)
         d_product_RG = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
-        d_h_last = d_h * (1 - z) + dot(times_transposed, d_product_RG, u, dtype)
+        d_h_before = d_h * (1 - z) + dot(times_transposed, d_product_RG, u, dtype)
         d_gates_RG = jnp.concatenate([d_r, d_z, d_c], axis=-1)
-        return _State((d_h_last,), (_write(d_gates_NG, d_gates_RG, at),))
+        return _State((d_h_before,), (_write(d_gates_NG, d_gates_RG, at),))
 
     def d_recurrent(stored: Arrays, d_gates_NG: jax.Array) -> jax.Array:
         """[H, G], the gradient of U."""

@@ -369,18 +369,23 @@ def projected(
 ) -> np.ndarray:
     """link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).
 
-    Hypernym and hyponym change places where both tokens of a link are in a downward place: "no
-    dog" is to "no animal" as "an animal" is to "a dog". arrays: of texts and their links.
+    Hypernym and hyponym are exchanged where both tokens of a link are in a downward place: "no
+    dog" is to "no animal" as "an animal" is to "a dog". A link of both relations stays.
+
+    Args:
+      arrays: the tokens of both sides, and the links.
     """
     relation_NK = arrays["link_relation"]
-    is_down_NK = arrays["link_distance"] >= 0
+    is_down_NK = arrays["link_distance"] >= 0  # False in slots without a link
     for side in SIDES:
         width = arrays[side].shape[1]
         is_down_NT = _downward_places(examples, side, encoding, width)
-        is_down_NK &= np.take_along_axis(is_down_NT, arrays[f"link_{side}"].astype(int), axis=1)
-    is_hypernym_NK, is_hyponym_NK = relation_NK & HYPERNYM != 0, relation_NK & HYPONYM != 0
-    exchanged_NK = is_down_NK & (is_hypernym_NK != is_hyponym_NK)
-    return np.where(exchanged_NK, relation_NK ^ (HYPERNYM | HYPONYM), relation_NK)
+        token_NK = arrays[f"link_{side}"].astype(int)
+        is_down_NK &= np.take_along_axis(is_down_NT, token_NK, axis=1)
+    has_hypernym_NK = (relation_NK & HYPERNYM).astype(bool)
+    has_hyponym_NK = (relation_NK & HYPONYM).astype(bool)
+    is_exchanged_NK = is_down_NK & (has_hypernym_NK != has_hyponym_NK)
+    return np.where(is_exchanged_NK, relation_NK ^ (HYPERNYM | HYPONYM), relation_NK)
 
 
 def _downward_places(

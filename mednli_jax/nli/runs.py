@@ -187,14 +187,13 @@ class MedNLI:
         return [*runs, *(_further_vectors(request) if VECTORS_TABLE in request.tables else ())]
 
     def steps(self, request: Request) -> Sequence[Step]:
-        steps = [_analysis("stats", STATS, request)]
-        paths = _analysis("paths", PATHS, request)
-        steps.append(replace(paths, key=concepts_key))
+        paths = replace(_analysis("paths", PATHS, request), key=concepts_key)
+        steps = [_analysis("stats", STATS, request), paths]
         if _is_mednli(request):
-            paths = _analysis("paths", SNLI_PATHS, request)
+            of_senses = _analysis("paths", SNLI_PATHS, request)
             steps.append(
                 replace(
-                    paths,
+                    of_senses,
                     config="esim_kim",
                     corpus="snli",
                     settings=PATHS_OF_SENSES,

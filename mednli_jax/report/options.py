@@ -1,9 +1,9 @@
-"""What commands and papers exchange, as values: the options of a command, which analyses, tables
-and TASKs take in place of its flags; and the tables and runs of a paper, for `report` and
-`reproduce`.
+"""Values that commands and papers exchange.
 
-`--help` of a command says what each option is for. Each folder of a paper has its runs and its Plan
-in `runs.py`: `reproduce` trains them, tables read them, and verdicts compare runs with them.
+Analyses, tables and TASKs take the options of a command in place of its flags; `--help` of the
+command explains them. `report` and `reproduce` take the tables and runs of a paper. The folder of a
+paper has its runs and its Plan in `runs.py`: `reproduce` trains them, tables read them, and
+verdicts compare runs with them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -146,7 +146,7 @@ class Request:
         return None
 
 
-# -- what a paper has ------------------------------------------------------------------------------
+# -- tables and runs of a paper -------------------------------------------------------------------
 
 
 class PaperTable(NamedTuple):

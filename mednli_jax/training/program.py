@@ -111,12 +111,13 @@ class Program:
         """New learners with random weights, one for each seed. layout: any layout, for the shapes
         of the model."""
 
-        def padding_batch() -> PyTree:
-            padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
-            return self.scorer.to_batch(self.data, padding, layout)
+        def batch_of_padding() -> PyTree:
+            index = jnp.full((layout.units, layout.group), -1, jnp.int32)
+            return self.scorer.to_batch(self.data, index, layout)
 
-        # Outside of a compiled body each operation would be a program of its own.
-        shapes = jax.eval_shape(padding_batch)
+        # The shapes alone are needed. To compute the batch, jax would compile each of its
+        # operations.
+        shapes = jax.eval_shape(batch_of_padding)
         batch = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
         return states.init_learner(self.model, self._optimizer, seeds, batch, self.frozen)
 
