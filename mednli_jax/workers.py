@@ -1,8 +1,7 @@
-"""Commands in processes of their own, for `sweep` and `reproduce`, and the queue of a paper's jobs,
-which several threads, processes and hosts work off together.
+"""Commands in processes of their own, for `sweep` and `reproduce`; the queue of a paper's jobs.
 
-Each job has a file in locks/ of the folder, which the process that works on it locks. The system
-frees the lock at once when this process ends.
+Several threads, processes and hosts work on one queue. The process that works on a job locks the
+job's file in locks/ of the folder. The system frees the lock at once when this process ends.
 """
 
 import os
@@ -92,6 +91,8 @@ def failure(log: Path) -> RunError:
         return RunError(last_line.removeprefix("error: "))
     return RunError("it failed", fix=f"see {log}")
 
+
+# -- the queue of a paper's jobs -------------------------------------------------------------------
 
 ATTEMPTS = 5  # of a job whose process is killed
 PAUSE = 1.0  # seconds between two looks at jobs of other processes

@@ -6,6 +6,7 @@ them, and a replacement has its label by natural logic (nli.polarity).
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
@@ -34,6 +35,7 @@ DETERMINERS = frozenset(
 # Written pairs have operators, too; the probe (nli.substitutions) has none.
 _DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
 PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
+_COUNTS = NUMBERS | {"few", "lot", "couple", "bit"}  # "a few" is no article and noun
 # At the beginning of a sentence "no" may replace them.
 _AMOUNTS = NUMBERS | {"some"}
 PARTS = ("", "n", "a")  # parts of speech: any, noun, adjective
@@ -154,19 +156,26 @@ class WordChanges:
         indefinite article or of a number that begins the sentence."""
         words = list(map(str.casefold, sentence.tokens))
         auxiliaries = [place for place, word in enumerate(words) if word in AUXILIARIES]
-        articles = [place for place, word in enumerate(words) if word in ("a", "an")]
-        if words and words[0] in _AMOUNTS:
-            articles.append(0)
-        if operators_in(words) or not (auxiliaries or articles):
+        determiners = list(_replaced_by_no(words))
+        if operators_in(words) or not (auxiliaries or determiners):
             return None
-        if articles and (turn % 3 == 0 or not auxiliaries):
-            place = articles[turn // 3 % len(articles)]
+        if determiners and (turn % 3 == 0 or not auxiliaries):
+            place = determiners[turn // 3 % len(determiners)]
             no = "No" if sentence.tokens[place][0].isupper() else "no"
             return sentence.changed(place, place + 1, no, [no])
         after = auxiliaries[0] + 1
         if turn % 2:
             return sentence.changed(after, after, " not", ["not"])
         return sentence.changed(after, after, "n't", ["n't"])
+
+
+def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
+    """The places of indefinite articles, then that of a number that begins the sentence."""
+    for place, (word, after) in enumerate(pairwise((*words, "."))):
+        if word in ("a", "an") and after not in _COUNTS:
+            yield place
+    if words and words[0] in _AMOUNTS:
+        yield 0
 
 
 def _replaceable(tokens: Tokens, partners: Partners) -> Iterator[tuple[int, Partner]]:

@@ -1,8 +1,8 @@
 """Training pairs that an ontology writes: a premise, and a copy in which one word or name is
 replaced by a related one.
 
-Natural logic gives the label. Premises are those of the training pairs, as they stand and with a
-negation put in.
+Natural logic gives the label. The premises are those of the training pairs, with and without a
+negation that is put in.
 """
 
 import hashlib
@@ -167,7 +167,7 @@ def written_pairs(
         problem = f"no training pair has the label {' or '.join(missing)}"
         fix = "pairs are written for entailment, neutral and contradiction: leave it out"
         raise DataError(f"config.data.augment: {problem}", fix=fix)
-    # Beside a terminology WordNet gives antonyms alone: two arms or two drugs exclude nothing.
+    # Beside a terminology WordNet gives antonyms alone: two drugs do not exclude each other.
     kinds: Collection[str] = RULES if len(linkers) == 1 else ("antonym",)
     changers: list[Changer] = []
     for linker in linkers:
@@ -200,20 +200,21 @@ Queues = dict[str, list[_Candidate]]  # of each category
 def _chosen(
     candidates: Iterable[_Candidate], balance: Mapping[str, int], share: float
 ) -> list[_Candidate]:
-    """balance: the number of training pairs of each label."""
+    """Candidates in proportion to `balance`, the number of training pairs of each label."""
     queues_of: dict[str, Queues] = {label: defaultdict(list) for label in LABELS}
-    for candidate in sorted(candidates, reverse=True):
+    for candidate in sorted(candidates, reverse=True):  # queues are read from their ends
         queues_of[candidate.label][candidate.change.category].append(candidate)
-    sizes = {label: sum(map(len, queues.values())) for label, queues in queues_of.items()}
+    size_of = {label: sum(map(len, queues.values())) for label, queues in queues_of.items()}
     counts: Counter[tuple[str, ...] | int] = Counter()
     taken: dict[str, list[_Candidate]] = {}
-    for label in sorted(LABELS, key=sizes.__getitem__):
+    # All labels share the limits of words and premises, so that the scarcest label comes first.
+    for label in sorted(LABELS, key=size_of.__getitem__):
         wanted = round(share * balance[label])
         taken[label] = list(islice(_in_turn(queues_of[label], counts), wanted))
-    least = min(len(taken[label]) / balance[label] for label in LABELS)
+    reached = min(len(taken[label]) / balance[label] for label in LABELS)
     chosen: list[_Candidate] = []
     for label in LABELS:
-        chosen += taken[label][: round(min(share, least) * balance[label])]
+        chosen += taken[label][: round(min(share, reached) * balance[label])]
     return chosen
 
 
@@ -239,7 +240,7 @@ def _candidates(
 ) -> Iterator[_Candidate]:
     """For each distinct premise at most PREMISE_MOST candidates of each category. Premises with an
     operator that is withheld are left out."""
-    premises = set()
+    premises: set[str] = set()
     for number, example in enumerate(train):
         if example.premise in premises:
             continue
@@ -248,16 +249,24 @@ def _candidates(
         if sentence is None or not withheld.operators.isdisjoint(operators_in(sentence.tokens)):
             continue
         candidates_of: Queues = defaultdict(list)
-        for changer in changers:
-            negated = changer.negated(sentence, len(premises))
-            for premise in filter(None, (sentence, negated)):
-                for change in changer.changes(premise):
-                    candidate = _candidate(number, premise, change, seed)
-                    is_asked = frozenset(candidate.words) in withheld.words
-                    if (change.scope, change.kind) in LABEL_OF and not is_asked:
-                        candidates_of[change.category].append(candidate)
+        for premise, change in _changes(sentence, changers, turn=len(premises)):
+            candidate = _candidate(number, premise, change, seed)
+            is_withheld = frozenset(candidate.words) in withheld.words
+            if (change.scope, change.kind) in LABEL_OF and not is_withheld:
+                candidates_of[change.category].append(candidate)
         for candidates in candidates_of.values():
             yield from sorted(candidates)[:PREMISE_MOST]
+
+
+def _changes(
+    sentence: Sentence, changers: Iterable[Changer], turn: int
+) -> Iterator[tuple[Sentence, Change]]:
+    """The changes of a sentence and of its negations. turn: see Changer."""
+    for changer in changers:
+        negated = changer.negated(sentence, turn)
+        for premise in filter(None, (sentence, negated)):
+            for change in changer.changes(premise):
+                yield premise, change
 
 
 def _candidate(number: int, premise: Sentence, change: Change, seed: int) -> _Candidate:

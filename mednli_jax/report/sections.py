@@ -353,8 +353,9 @@ def _latex_row(cells: Sequence[str]) -> str:
 def _latex_cell(cell: str) -> str:
     """A cell, with minus signs, and with the indent of a row that belongs to the one above."""
     text = re.sub(r"(?<!\w)-(?=\d)", "$-$", _escaped(cell.lstrip()))
-    indent = r"\quad " if cell.startswith(" ") else ""
-    return "{}" + text if text.startswith("[") else indent + text  # [ would be read as \\[
+    if text.startswith("["):
+        return "{}" + text  # LaTeX reads a [ after the \\ of the row above as its option
+    return r"\quad " + text if cell.startswith(" ") else text
 
 
 def _escaped(text: str) -> str:

@@ -19,7 +19,9 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.config import corpus_of
+from mednli_jax.nli.sentences import Sentence
 from mednli_jax.nli.task import NLITask
+from mednli_jax.nli.word_changes import RULES, WordChanges
 from mednli_jax.nli.written_pairs import Augment, Withheld, written_pairs
 
 # In the made-up WordNet "body" and "illness" are kinds of "entity", and "heat" is the antonym of
@@ -101,6 +103,13 @@ def test_a_negation_follows_the_auxiliary_in_text_and_tokens(linker):
     assert tokens_of["is not near a body ."] == ("is", "not", "near", "a", "body", ".")
     assert tokens_of["isn't near a body ."] == ("is", "n't", "near", "a", "body", ".")
     assert tokens_of["is near no body ."] == ("is", "near", "no", "body", ".")
+
+
+@pytest.mark.parametrize("amount", ["a few", "a couple of", "a dozen"])
+def test_an_article_of_an_amount_is_not_negated(linker, amount):
+    changes = WordChanges(training_pairs(), linker, RULES)
+    text = f"He sees {amount} men ."
+    assert changes.negated(Sentence.of(text, text.split()), 0) is None
 
 
 def test_the_balance_of_the_labels_is_that_of_training(linker):
