@@ -81,8 +81,8 @@ def error_kinds(
     return Report(scores, [Section("Categories of error", words, grids)])
 
 
-def kinds_by_rules(corpus: NLICorpus, split: str) -> Categories:
-    """`categories` of each pair of a split. corpus: linked to concepts."""
+def categories_by_rules(corpus: NLICorpus, split: str) -> Categories:
+    """The categories of each pair of a split by RULES. corpus: linked to concepts."""
     splits = corpus.splits()
     examples = splits[split].examples
     mentions = find_mentions(examples, corpus.recogniser(splits), corpus.encoding).visible
@@ -208,7 +208,7 @@ def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Repor
         fix = "train them: reproduce mednli FOLDER CORPUS --tables=8"
         raise RunError(f"{folder}: holds no finished run of {', '.join(MODELS)}", fix=fix)
     corpus = linked(options.config_of(folders[0]))
-    categories_of = kinds_by_rules(corpus, options.split)
+    categories_of = categories_by_rules(corpus, options.split)
     runs = [finished(path, options.split) for path in folders]
     errors = error_kinds(runs, categories_of)
     rows = _examples(corpus.splits()[options.split].examples, categories_of, runs)

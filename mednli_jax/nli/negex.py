@@ -96,8 +96,10 @@ SEGMENT_ENDS = frozenset(".;")
 
 
 class _Phrase(NamedTuple):
-    """A phrase at places `start` to `end` (exclusive); step: 1 where its finding follows, -1 where
-    it precedes, 0 where it is unclear."""
+    """A trigger or a phrase of UNCLEAR at places `start` to `end` (exclusive).
+
+    step: 1 where the finding follows, -1 where it precedes, 0 for a phrase of UNCLEAR.
+    """
 
     start: int
     end: int
@@ -129,27 +131,31 @@ def assertions(tokens: Sequence[str]) -> list[str]:
 
 
 def _of_segment(words: Sequence[str]) -> list[str]:
+    """The assertion of each word between two ends of segments. Two triggers leave all unsure."""
     phrases = list(_phrases_in(f" {' '.join(words)} "))
-    if len(phrases) > 1 or any(phrase.step == 0 for phrase in phrases):
+    if not phrases:
+        return [AFFIRMED] * len(words)
+    start, end, step = phrases[0]
+    if len(phrases) > 1 or step == 0:
         return [UNSURE] * len(words)
     asserted = [AFFIRMED] * len(words)
-    for start, end, step in phrases:
-        # The subject of a negated verb may be in its scope.
-        begin = 0 if words[start] in NEGATED_VERBS else start
-        asserted[begin:end] = [UNSURE] * (end - begin)
-        reached = range(end, len(words)) if step > 0 else range(start - 1, -1, -1)
-        state = NEGATED
-        for distance, place in enumerate(reached):
-            if words[place] in ENDS:
-                break
-            if words[place] in LISTS or distance >= WINDOW:
-                state = UNSURE
-            asserted[place] = state
+    # The subject of a negated verb may be in its scope.
+    begin = 0 if words[start] in NEGATED_VERBS else start
+    asserted[begin:end] = [UNSURE] * (end - begin)
+    scope = range(end, len(words)) if step > 0 else range(start - 1, -1, -1)
+    state = NEGATED
+    for distance, place in enumerate(scope):
+        if words[place] in ENDS:
+            break
+        if words[place] in LISTS or distance >= WINDOW:
+            state = UNSURE  # of all words from this one on
+        asserted[place] = state
     return asserted
 
 
 def _phrases_in(text: str) -> Iterator[_Phrase]:
-    """The phrases of a segment, whose words have blanks around them."""
+    """The phrases of a segment, longest first at each place. text: its words, each between
+    blanks."""
     for match in _PHRASES.finditer(text):
         start = text.count(" ", 0, match.start()) - 1
         yield _Phrase(start, start + match[0].count(" ") + 1, _STEP_OF[match[0]])

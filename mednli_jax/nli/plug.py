@@ -23,7 +23,12 @@ from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, UsageError, config_field
 from mednli_jax.nli import page, reproduction, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
-from mednli_jax.nli.categories import error_kinds, kinds_by_rules, kinds_report, read_annotations
+from mednli_jax.nli.categories import (
+    categories_by_rules,
+    error_kinds,
+    kinds_report,
+    read_annotations,
+)
 from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
@@ -223,7 +228,7 @@ class NLI:
                 categories_of = read_annotations(options.categories_file)
             else:
                 corpus = self.linked(options.config_of(folders[0]))
-                categories_of = kinds_by_rules(corpus, options.split)
+                categories_of = categories_by_rules(corpus, options.split)
             runs = [finished(folder, options.split) for folder in folders]
             report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
         return replace(report, page_only=sections_of_file(options.paths))
