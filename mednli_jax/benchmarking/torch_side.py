@@ -4,6 +4,7 @@ Dimension letters: N rows, B pairs of a batch, T tokens, U passages.
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -98,7 +99,7 @@ def _longest(length_N: np.ndarray, group_N: np.ndarray, groups: int) -> np.ndarr
     return longest_N
 
 
-class TorchSide:
+class TorchSide(ABC):
     """One model in one setting over one workload. On a GPU, torch.compile takes CUDA graphs.
 
     Subclasses define `load`, `build`, `optimizer_of` and `batch`.
@@ -124,19 +125,21 @@ class TorchSide:
         self.load(tensors)
         self.start(0)
 
+    @abstractmethod
     def load(self, tensors: Tensors) -> None:
         """Keeps the workload's arrays that batches need."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build(self) -> torch.nn.Module:
-        raise NotImplementedError
+        """The model."""
 
+    @abstractmethod
     def optimizer_of(self, model: torch.nn.Module) -> torch.optim.Optimizer:
         """The optimiser of the paper."""
-        raise NotImplementedError
 
+    @abstractmethod
     def batch(self, rows: np.ndarray) -> AnyBatch:
-        raise NotImplementedError
+        """The inputs of the model for these rows."""
 
     def lengths_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(of premises, of hypotheses) [N], which decide the batches of one length."""

@@ -23,17 +23,45 @@ from mednli_jax.models.sparse_rows import take, trained_rows
 UNKNOWN = 1  # number of all unknown words: two unknown tokens need not be the same word
 
 
+class Reader(nn.Module):
+    """The fields that both readers have.
+
+    Args:
+      hidden_size: units of each direction.
+      platform: of the device.
+    """
+
+    hidden_size: int = 64
+    dropout: float = 0.0
+    train_vectors: bool = True
+    platform: str = "cpu"
+    product_dtype: DTypeLike | None = None
+
+    trains_rows = True
+
+    def bigru(self, name: str) -> layers.BiRNN:
+        """A BiGRU with the initial weights of the published readers."""
+        return layers.BiRNN(
+            self.hidden_size,
+            "gru",
+            lasagne=True,
+            platform=self.platform,
+            product_dtype=self.product_dtype,
+            transposes=True,
+            name=name,
+        )
+
+
 # -- the Gated-Attention Reader --------------------------------------------------------------------
 
 
-class GAReader(nn.Module):
+class GAReader(Reader):
     """Hops of passage and query BiGRUs joined by gated attention. The attention at a candidate's
     places is its score.
 
     Initial weights have the distributions of the published code (Lasagne's GRU and embeddings).
 
     Args:
-      hidden_size: units of each direction.
       hops: number of hops. Each has its own BiGRUs, and its query BiGRU reads the words of the
         query.
       dropout: of the output of a gate.
@@ -42,19 +70,11 @@ class GAReader(nn.Module):
       pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all
         candidates' attention; "mean": log of its attention divided by its words; "span": as
         "share", where the batch holds marked places only.
-      platform: of the device.
     """
 
-    hidden_size: int = 64
     hops: int = 3
-    dropout: float = 0.0
     query_feature: bool = True
     pointer: str = "sum"
-    train_vectors: bool = True
-    platform: str = "cpu"
-    product_dtype: DTypeLike | None = None
-
-    trains_rows = True
 
     @nn.compact
     def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
@@ -72,8 +92,8 @@ class GAReader(nn.Module):
         def encode(hop: int, x_TD: jax.Array, packing: Packing) -> tuple[jax.Array, jax.Array]:
             """States of passage tokens [T, D] and of query tokens [B, Q, D] (the paper's D and
             Q)."""
-            states_TD = layers.lasagne_gru(self, f"passage_{hop}")(x_TD, packing)
-            query_TD = layers.lasagne_gru(self, f"query_{hop}")(words_TD, queries)
+            states_TD = self.bigru(f"passage_{hop}")(x_TD, packing)
+            query_TD = self.bigru(f"query_{hop}")(words_TD, queries)
             return states_TD, queries.unpack(query_TD, batch.query.shape)[0]
 
         for hop in range(self.hops - 1):
@@ -138,7 +158,7 @@ def published_init(
     return jax.random.uniform(key, shape, dtype, -0.01, 0.01)
 
 
-class SAReader(nn.Module):
+class SAReader(Reader):
     """BiGRUs over passage and query, attention of the query to the passage, an output vector for
     each candidate.
 
@@ -146,17 +166,10 @@ class SAReader(nn.Module):
       dropout: of the words that the BiGRUs read.
       num_types: number of output vectors. A candidate that training never shows has no vector and
         is not predicted.
-      platform: of the device.
     """
 
     hidden_size: int = 70
-    dropout: float = 0.0
     num_types: int = 0
-    train_vectors: bool = True
-    platform: str = "cpu"
-    product_dtype: DTypeLike | None = None
-
-    trains_rows = True
 
     @nn.compact
     def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
@@ -175,7 +188,7 @@ class SAReader(nn.Module):
             x_TD = layers.drop_tokens(
                 self.dropout, x_TD, packing, keys, name=f"drop_{name}", train=train
             )
-            return layers.lasagne_gru(self, name)(x_TD, packing)
+            return self.bigru(name)(x_TD, packing)
 
         states_TD = encode(passage_TD, passages, passage_keys, "passage")
         query_BD = queries.ends(encode(query_TD, queries, query_keys, "query"))

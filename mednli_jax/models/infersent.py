@@ -35,13 +35,16 @@ class InferSent(layers.PairModel):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        encoder, words = self.birnn("encoder", self.cell), self.embedded(batch, packing)
+        words = self.embedded(batch, packing)
+        encoder = self.birnn("encoder", self.cell)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
             states_QPD, states_BHD = packing.unpack(encoder(words, packing), *batch.shapes)
             premise_BD, hypothesis_BD = self._pool_padded(batch, states_QPD, states_BHD)
         else:
             pool = packing.max if self.pooling == "max" else packing.mean
-            pooled_RD = jnp.concatenate(list(map(pool, encoder.directions(words, packing))), -1)
+            # Their order does not matter, so the backward states stay mirrored.
+            forward_NH, mirrored_NH = encoder.directions(words, packing)
+            pooled_RD = jnp.concatenate([pool(forward_NH), pool(mirrored_NH)], axis=-1)
             premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch.premise.shape[0]])
             premise_BD = layers.per_pair(premise_QD, batch)
         features = [premise_BD, hypothesis_BD]

@@ -326,8 +326,7 @@ class BiRNN(nn.Module):
 
     @nn.compact
     def directions(self, x: jax.Array | Words, packing: Packing) -> tuple[jax.Array, jax.Array]:
-        """States [N, H] of both directions, those of the backward one mirrored: for a pooling to
-        which the order of tokens does not matter."""
+        """States [N, H] of both directions; the backward ones are those of mirrored sentences."""
         width = CELLS[self.cell].gates * self.hidden_size
         init = nn.initializers.normal(0.1) if self.lasagne else uniform_init(self.hidden_size)
         init_bias = nn.initializers.zeros if self.lasagne else init
@@ -385,27 +384,6 @@ class BiRNN(nn.Module):
             self.product_dtype,
         )
         return states_N2H[:, 0, :size], states_N2H[:, 1, :size]
-
-
-class Reader(Protocol):
-    """The fields of a cloze reader with BiGRUs."""
-
-    hidden_size: int
-    platform: str
-    product_dtype: DTypeLike | None
-
-
-def lasagne_gru(reader: Reader, name: str) -> BiRNN:
-    """A BiGRU with the initial weights of the published readers."""
-    return BiRNN(
-        reader.hidden_size,
-        "gru",
-        lasagne=True,
-        platform=reader.platform,
-        product_dtype=reader.product_dtype,
-        transposes=True,
-        name=name,
-    )
 
 
 class PairModel(nn.Module):

@@ -53,13 +53,15 @@ def options_for(
     """
     if platform != "cpu" or product_dtype is not None:
         return {}
-    least = _WITH_EIGEN.get((vendor or vendor_of_processor(), model, mode))
+    if vendor is None:
+        vendor = _vendor_of_processor()
+    least = _WITH_EIGEN.get((vendor, model, mode))
     is_faster = least is not None and examples >= least
     return {YNNPACK: ""} if is_faster and _is_known(YNNPACK) else {}
 
 
 @functools.cache
-def vendor_of_processor() -> str:
+def _vendor_of_processor() -> str:
     """The vendor of the processor, as Linux names it; "" where there is no such name."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
