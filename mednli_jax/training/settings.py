@@ -37,12 +37,16 @@ def numeric_settings() -> dict[str, bool | int | str | None]:
 
 
 def check_jax() -> None:
-    """Raises RunError where jax has no device, or a setting under which the models do not run."""
+    """Starts jax. Raises RunError where jax has no device, or a setting under which the models do
+    not run."""
     for name, values in RUNNING.items():
         value = getattr(jax.config, name, values[0])  # a version of jax may lack a setting
         if value not in values:
             problem = f"jax is set to {name}={value}, under which the models do not run"
             raise RunError(problem, fix=f"unset {name.upper()}")
+    # A program on a CPU then runs in the thread that calls it, whose memory is kept between steps
+    # (devices.keep_memory). glibc keeps no more than 64 MB of another thread.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as error:
