@@ -29,6 +29,7 @@ _WITH_EIGEN: dict[tuple[str, type[nn.Module] | None, str], int] = {
     (AMD, InferSent, "predict"): 1,
     (AMD, ESIM, "train"): 1,
     (AMD, ESIM, "predict"): 1,
+    (INTEL, ESIM, "train"): 512,
     (INTEL, ESIM, "predict"): 512,
 }
 

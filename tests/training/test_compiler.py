@@ -45,8 +45,9 @@ def test_other_programs_keep_the_default(differs):
     assert options_for(**differs) == {}
 
 
-def test_eigen_predicts_large_batches_of_esim_on_intel():
-    assert options_for(vendor=compiler.INTEL, mode="predict", examples=512)
+@pytest.mark.parametrize("mode", ["train", "predict"])
+def test_eigen_computes_large_batches_of_esim_on_intel(mode):
+    assert options_for(vendor=compiler.INTEL, mode=mode, examples=512)
 
 
 def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):

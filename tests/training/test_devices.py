@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from support import models
+from support.commands import run_python
 from support.trees import assert_equal
 
 from mednli_jax.data.batching import Layout
@@ -48,6 +49,41 @@ def test_memory_is_kept_unless_the_user_has_settings(mallopt, monkeypatch):
     assert devices.keep_memory()
     no_maps, no_trim = (-4, 0), (-1, -1)  # M_MMAP_MAX, M_TRIM_THRESHOLD
     assert {no_maps, no_trim} <= set(mallopt.items())
+
+
+COUNTS_PAGES = """
+import os, resource
+import jax, jax.numpy as jnp
+from mednli_jax.training import devices, settings
+
+for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+    del os.environ[name]
+settings.check_jax()
+devices.Devices()
+# more work space than glibc keeps of a thread's memory
+space = jax.jit(lambda x: (x[:, None] * x) @ x)
+program = space.lower(jnp.ones(5000)).compile()
+assert program.memory_analysis().temp_size_in_bytes > 64 << 20
+
+
+def pages(steps):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for i in range(steps):
+        program(jnp.full(5000, float(i))).block_until_ready()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+pages(3)
+print(pages(4))
+"""
+
+
+@pytest.mark.skipif(not HAS_GLIBC, reason="of glibc's allocator")
+def test_the_work_space_of_a_step_is_kept_between_steps():
+    """Otherwise the system clears 16,384 pages or more again at each step."""
+    counted = run_python("-c", COUNTS_PAGES)
+
+    assert int(counted.stdout) < 1000, counted.stderr
 
 
 def trained(chooses_formats):
