@@ -57,7 +57,7 @@ def prepared_arrays(folder):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_case(name, run_case):
+def test_the_command_of_a_case_ends_and_says_what_its_table_expects(name, run_case):
     table, code, output, folder = run_case(name)
 
     assert code == table["code"], output

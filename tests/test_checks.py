@@ -42,7 +42,7 @@ def refusal(config, fields):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_config_with_its_own_values_may_be_used(name):
+def test_the_values_of_a_named_config_pass_every_check(name):
     assert refusal(config_of(name), {}) == ""
 
 
@@ -83,7 +83,7 @@ def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least
         model.name="ga_reader" | model.name="bow"
     """),
 )
-def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
+def test_a_broken_rule_names_the_field_and_its_fix_works(wrong, right):
     fields = fields_of(wrong)
     fixed = fields_of(right)
     (field,) = fixed
@@ -119,7 +119,7 @@ def test_another_rule_names_the_field_and_its_fix_works(wrong, right):
         diskne | transfer.init_from="runs/other"
     """),
 )
-def test_a_setting_that_cannot_work_is_named(name, text):
+def test_a_setting_that_cannot_work_is_refused_by_the_name_of_its_field(name, text):
     """The first field of each row."""
     config = config_of(name)
     fields = fields_of(text)
@@ -129,7 +129,7 @@ def test_a_setting_that_cannot_work_is_named(name, text):
         experiment_of(config)
 
 
-def test_a_disease_may_be_a_number():
+def test_a_disease_in_a_config_may_be_a_number():
     """From a command line `--config.diskne.diseases=1` arrives as a number."""
     config = config_of("diskne")
     config.diskne.diseases = (1, "gout,mumps")

@@ -88,7 +88,7 @@ def test_a_file_of_predictions_is_finished_without_a_reader_of_the_messages(home
     assert (home / "out.jsonl").read_text().count("\n") == 9000
 
 
-def test_predictions_end_with_their_reader(home):
+def test_predict_ends_where_the_reader_of_its_output_ends(home):
     with subprocess.Popen(["yes", PAIR.strip()], stdout=subprocess.PIPE) as endless:
         assert exit_code(home, "predict --run=run", stdin=endless.stdout) == 0
         endless.kill()
@@ -301,7 +301,7 @@ def test_a_number_that_is_not_finite_under_debug_nans_names_the_setting(capsys):
 # ---- from Python ----
 
 
-def test_a_thread_trains(at_home):
+def test_training_works_in_a_thread_besides_the_main_one(at_home):
     config = mednli_jax.get_config("bow:mednli")
     config.update_from_flattened_dict(
         {"train.epochs": 1, "vectors.dim": 8, "vectors.path": "", "model.hidden_size": 4}

@@ -287,7 +287,7 @@ raise LookupError("{WORDS[6]}") from KeyError("{WORDS[7]}")
 """
 
 
-def test_threads_and_the_interpreter_quote_nothing(home):
+def test_errors_of_threads_and_of_the_interpreter_quote_no_corpus_text(home):
     code, err = home.python("own", "-c", UNCAUGHT)
     assert code == 1
     assert words_in(err.encode()) == set(), err

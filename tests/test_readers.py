@@ -232,13 +232,13 @@ def refusal(name, file, content, folder):
 
 
 @cases("reader", READERS)
-def test_good_files_are_read(reader, tmp_path):
+def test_every_reader_reads_a_good_file(reader, tmp_path):
     write_files(tmp_path, reader.files)
     reader.read(tmp_path / reader.main)
 
 
 @pytest.mark.parametrize("name", [name for name, reader in READERS.items() if reader.zipped])
-def test_gzipped_files_are_read(name, tmp_path):
+def test_every_reader_whose_files_may_be_gzipped_reads_them(name, tmp_path):
     reader = READERS[name]
     write_files(tmp_path, {**reader.files, reader.main: zipped(good_content(name))})
     reader.read(tmp_path / reader.main)
@@ -272,7 +272,9 @@ def marked_files():
 
 
 @pytest.mark.parametrize(("name", "marked"), sorted(marked_files(), key=lambda param: param.id))
-def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, marked, tmp_path):
+def test_a_byte_order_mark_at_the_start_of_a_file_or_within_it_is_part_of_no_word(
+    name, marked, tmp_path
+):
     """Files that were joined from several hold such marks at the heads of lines."""
     reader, results = READERS[name], []
     for content in (good_content(name), as_bytes(marked)):
@@ -290,7 +292,7 @@ def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, marked, tmp_pa
 @pytest.mark.parametrize(
     "name", sorted(READERS.keys() - {"snomed"})
 )  # a release may lack this file
-def test_a_missing_file_is_named(name, tmp_path):
+def test_a_missing_file_is_named_by_every_reader(name, tmp_path):
     main = READERS[name].main
     assert str(refusal(name, main, None, tmp_path)).startswith(main)
 
@@ -298,7 +300,7 @@ def test_a_missing_file_is_named(name, tmp_path):
 @pytest.mark.parametrize(
     "name", sorted(READERS.keys() - {"pieces"})
 )  # a piece may lack its last letters
-def test_a_file_that_is_cut_off_is_named(name, tmp_path):
+def test_a_file_that_is_cut_off_is_named_by_every_reader(name, tmp_path):
     reader, good = READERS[name], good_content(name)
     end = 9 if reader.zipped else len(good.splitlines()[-1]) // 2
     cut = (zipped(good) if reader.zipped else good)[:-end]
@@ -427,7 +429,7 @@ FAULTS = (
 
 
 @pytest.mark.parametrize(("name", "content", "line", "field"), FAULTS)
-def test_a_bad_line_or_column_is_named(name, content, line, field, tmp_path):
+def test_a_bad_line_or_column_is_named_by_every_reader(name, content, line, field, tmp_path):
     main = READERS[name].main
     error = refusal(name, main, content, tmp_path)
     assert (error.file, error.line) == (main, line), error

@@ -48,12 +48,12 @@ def test_the_digest_of_a_file_does_not_depend_on_its_ends_of_lines(path):
     assert digest.hexdigest() == hashlib.sha256(content).hexdigest()
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_in_place_of_a_text_file_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"a folder"):
         list(files.byte_lines(tmp_path))
 
 
-def test_records_may_span_lines_and_name_their_first(tmp_path):
+def test_records_of_csv_may_span_lines_and_have_the_number_of_their_first(tmp_path):
     path = tmp_path / "x.csv"
     problems = Problems()
     path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n \n3,4\n5,"6\n7,8\n')

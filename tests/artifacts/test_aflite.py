@@ -31,7 +31,7 @@ def by_ease(ease, labels, subset_NM):
 
 
 @pytest.mark.parametrize("tau, removed", [(2 / 3, True), (0.67, False)])
-def test_a_row_at_tau_goes_and_one_below_stays(tau, removed):
+def test_a_pair_whose_score_is_tau_is_removed_and_one_below_stays(tau, removed):
     """Two of the three models that hold row 0 out are right on it."""
 
     def two_of_three(features, labels, subset_NM):
@@ -52,7 +52,7 @@ def test_a_row_at_tau_goes_and_one_below_stays(tau, removed):
     assert state.easy[0] == removed
 
 
-def test_it_ends_as_soon_as_the_pairs_left_are_no_more_than_a_model_is_trained_on():
+def test_filtering_ends_as_soon_as_no_more_pairs_are_left_than_a_model_is_trained_on():
     """Of nine pairs, all of them easy, two go in each round until exactly m = 3 are left."""
 
     def always_right(features, labels, subset_NM):
@@ -66,7 +66,7 @@ def test_it_ends_as_soon_as_the_pairs_left_are_no_more_than_a_model_is_trained_o
     assert "m = 3" in state.ended
 
 
-def test_the_scores_are_those_of_a_plain_loop():
+def test_scores_and_removed_pairs_are_those_of_algorithm_1_in_a_plain_loop():
     """The reference is Algorithm 1 of the paper, row by row, on the subsets that were drawn."""
     calls = []
 
@@ -101,7 +101,7 @@ def test_the_scores_are_those_of_a_plain_loop():
     assert left == np.flatnonzero(~state.easy).tolist()
 
 
-def test_the_seed_and_the_number_of_the_round_decide_the_subsets():
+def test_other_seeds_and_rounds_draw_other_subsets():
     subsets = set()
 
     def recorded(ease, labels, subset_NM):
@@ -135,6 +135,13 @@ def interrupted(tmp_path_factory):
     with pytest.raises(KeyboardInterrupt):
         filtered(EASE, LABELS, OF_INTERRUPTED, stopped, folder)
     return folder
+
+
+def test_two_filterings_with_one_seed_keep_the_same_pairs():
+    first, second = (filtered(EASE, LABELS, OF_INTERRUPTED, by_ease) for _ in range(2))
+
+    np.testing.assert_equal(vars(second), vars(first))
+    assert 0 < first.easy.sum() < N
 
 
 @cases(
@@ -172,7 +179,7 @@ def test_settings_are_those_of_the_paper_in_proportion_to_the_pairs(pairs, flags
     assert aflite.settings_for(pairs, AnalysisOptions(**flags)) == settings
 
 
-def test_a_model_that_is_trained_on_all_pairs_is_refused():
+def test_a_filtering_whose_models_are_trained_on_all_pairs_is_refused():
     with pytest.raises(UsageError, match="--m "):
         aflite.settings_for(60, AnalysisOptions(m=60))
 
@@ -207,7 +214,7 @@ SEPARATE = [
         "empty": ([], ROW_OF, {}, [0, 0]),
     },
 )
-def test_the_mean_vector_of_a_text_by_hand(text, row_of, options, mean):
+def test_the_mean_vector_of_a_text_is_that_worked_out_by_hand(text, row_of, options, mean):
     no = [("no",)]
 
     features = mean_vectors([text, no], row_of, VECTORS, **options)
@@ -257,7 +264,9 @@ def pairs(tmp_path):
         ("hypothesis", "parts", [3 / 2, 7 / 2]),
     ],
 )
-def test_the_features_of_a_pair_by_hand(pairs, inputs, entities, mean):
+def test_the_vectors_of_a_pair_for_filtering_are_those_worked_out_by_hand(
+    pairs, inputs, entities, mean
+):
     features = aflite.mean_features(pairs, inputs, entities=entities)
 
     np.testing.assert_allclose(features.matrix[0], mean)

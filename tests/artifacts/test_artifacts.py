@@ -43,7 +43,7 @@ def tokens_of_classes(smoothing=0):
     return hypotheses.token_rows(SENTENCES, CLASSES, "aabbc", smoothing=smoothing, min_count=2)
 
 
-def test_pmi_counts_and_shares_of_tokens_by_hand():
+def test_pmi_counts_and_shares_of_tokens_are_those_worked_out_by_hand():
     rows, facts = tokens_of_classes()
 
     assert facts["tokens"] == facts["tokens_of_few_premises"] == 3
@@ -69,7 +69,7 @@ def test_a_token_that_a_class_never_has_is_not_listed_for_it():
     assert [row.token for row in rows[N]] == ["y", "z"]
 
 
-def test_smoothed_pmi_by_hand():
+def test_smoothed_pmi_is_that_worked_out_by_hand():
     rows, _ = tokens_of_classes(smoothing=2)
 
     x = rows[E][0]
@@ -105,7 +105,7 @@ def lengths_of(lengths, labels):
     return hypotheses.lengths([("w",) * length for length in lengths], labels)
 
 
-def test_lengths_by_hand():
+def test_lengths_of_hypotheses_and_their_tests_are_those_worked_out_by_hand():
     """The ranks are 1 2 | 3 4 | 5 6, so H = 12 / 42 (9/2 + 49/2 + 121/2) - 21."""
     lengths = lengths_of((1, 2, 3, 4, 5, 6), (E, E, N, N, C, C))
 
@@ -271,7 +271,7 @@ def test_an_ontology_without_trees_has_hypernyms_but_no_causes(
     assert list(heuristics.satisfied([], [], [], ontology)) == [HYPERNYM, FINE]
 
 
-def test_chi_square_by_hand():
+def test_chi_square_of_a_heuristic_is_that_worked_out_by_hand():
     """Counts 6, 3 and 0 where 3 each are expected: (9 + 0 + 9) / 3 = 6, with two degrees of
     freedom."""
     labels = [E] * 6 + [N] * 3 + [C] * 9
@@ -370,7 +370,7 @@ def test_public_shows_tokens_that_many_premises_have(ask, tmp_path):
     assert SECRET in (tmp_path / "o" / "private" / "lexical.txt").read_text()
 
 
-def test_mednli_is_linked_by_mesh(ask):
+def test_heuristics_of_mednli_are_linked_by_mesh(ask):
     """The config of MedNLI has the UMLS, which is not there."""
     for variant in ("mednli", "mednli_code"):
         assert read_config(f"hypothesis_only:{variant}").knowledge.ontology == "mesh"
@@ -413,7 +413,7 @@ def test_an_absent_folder_is_one_line_for_all_analyses(ask):
     assert err.count("\n") == 1
 
 
-def test_the_page_of_all_analyses(ask, tmp_path):
+def test_the_page_of_all_analyses_has_their_tables_and_charts(ask, tmp_path):
     code, out, err = ask("all", "--corpus=snli", "--out=o", "--json")
 
     assert code == 0, err

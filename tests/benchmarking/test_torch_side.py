@@ -89,7 +89,9 @@ def of_equal_lengths(work):
         ("esim", "chunked"),
     ],
 )
-def test_styles_and_grouped_premises_compute_the_same(pairs, model, style, grouping):
+def test_styles_and_grouped_premises_of_the_pytorch_side_predict_the_same(
+    pairs, model, style, grouping
+):
     """LSTMs get pairs without padding."""
     work = pairs if model == "bow" else of_equal_lengths(pairs)
     batches = [np.arange(12)]
@@ -105,7 +107,7 @@ def test_styles_and_grouped_premises_compute_the_same(pairs, model, style, group
 
 @pytest.mark.parametrize("by_length", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_batches_hold_each_pair_once(by_length, grouped):
+def test_batches_of_the_pytorch_side_hold_each_pair_once(by_length, grouped):
     work = workload.made_up_pairs(301, dim=4)
     chosen = work.rows("train")
 
@@ -216,7 +218,7 @@ def assert_steps_agree(case, work, to_params, style=""):
 
 @pytest.mark.parametrize("grouping", ["off", "premise"])
 @pytest.mark.parametrize("model", EXACT)
-def test_training_of_pairs_follows_ours(pairs, model, grouping):
+def test_models_of_pairs_train_in_pytorch_as_in_jax(pairs, model, grouping):
     assert_steps_agree(case_of(model, grouping), pairs, lambda w, params: tree_of(w))
 
 
@@ -229,7 +231,7 @@ def test_training_of_pairs_follows_ours(pairs, model, grouping):
     ],
 )
 @pytest.mark.parametrize("model", ["ga_reader", "sa_reader"])
-def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
+def test_cloze_readers_train_in_pytorch_as_in_jax(monkeypatch, model, grouping, batch):
     """Passages of all lengths come one by one, others in batches of one length: unpacked GRUs then
     see no padding."""
     if batch > 1:
@@ -243,7 +245,7 @@ def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_training_of_encoders_follows_ours(family, tmp_path):
+def test_encoders_train_in_pytorch_as_in_jax(family, tmp_path):
     """Our side loads the weights as it loads those of a published model."""
     pytest.importorskip("transformers")
 
@@ -259,7 +261,7 @@ def test_training_of_encoders_follows_ours(family, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "esim", "ga_reader", "sa_reader", "bert"])
-def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
+def test_the_pytorch_side_in_bfloat16_is_near_float32_and_keeps_its_parameters(model):
     case = case_of(model)
     style = "sdpa" if model == "bert" else ""
     work = cases.workload_of(case)

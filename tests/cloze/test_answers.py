@@ -47,14 +47,16 @@ from mednli_jax.data.text import SPECIALS, Vocab
         heart | heart attack of old age/heart attack | 0 | 2/3
     """),
 )
-def test_exact_match_and_f1_are_those_of_the_best_answer(prediction, answers, exact, f1):
+def test_exact_match_and_f1_of_clicr_are_those_worked_out_by_hand_for_the_best_answer(
+    prediction, answers, exact, f1
+):
     in_order = answers.split("/")
     for texts in (in_order, in_order[::-1]):
         assert exact_match(prediction, texts) == int(exact)
         assert token_f1(prediction, texts) == pytest.approx(float(Fraction(f1)))
 
 
-def test_blanks_do_not_count():
+def test_blanks_do_not_count_in_exact_match():
     assert exact_match(" chest\tpain\n", ["chest  pain"])
 
 
@@ -68,7 +70,7 @@ def bleu(predictions, answers, order):
     return summary(query_scores(examples, texts))[f"bleu{order}"]
 
 
-def test_bleu_by_hand():
+def test_bleu_of_answers_is_that_worked_out_by_hand():
     """Words match 3/3 and 1/1. Of two bigrams "chest pain" matches, and the other prediction has
     none. Lengths are 3 + 1 against 2 (2 and 4 are equally near) + 2."""
     predictions = ["acute chest pain", "fever"]
@@ -89,7 +91,7 @@ def test_bleu_compares_lengths_with_the_nearest_answer():
 @pytest.mark.filterwarnings("ignore")  # nltk warns if an order has no match
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("seed", range(9))
-def test_bleu_equals_nltk(seed, order):
+def test_bleu_of_answers_equals_that_of_nltk(seed, order):
     """Texts have at least four words, because nltk counts an n-gram for shorter ones although there
     is none."""
     rng = np.random.default_rng(seed)

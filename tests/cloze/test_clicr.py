@@ -144,7 +144,7 @@ def test_a_specialty_is_a_text_or_a_list(read, specialty, text):
     assert split.examples[0].passage.specialty == text
 
 
-def test_a_written_corpus_is_read_back(tmp_path):
+def test_a_written_corpus_of_clicr_is_read_back(tmp_path):
     quoted = query("r2.1", 'say "\\ é @placeholder')
     quoted["answers"].append(
         {

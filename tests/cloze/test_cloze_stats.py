@@ -68,14 +68,14 @@ def figures():
         fewest_candidates | 2 | 1 | 1
     """),
 )
-def test_sizes_of_splits_by_hand(figures, name, train, test, both):
+def test_sizes_of_cloze_splits_are_those_counted_by_hand(figures, name, train, test, both):
     splits = (figures["splits"]["train"], figures["splits"]["test"], figures["all"])
 
     sizes = [of_split[name] for of_split in splits]
     assert sizes == [float(Fraction(size)) for size in (train, test, both)]
 
 
-def test_shares_of_semantic_types_and_answer_lengths_by_hand(figures):
+def test_shares_of_semantic_types_and_answer_lengths_are_those_counted_by_hand(figures):
     kinds = {
         "problem": 2 / 5,
         "treatment": 1 / 5,
@@ -123,7 +123,7 @@ def test_skills_are_read_by_the_names_of_the_paper_or_short_ones(tmp_path):
 SKILLS = {"a.1": ("bridging", "object tracking"), "b.1": ("none",), "z.9": ("meta-knowledge",)}
 
 
-def test_shares_and_f1_of_skills_by_hand():
+def test_shares_and_f1_of_skills_are_those_worked_out_by_hand():
     figures = skill_statistics(SKILLS, TRAIN, {"ours": {"a.1": 0.5}})
 
     assert figures["queries"] == 2

@@ -24,7 +24,7 @@ LAUNCH = Path(__file__).parents[2] / "launch"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
 
 
-def test_both_forms_of_a_file_say_the_same(tmp_path):
+def test_a_file_of_answers_reads_the_same_as_json_and_as_json_lines(tmp_path):
     said = {"p.0": "Fever", "p.2": "", "p.1": "é 50 %"}
     rows = [json.dumps({"answer": text, "uid": uid, "score": 3}) for uid, text in said.items()]
     write_atomic(tmp_path / "a.jsonl", answer_lines(said))
@@ -46,7 +46,7 @@ def seeds():
     return [query_scores(EXAMPLES, answers) for answers in (first, second)]
 
 
-def test_scores_of_several_seeds_are_means(seeds):
+def test_cloze_scores_of_several_seeds_are_means(seeds):
     whole = seed_scores(seeds)
     part = seed_scores(seeds, [0, 1])
 
@@ -56,7 +56,7 @@ def test_scores_of_several_seeds_are_means(seeds):
     assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])
 
 
-def test_scores_of_a_query_are_means_over_seeds(seeds):
+def test_cloze_scores_of_a_query_are_means_over_seeds(seeds):
     of_query = {row.pop("uid"): row for row in rows(seeds)}
 
     assert of_query["p.1"] == {"answered": 1, "exact_match": 0.5, "f1": 0.75}
@@ -78,7 +78,9 @@ def write_corpus(folder):
 
 
 @pytest.mark.parametrize("name", ["clicr", "folder"])
-def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch, name):
+def test_a_cloze_corpus_is_read_by_its_name_with_titles_and_by_its_folder_without(
+    tmp_path, monkeypatch, name
+):
     """CliCR's passages begin with their titles, those of a folder do not."""
     folder = write_corpus(tmp_path / "clicr")
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
@@ -108,7 +110,7 @@ def launch(tmp_path, monkeypatch, capsys):
     return call
 
 
-def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
+def test_the_table_of_baselines_has_their_scores_beside_the_papers(launch, tmp_path):
     (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
     flags = ("--corpus=own", "--vectors=v.txt", "--out=runs")
     code, out, _ = call_command("analyze cloze-baselines", *flags)
@@ -136,7 +138,7 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     assert err.startswith("error: none: ")
 
 
-def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
+def test_a_search_for_vectors_goes_on_with_the_trial_where_it_was(launch, tmp_path):
     flags = (
         "pretrain_vectors.py",
         "--search=own",

@@ -29,7 +29,7 @@ REPORT = (
 )
 
 
-def test_the_most_frequent_entity_is_the_first_of_equally_frequent_ones():
+def test_the_baseline_of_frequent_entities_takes_the_first_of_equally_frequent_ones():
     assert most_frequent_entity([cloze("q", REPORT, "_ went", "cough")]) == {"q": "fever"}
 
 
@@ -46,13 +46,13 @@ def test_the_most_frequent_entity_is_the_first_of_equally_frequent_ones():
         [fever] , [chest pain] , [cough] , [aspirin] , _ | fever
     """),
 )
-def test_the_most_frequent_entity_outside_the_query(query, entity):
+def test_the_baseline_of_frequent_entities_may_skip_those_of_the_query(query, entity):
     examples = [cloze("q", REPORT, query, "cough")]
 
     assert most_frequent_entity(examples, outside_query=True) == {"q": entity}
 
 
-def test_the_most_frequent_word_is_neither_grammar_nor_a_sign():
+def test_the_baseline_of_frequent_words_takes_neither_grammar_nor_a_sign():
     text = "the fever and the chills , , , , 3 3 3 of the fever [chills] . fever"
 
     assert most_frequent_word([cloze("q", text, "_", "fever")]) == {"q": "fever"}
@@ -123,7 +123,7 @@ VOCAB = Vocab((*SPECIALS, "north", "south", "east", "fever", "cough"))
 VECTORS = np.array([[7, 7], [5, 5], [0, 1], [0, -1], [1, 0], [9, 9], [-9, 9]], np.float32)
 
 
-def test_the_expected_embedding_score_of_random_entities_by_hand():
+def test_the_expected_embedding_score_of_random_entities_is_that_worked_out_by_hand():
     about = passage("[North] and [south] , [east] and [zebra] .")
     examples = [
         cloze("q", about, "_ went", "north"),
@@ -153,7 +153,9 @@ def most_similar(query, text, **options):
         zebra _ | cough
     """),
 )
-def test_the_entity_in_the_most_similar_context(query, answer):
+def test_the_baseline_of_contexts_takes_the_entity_in_the_context_most_like_the_query(
+    query, answer
+):
     assert most_similar(query, TWO_SENTENCES) == answer
 
 
@@ -163,7 +165,7 @@ def test_the_context_of_an_entity_ends_with_its_sentence():
     assert most_similar("south of _", text, window=2) == "fever"
 
 
-def test_the_word_in_the_most_similar_context():
+def test_the_baseline_of_contexts_takes_any_word_in_the_context_most_like_the_query():
     text = "North a south | east Wanted [fever] east"
 
     assert most_similar("east _ fever", text, window=1, words=True) == "wanted"

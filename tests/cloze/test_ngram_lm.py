@@ -95,7 +95,9 @@ HISTORIES = ("", "w1", "w1 w3", "w2 w8 w1", "w1 zebra", "zebra w1", "w0 w0 w0 w0
         (4, 1, 50),
     ],
 )
-def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
+def test_probabilities_of_the_language_model_equal_those_of_the_published_formulas(
+    seed, order, sentences
+):
     text = random_text(seed, sentences)
 
     model = estimate(text, order=order)
@@ -144,7 +146,7 @@ def test_the_likeliest_word_after_the_left_side_of_a_query_is_its_answer():
     assert continuations(model, [DRUG, PATIENT]) == {"a": "chest pain", "b": "fever"}
 
 
-def test_answers_may_be_entities_alone():
+def test_the_language_model_may_answer_with_entities_alone():
     model = estimate([["the", "patient"], ["the", "patient"], ["the", "@entityfever"]])
 
     assert continuations(model, [PATIENT]) == {"b": "patient"}

@@ -128,7 +128,7 @@ def test_a_query_repeats_the_passage_where_it_holds_the_longer_side(query, passa
     assert repeats_passage(words, blank, f" {passage.lower()} ") == (repeats == "yes")
 
 
-def test_the_passage_of_a_report_by_hand(build):
+def test_the_passage_of_a_case_report_is_that_worked_out_by_hand(build):
     examples = build().examples
 
     passage = examples[0].passage
@@ -142,7 +142,7 @@ def test_the_passage_of_a_report_by_hand(build):
     assert phrases == ["dropsy", "heart failure", "echocardiogram", "digoxin"]
 
 
-def test_the_queries_of_a_report_by_hand(build):
+def test_the_queries_of_a_case_report_are_those_worked_out_by_hand(build):
     split = build()
 
     assert [f"{example.uid} {' '.join(example.query)}" for example in split.examples] == [
@@ -269,7 +269,7 @@ def test_the_script_writes_a_corpus_in_the_layout_of_clicr(tmp_path, build_corpu
     assert json.loads(out)["queries"] == sizes
 
 
-def test_the_script_overwrites_no_corpus(tmp_path, build_corpus):
+def test_the_script_of_queries_overwrites_no_corpus(tmp_path, build_corpus):
     reports = write_reports(tmp_path, range(20))
     build_corpus(reports, tmp_path)
     before = contents(tmp_path)

@@ -61,7 +61,7 @@ def test_in_the_set_up_noent_entities_are_plain_text():
     assert view.passage.positions == (((1, 3), (10, 12)), ((4, 5), (8, 9)), ((13, 14),))
 
 
-def test_loose_positions_are_all_words_of_a_phrase_anywhere():
+def test_loose_positions_are_the_words_of_a_candidate_anywhere_in_the_passage():
     view = passage_view(BY_HAND.passage, "noent")
 
     heart_failure = loose_positions(view.tokens, view.candidates)[0]

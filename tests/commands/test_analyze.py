@@ -37,7 +37,7 @@ OF_TRAIN, OF_TEST, OF_ALL = *STATISTICS["splits"].values(), STATISTICS["all"]
         ("unlabelled", 2, 0, 2),
     ],
 )
-def test_sizes_by_hand(field, train, test, whole):
+def test_sizes_of_splits_are_those_counted_by_hand(field, train, test, whole):
     assert OF_TRAIN[field] == train
     assert OF_TEST[field] == test
     assert OF_ALL[field] == whole
@@ -56,7 +56,7 @@ def test_labels_and_tokenisers_are_counted():
     assert OF_ALL["tokens"] == {"binary parse": 3, "treebank": 2}
 
 
-def test_lengths_of_sentences_by_hand():
+def test_lengths_of_sentences_are_those_counted_by_hand():
     mean = (3 + 3 + 1 + 51 + 1) / 5
     assert OF_TRAIN["premise"] == {
         "mean": 7 / 3,
@@ -119,7 +119,7 @@ def paths():
     return corpus_stats.path_statistics(examples, premises, hypotheses, HEART.indices, distances)
 
 
-def test_path_lengths_by_hand(paths):
+def test_path_lengths_between_concepts_are_those_counted_by_hand(paths):
     # (c2 c0) 2; (c3 c0) none; (c1 c1) 0; (x x) 0; (x y), (c0 x) and (c0 y) none.
     assert paths["occurrences"] == {"0": 2, "2": 1, "no path": 4}
     assert paths["concept_pairs"] == paths["occurrences"]
@@ -127,7 +127,7 @@ def test_path_lengths_by_hand(paths):
     assert paths["examples_with_concepts"] == {"premise": 4, "hypothesis": 3, "both": 3}
 
 
-def test_the_nearest_path_of_an_example_by_class(paths):
+def test_the_nearest_path_of_an_example_is_counted_by_class(paths):
     assert paths["nearest"] == {
         "entailment": {"0": 1, "2": 1},
         "neutral": {"0": 1},
@@ -164,7 +164,7 @@ def test_the_chart_of_paths_names_the_edges(paths, direction, of_is_a):
 EIGHT = [pair("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
 
 
-def test_relations_by_class_by_hand():
+def test_counts_and_chi_square_of_relations_by_class_are_those_worked_out_by_hand():
     """3 of 4 entailments and no contradiction have the first type, so chi-square is
     8 (3 4 - 1 0)^2 / (4 4 3 5)."""
     bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)

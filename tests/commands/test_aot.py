@@ -84,7 +84,7 @@ def script():
     return SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 
 
-def test_a_loop_counts_as_often_as_it_runs(script):
+def test_operations_of_a_compiled_loop_count_as_often_as_it_runs(script):
     """Each of 5 iterations adds two numbers, and reads and writes one row and its position."""
     counts = script.Hlo(LOOP).counts()
 
@@ -101,7 +101,7 @@ def are_compilers_installed():
         return False
 
 
-def test_a_wrong_target_is_one_line(script):
+def test_a_wrong_target_of_compilation_is_one_line(script):
     refused(script, "--config=bow:mednli", "--target=h200")
 
 
@@ -151,7 +151,9 @@ def needs_compilers(test):
 
 @needs_compilers
 @pytest.mark.parametrize("model, seeds, target, chips, figure, bound", BOUNDS)
-def test_a_step_keeps_its_bound(model, seeds, target, chips, figure, bound):
+def test_memory_and_traffic_of_a_compiled_step_keep_their_bound(
+    model, seeds, target, chips, figure, bound
+):
     numbers = ",".join(map(str, range(seeds)))
     batch = f"--config.train.batch_size={64 * chips}"
     flags = (batch, f"--config.seeds={numbers},", f"--devices={chips}")
@@ -163,5 +165,5 @@ def test_a_step_keeps_its_bound(model, seeds, target, chips, figure, bound):
 
 @needs_compilers
 @pytest.mark.parametrize("config", AS_PUBLISHED)
-def test_a_published_step_fits_a_chip(config):
+def test_the_compiled_step_of_a_published_config_fits_the_memory_of_a_tpu(config):
     assert 0 < compiled(config, "v5e")["memory_bytes"] < CHIP_MEMORY

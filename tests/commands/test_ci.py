@@ -112,7 +112,7 @@ def test_a_python_that_is_not_installed_is_named_and_left_out(ci, installed, lac
         "one": {"PYTHON": "python3.13"},
     },
 )
-def test_without_a_python_nothing_passes(ci, variables):
+def test_without_an_installed_python_the_suite_does_not_pass(ci, variables):
     assert ci("", **variables)[:2] == (1, [])
 
 

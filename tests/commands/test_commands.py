@@ -278,7 +278,7 @@ def test_evaluate_prints_the_mean_and_deviation_of_a_split(at_home):
     assert [row[:2] for row in of_dev] == [["dev", mean]]
 
 
-def test_evaluate_by_partition(at_home):
+def test_evaluate_scores_each_partition_of_a_split(at_home):
     """Two parts of the test split, each with a pair of train, one by positions as published, and
     one without pairs of the split."""
     Path("odd.txt").write_text("".join(f"test-{i}\n" for i in range(1, 17, 2)) + "train-3\n")
@@ -327,7 +327,7 @@ def test_evaluate_on_a_probe_scores_each_category(at_home):
     assert len(scores["slices"]) == 2
 
 
-def test_a_probe_takes_no_entities(at_home):
+def test_evaluation_on_a_probe_takes_no_merged_entities(at_home):
     assert "--probe" in refused(*EVALUATE, "--probe=probe.jsonl", "--merged")
 
 
@@ -459,7 +459,7 @@ def test_the_result_of_a_run_is_printed_as_json(at_home):
         "one lacks": ([], ""),
     },
 )
-def test_wrong_answers_are_named_by_line(answers, last, place):
+def test_answers_that_cannot_be_scored_are_named_by_line(answers, last, place):
     Path("answers.jsonl").write_text(answers_as("jsonl", answers[:-1] + last))
 
     message = refused("evaluate --predictions=answers.jsonl", TRAINED[0])
@@ -487,7 +487,7 @@ def test_predict_needs_no_corpus_and_counts_unknown_words(at_home, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_published_masking_predicts_the_same_in_any_company(at_home):
+def test_published_masking_predicts_a_pair_the_same_whatever_other_pairs_come_with_it(at_home):
     """With published masking the padding matters, so a pair is padded as in training, whichever
     pairs come with it."""
     flags = ("--config.model.masking=paper", "--workdir=published")
@@ -499,8 +499,8 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
     alone = run.predict([pair])[0]
 
     for companions in (1, 300, 2100):
-        in_company = run.predict([pair, *[longest] * companions])[0]
-        assert in_company == pytest.approx(alone, abs=1e-6)
+        among_others = run.predict([pair, *[longest] * companions])[0]
+        assert among_others == pytest.approx(alone, abs=1e-6)
 
 
 # -- analyses --------------------------------------------------------------------------------------

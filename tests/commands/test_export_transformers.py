@@ -28,7 +28,7 @@ def runs(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_run_is_written_for_the_library(runs):
+def test_a_run_is_exported_with_the_files_of_transformers(runs):
     assert succeeds("export bert", *EXPORT)[0] == "model\n"
 
     files = {path.name for path in (runs / "model").glob("[!.]*")}
@@ -44,27 +44,27 @@ def test_a_run_is_written_for_the_library(runs):
     pieces.check_size(fields["vocab_size"])
 
 
-def test_a_folder_with_files_is_not_written_to(runs):
+def test_a_folder_with_files_gets_no_export(runs):
     (runs / "model").mkdir()
     (runs / "model" / "thesis.tex").write_text("text")
 
     assert "holds files already" in refused("export bert", *EXPORT)
 
 
-def test_a_run_of_a_model_that_the_library_lacks_is_refused(runs):
+def test_a_run_of_a_model_that_transformers_lacks_is_not_exported(runs):
     assert "no model like 'esim'" in refused("export esim", *EXPORT)
 
     assert not (runs / "model").exists()
 
 
-def test_the_library_predicts_what_the_run_predicts(runs):
+def test_transformers_predicts_what_an_exported_run_predicts(runs):
     """Skipped without torch and transformers."""
     succeeds("export bert", *EXPORT)
 
-    assert_library_predicts(load_run("bert").predict(PAIRS), length=32)
+    assert_transformers_predicts(load_run("bert").predict(PAIRS), length=32)
 
 
-def assert_library_predicts(predictions, length):
+def assert_transformers_predicts(predictions, length):
     """The model in model/ predicts so, to 1e-5; skips the test without torch and transformers."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
@@ -163,7 +163,7 @@ def test_exported_weights_are_the_start_of_a_run_with_equal_predictions(at_home)
         assert again == pytest.approx(prediction, abs=1e-6)
 
 
-def test_a_run_of_pretrained_weights_is_the_start_of_another(at_home):
+def test_weights_of_a_run_of_pretrained_weights_are_the_start_of_another_run(at_home):
     trained("third", FROM_ROBERTA, "--config.transfer.init_from=first", NO_STEPS)
 
     first, third = (load_run(name).predict(PAIRS)[0] for name in ("first", "third"))
@@ -181,7 +181,9 @@ def test_export_warns_that_typed_links_stay_behind(at_home):
 @pytest.mark.parametrize(
     ("architecture", "tokenizer"), [(MODERNBERT, "uncased-json"), (DEBERTA, "unigram")]
 )
-def test_a_run_opens_again_and_is_exported(architecture, tokenizer, tmp_path):
+def test_a_run_of_a_small_pretrained_encoder_opens_again_and_is_exported(
+    architecture, tokenizer, tmp_path
+):
     write_encoder(tmp_path / "small", architecture, tokenizer)
 
     with at(tmp_path):
@@ -193,4 +195,4 @@ def test_a_run_opens_again_and_is_exported(architecture, tokenizer, tmp_path):
     exported = weights.read_architecture(tmp_path / "model")
     assert exported == weights.read_architecture(tmp_path / "small")
     with at(tmp_path):
-        assert_library_predicts(predictions, length=60)
+        assert_transformers_predicts(predictions, length=60)

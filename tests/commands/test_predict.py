@@ -233,7 +233,7 @@ def test_changed_trees_are_refused(trees):
     path.write_text(text)
 
 
-# -- company ---------------------------------------------------------------------------------------
+# -- other pairs -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -248,17 +248,17 @@ def alone(home):
     return pairs, [list(run.predict([pair])[0].values()) for pair in pairs]
 
 
-def test_a_pair_has_the_same_prediction_in_any_company(run, alone):
+def test_a_pair_has_the_same_prediction_alone_and_among_other_pairs(run, alone):
     pairs, expected = alone
 
     predictions = run.predict(pairs * 9)  # more than one bucket of lengths
 
     for first in (0, 133 * 8):
-        in_company = [list(row.values()) for row in predictions[first : first + 133]]
-        assert_near(in_company, expected, atol=2e-6)
+        among_others = [list(row.values()) for row in predictions[first : first + 133]]
+        assert_near(among_others, expected, atol=2e-6)
 
 
-def test_a_pair_has_the_same_prediction_from_the_command(at_home, alone):
+def test_a_pair_has_the_same_prediction_from_the_command_as_from_python(at_home, alone):
     pairs, expected = alone
     stdin = "".join(f"{premise}\t{hypothesis}\n" for premise, hypothesis in pairs)
 
@@ -372,7 +372,7 @@ def test_predictions_are_a_list_with_unknown_and_cut_words(run):
     assert (later.unknown_words, later.truncated) == ({"premise": 0, "hypothesis": 1}, {})
 
 
-def test_no_pairs_have_no_predictions(run):
+def test_an_empty_list_of_pairs_gets_no_predictions(run):
     predictions = run.predict([])
 
     assert (predictions, predictions.truncated) == ([], {})
@@ -468,7 +468,7 @@ def test_a_bad_file_leaves_no_output(at_home, home, file, content, problem):
 @pytest.mark.parametrize(
     ("header", "task"), [("Sentence1\tSentence2 ", "nli"), ("passage\tquery", "cloze")]
 )
-def test_a_header_is_no_pair(header, task, capsys):
+def test_predict_takes_a_header_for_no_pair(header, task, capsys):
     ((line,),) = chunks_of(f"{header}\npremise\tis hypothesis @placeholder", task=task)
 
     assert line.texts == ("premise", "is hypothesis @placeholder")

@@ -131,7 +131,7 @@ def test_a_folder_that_is_no_run_is_named_with_one_nearby(tmp_path):
     assert "e.g. esim_kd." in refused("report esim_dk")
 
 
-def test_scores_and_predictions_as_csv(tmp_path):
+def test_scores_and_predictions_of_a_run_are_written_as_csv(tmp_path):
     uids = ["a,b", *"cdefghij"]
     run = write_run(tmp_path / "run", "eeeccnccn", "eennnnccn", uids=uids)
 
@@ -218,7 +218,7 @@ def pair_of_runs(tmp_path):
     write_run(tmp_path / "b", "eennnnccn")
 
 
-def test_a_comparison_is_printed(pair_of_runs):
+def test_a_comparison_of_two_runs_is_printed(pair_of_runs):
     out, _ = succeeds("report a b")
 
     (cells,) = (line.split() for line in out.splitlines() if line.startswith("b   "))
@@ -345,7 +345,7 @@ def test_a_table_has_our_accuracy_beside_the_papers_and_the_command_for_the_othe
     assert printed_json("report", *table)["lacking"]
 
 
-def test_the_page_of_a_table(table):
+def test_the_page_of_a_papers_table_has_its_figures_and_ours(table):
     succeeds("report", *table, "--out=table.html")
 
     with open("table.html") as file:
@@ -359,7 +359,7 @@ def test_a_table_as_csv_is_a_rectangle(table):
     assert len({len(row) for row in csv.reader(out.splitlines())}) == 1
 
 
-def test_a_table_as_latex(table):
+def test_a_papers_table_is_printed_as_latex(table):
     out, _ = succeeds("report", *table, "--latex")
 
     assert out.count(r"\toprule") == out.count(r"\bottomrule") == 1

@@ -132,7 +132,9 @@ def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     assert " python -m mednli_jax.train --config=esim:snli " in line
 
 
-def test_the_readers_of_clicr_the_systems_of_diskne_and_own_files(tmp_path):
+def test_reproduce_trains_the_readers_of_clicr_the_systems_of_diskne_and_those_of_own_files(
+    tmp_path,
+):
     jobs, _ = planned("clicr", "demo", fields={"vectors.path": str(tmp_path)})
     for field in ("vectors.path", "data.answer_vectors"):
         assert len(named(jobs, f"--config.{field}={tmp_path}")) == 5
@@ -175,7 +177,7 @@ def recorded(tmp_path, monkeypatch):
     return call
 
 
-def test_after_a_failure_which_is_told_once_and_a_kill_the_others_go_on(recorded, monkeypatch):
+def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(recorded, monkeypatch):
     monkeypatch.setenv("FAILS", "retrofit=concepts")
     monkeypatch.setenv("DIES", "retrofit=unit")
     code, err, calls = recorded("--workers=2")

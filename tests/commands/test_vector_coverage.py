@@ -54,7 +54,7 @@ def test_vectors_of_no_token_are_refused(corpus, vectors_of):
     assert message.splitlines()[-1].startswith("error: v.txt: ")
 
 
-def test_random_vectors_need_no_token(home):
+def test_random_vectors_need_no_token_of_the_corpus(home):
     flags = ("--config.vectors.path=", "--config.vectors.dim=4")
 
     assert WARNING not in succeeds("prepare", *PAIRS, *flags)[1]
@@ -67,13 +67,13 @@ def test_most_tokens_with_a_vector_are_no_warning(vectors_of):
     assert WARNING not in succeeds("prepare", *PAIRS, *vectors)[1]
 
 
-def test_only_training_texts_count(vectors_of):
+def test_only_training_texts_count_in_the_coverage_by_vectors(vectors_of):
     message = refused("prepare", *PAIRS, *vectors_of("dev test"))
 
     assert "no word of the training texts" in message
 
 
-def test_each_token_of_the_training_texts_counts(vectors_of):
+def test_each_token_of_the_training_texts_counts_in_the_coverage_by_vectors(vectors_of):
     _, err = succeeds("prepare", *PAIRS, *vectors_of("train"))
 
     assert f"only 36 of {36 * 5 + 36 * 3 + 12} {WARNING}" in err

@@ -61,7 +61,7 @@ def rows_of(index):
     return index[index >= 0]
 
 
-def company(plan, place=0):
+def row_sets(plan, place=0):
     """The set of all batches of one seed, each as the set of its rows."""
     return {frozenset(rows_of(index[place]).tolist()) for _, index in plan}
 
@@ -180,7 +180,7 @@ def test_the_rows_of_a_seed_do_not_depend_on_the_other_seeds(corpus):
 def test_seeds_and_epochs_change_which_rows_stand_together(corpus):
     batches = []
     for epoch, seed in itertools.product((1, 2, 3), SEEDS):
-        batches += company(corpus.epoch(epoch, (seed,)))
+        batches += row_sets(corpus.epoch(epoch, (seed,)))
 
     assert len(batches) > 10 * 9
     assert len(set(batches)) == len(batches)  # no batch comes twice
@@ -229,7 +229,7 @@ def test_binned_batches_have_passages_of_one_power_of_two(shares):
         of_batch = passage[rows_of(index)]
         assert len({int(length - 1).bit_length() for length in of_batch}) == 1
         assert layout.width[0] < 2 * of_batch.min()
-    assert company(first).isdisjoint(company(second))  # drawn anew
+    assert row_sets(first).isdisjoint(row_sets(second))  # drawn anew
 
 
 def write_diskne(folder):
@@ -255,7 +255,7 @@ def batches_of_task(task, folder, shuffle):
     batches = experiment.scorer.batches(
         prepared, part, experiment.batches, shares=1, model=SimpleNamespace(shares_words=False)
     )
-    return company(batches.epoch(1, (0,)))
+    return row_sets(batches.epoch(1, (0,)))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -280,8 +280,8 @@ def test_the_number_of_devices_does_not_change_which_rows_stand_together(shares)
     shared = batches_of(lengths(100), shares=shares, **settings)
 
     for epoch in (1, 2):
-        rows = company(shared.epoch(epoch, (5,)))
-        assert rows == company(alone.epoch(epoch, (5,)))
+        rows = row_sets(shared.epoch(epoch, (5,)))
+        assert rows == row_sets(alone.epoch(epoch, (5,)))
 
 
 @pytest.mark.parametrize(

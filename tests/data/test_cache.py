@@ -26,7 +26,7 @@ def assert_same(first, second):
     assert first.manifest == second.manifest
 
 
-def test_a_second_call_is_a_hit_and_builds_nothing(tmp_path):
+def test_a_corpus_that_is_prepared_again_comes_from_the_cache(tmp_path):
     build = Builder()
     first, first_hit = Cache(tmp_path).get("c", KEY, build)
 
@@ -38,7 +38,7 @@ def test_a_second_call_is_a_hit_and_builds_nothing(tmp_path):
     assert_same(first, second)
 
 
-def test_another_key_is_prepared_beside_the_first(tmp_path):
+def test_a_corpus_under_another_key_is_prepared_beside_the_first(tmp_path):
     cache = Cache(tmp_path)
     short = Builder(encoding=replace(ENCODING, max_length=2))
     cache.get("c", KEY, Builder())

@@ -36,7 +36,7 @@ def written(folder, words=SMALL, **config):
 
 
 @pytest.mark.parametrize("case", ["uncased", "cased"])
-def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
+def test_numbers_of_word_pieces_equal_those_of_the_reference_tokenizer(case, vocabulary, tmp_path):
     write(tmp_path / "tokenizer_config.json", json.dumps({"do_lower_case": case == "uncased"}))
     pieces = PieceVocabulary.load(write(tmp_path / "vocab.txt", vocabulary.read_bytes()))
 
@@ -71,7 +71,7 @@ def write_files(kind, folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_1000_pairs_equal_those_of_autotokenizer(kind, tmp_path):
+def test_rows_of_1000_pairs_equal_those_of_transformers_autotokenizer(kind, tmp_path):
     pieces = PieceVocabulary.load(write_files(kind, tmp_path))
 
     rows = rows_of(pieces, varied_pairs(), 64)
@@ -83,7 +83,7 @@ def test_rows_of_1000_pairs_equal_those_of_autotokenizer(kind, tmp_path):
     assert PieceVocabulary.restore(tmp_path / "pieces.json") == pieces
 
 
-def test_pieces_know_their_words(monkeypatch):
+def test_each_piece_knows_the_word_that_it_is_of(monkeypatch):
     pieces = PieceVocabulary(settings((*SMALL, "me", "##nier", "##e", "'", "s")))
     found = pieces.encode("The  Diabetes, Ménière's.")
     assert found.words == ("The", "Diabetes", ",", "Ménière", "'", "s", ".")
@@ -175,7 +175,7 @@ def tokenizer_file(folder, model, normalizer):
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_both_files_hold_the_same_vocabulary(tmp_path, lowercase):
+def test_vocab_txt_and_tokenizer_json_hold_the_same_vocabulary(tmp_path, lowercase):
     model = models.WordPiece({word: i for i, word in enumerate(SMALL)}, unk_token="[UNK]")
     normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     folder = tokenizer_file(tmp_path / "tokenizer", model, normalizer)
@@ -186,7 +186,7 @@ def test_both_files_hold_the_same_vocabulary(tmp_path, lowercase):
     assert read == PieceVocabulary.load(folder / "tokenizer.json")
 
 
-def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
+def test_special_pieces_have_the_numbers_of_their_vocabulary(vocabulary):
     pieces = PieceVocabulary.load(vocabulary)
     assert (pieces.unk, pieces.cls, pieces.sep) == (100, 101, 102)
     assert len(pieces) == len(pieces.words) == 30522
@@ -242,7 +242,7 @@ def test_words_of_pieces_end_at_blanks_and_punctuation(tmp_path, kind, text, wor
     assert list(pieces.word_of_piece) == sorted(pieces.word_of_piece)
 
 
-def test_added_pieces_are_found_first(tmp_path):
+def test_added_tokens_are_found_before_other_pieces(tmp_path):
     folder = written(tmp_path / "added", do_lower_case=True)
     write(folder / "added_tokens.json", json.dumps({"[DEID]": len(SMALL), "Dia": len(SMALL) + 1}))
     pieces = PieceVocabulary.load(folder)

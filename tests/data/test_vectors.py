@@ -357,7 +357,7 @@ def test_what_holds_no_vectors_is_called_so(save, content):
     assert "dim=0" not in str(caught.value)
 
 
-def test_several_blanks_are_as_one(save):
+def test_several_blanks_in_a_file_of_vectors_are_as_one(save):
     expected = load(save(GLOVE)).matrix
 
     assert_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)

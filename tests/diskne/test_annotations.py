@@ -84,7 +84,7 @@ def test_the_kind_of_negatives_selects_the_annotation_files(tmp_path):
     assert len(data.annotation_files(tmp_path)) == 2
 
 
-def test_a_published_row_joins_its_pair(read_rows):
+def test_a_row_of_the_published_annotations_joins_the_mednli_pair_of_its_id(read_rows):
     examples = {example.uid: example for example in read_rows(wording="mention").examples}
     true = examples["a.symptoms.C02"]
     false = examples["a.symptoms.C02.C04"]

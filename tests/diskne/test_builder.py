@@ -226,7 +226,7 @@ def without_tags(example):
     return replace(example, pair=replace(example.pair, tags=()))
 
 
-def test_a_written_benchmark_reads_back(benchmark, folder):
+def test_a_written_benchmark_of_diskne_reads_back(benchmark, folder):
     again = read_benchmark(folder)
     assert again.description() == benchmark.description()
     assert list(map(without_tags, again.examples)) == list(map(without_tags, benchmark.examples))
@@ -239,7 +239,7 @@ def test_every_dropped_example_is_written_with_its_reason(benchmark, folder):
     assert len(rows) == sum(dropped)
 
 
-def test_a_written_benchmark_is_private(folder):
+def test_a_written_benchmark_of_diskne_is_private(folder):
     assert_private(folder)
 
 
@@ -258,7 +258,7 @@ def build_diskne(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_the_script_builds_from_annotations(build_diskne):
+def test_the_script_builds_a_benchmark_of_diskne_from_annotations(build_diskne):
     """Angina has no positive example, and without a terminology no name."""
     code, output = build_diskne()
     assert code == 0, output.err

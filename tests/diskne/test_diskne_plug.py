@@ -34,7 +34,7 @@ def config_of(variant, fields):
         (("gout,,mumps,",), ("gout", "mumps")),
     ],
 )
-def test_a_tuple_of_names_may_come_as_one_string(values, names):
+def test_names_of_diseases_or_categories_may_come_as_one_string(values, names):
     assert plug.names_in(values) == names
 
 
@@ -79,7 +79,7 @@ def test_settings_of_folds_are_accepted(variant, text):
         ("umls", "umls"),
     ],
 )
-def test_the_corpus_is_that_of_the_config(ontology, names_from):
+def test_the_corpus_of_diskne_has_the_settings_of_its_config(ontology, names_from):
     fields = {"ontology": ontology, "wording": "full", "negatives": "random"}
     corpus = plug.TASK.corpus(config_of("mednli", {f"diskne.{k}": v for k, v in fields.items()}))
     assert corpus.name == "mednli"
@@ -88,7 +88,7 @@ def test_the_corpus_is_that_of_the_config(ontology, names_from):
     assert corpus.names_from == names_from
 
 
-def test_the_folds_are_those_of_the_config():
+def test_the_folds_that_are_trained_are_those_of_the_config():
     config = config_of(
         "demo",
         {

@@ -78,7 +78,9 @@ def prepared(config_of, tmp_path_factory):
 
 
 @pytest.mark.parametrize("together", [1, 4])
-def test_no_batch_leaks_a_row_of_dev_or_test(config_of, prepared, together):
+def test_the_training_batches_of_a_fold_have_no_row_of_its_dev_or_test(
+    config_of, prepared, together
+):
     """Of every slot, the batches that reach the device have the rows of train, each once."""
     experiment = experiment_of(config_of(**{"train.group": together}))
     all_folds = folds_of(prepared)
@@ -140,14 +142,14 @@ def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
     assert len({layout for layout, _ in plan}) <= 2 * fold_batches.plan.max_buckets
 
 
-def test_each_epoch_has_other_batches(fold_batches):
+def test_each_epoch_of_a_fold_has_other_batches(fold_batches):
     def batches_of_first_slot(epoch):
         return [index[0].tolist() for _, index in fold_batches.epoch(epoch, CODES)]
 
     assert batches_of_first_slot(1) != batches_of_first_slot(2)
 
 
-def test_the_batches_of_a_slot_do_not_depend_on_its_company(fold_batches):
+def test_the_batches_of_a_fold_and_seed_do_not_depend_on_the_others_of_its_program(fold_batches):
     plan = fold_batches.epoch(3, CODES)
     for place, code in enumerate(CODES):
         alone = fold_batches.epoch(3, [code])
@@ -163,7 +165,9 @@ def test_the_batches_of_a_slot_do_not_depend_on_its_company(fold_batches):
         (5, True),
     ],
 )
-def test_each_wanted_row_is_predicted_once_and_coarse_batches_share_a_shape(prepared, step, coarse):
+def test_each_row_that_a_fold_needs_is_predicted_once_and_coarse_batches_share_a_shape(
+    prepared, step, coarse
+):
     is_wanted = np.arange(len(prepared.splits["train"])) % step == 0
     plan = (
         DisKnETask()
@@ -176,7 +180,7 @@ def test_each_wanted_row_is_predicted_once_and_coarse_batches_share_a_shape(prep
         assert {layout.units for layout, _ in plan} == {64}
 
 
-def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
+def test_a_fold_and_seed_is_scored_on_the_rows_of_its_own_fold():
     """Slot 0 has the rows 0 to 2: a positive that is found, one that is missed, and a false alarm.
     Slot 1 has the rows 2 and 3, which are right."""
     label = np.array([0, 0, 1, 0])
@@ -234,7 +238,7 @@ def test_the_chosen_folds_are_trained(whole, alone):
     assert set(slots_of(alone)) == {(disease, seed) for disease in diseases for seed in SEEDS}
 
 
-def test_a_slot_ends_as_it_would_alone(whole, alone):
+def test_a_fold_and_seed_trained_with_others_ends_as_it_would_alone(whole, alone):
     slots = slots_of(whole)
     assert len(slots) == 7 * len(SEEDS)
     for key, slot in slots_of(alone).items():
@@ -245,7 +249,7 @@ def test_a_slot_ends_as_it_would_alone(whole, alone):
             assert probabilities == pytest.approx(slots[key]["test"][uid], abs=2e-6)
 
 
-def test_slots_differ(whole):
+def test_folds_and_seeds_of_one_program_predict_differently(whole):
     probabilities = {next(iter(slot["test"].values()))[0] for slot in whole.slots}
     assert len(probabilities) > len(whole.slots) // 2
 
@@ -277,7 +281,9 @@ def _a_mebibyte_a_slot(whole, monkeypatch):
     ],
 )
 @pytest.mark.usefixtures("_a_mebibyte_a_slot")
-def test_as_many_slots_as_memory_and_disk_hold_are_trained_at_once(whole, memory, disk, slots):
+def test_as_many_folds_and_seeds_as_memory_and_disk_hold_are_trained_at_once(
+    whole, memory, disk, slots
+):
     whole.program.optimizer = whole.optimizers["medical"]
     batches = whole.batches["medical/train"]
     assert whole.program.fitting_seeds(batches, 7, memory, disk) == slots

@@ -133,7 +133,7 @@ FIRST_ROW = {
 
 
 @pytest.mark.parametrize("number", "12345678")
-def test_every_table_is_filled(benchmark, number):
+def test_each_of_the_eight_tables_of_diskne_is_filled(benchmark, number):
     _, (first, *_) = table_of(number, benchmark, predictions(benchmark))
 
     assert first[:5] == FIRST_ROW.get(number, first[:5])
@@ -153,7 +153,9 @@ def test_every_table_is_filled(benchmark, number):
         "all equal": ([0.09] * 6, 1 / 3, (1 + 1 / 2 + 1 / 3) / 3, 1 / 3),
     },
 )
-def test_ranks_and_precision_by_hand(probabilities, hits, reciprocal_rank, average_precision):
+def test_hits_reciprocal_rank_and_average_precision_are_those_worked_out_by_hand(
+    probabilities, hits, reciprocal_rank, average_precision
+):
     examples = []
     for uid in ("p.symptoms.A", "q.symptoms.A"):
         positive = NLIExample(uid, "", "", "entailment", (), ())

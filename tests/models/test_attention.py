@@ -50,7 +50,7 @@ BUCKETS = json.loads((Path(__file__).parents[1] / "golden" / "golden_buckets.jso
 
 
 @pytest.mark.parametrize("setting", BUCKETS)
-def test_buckets_are_the_library_s(setting):
+def test_buckets_of_relative_positions_are_those_of_transformers(setting):
     """In both directions."""
     buckets, longest = map(int, setting.split(","))
     expected = np.array(BUCKETS[setting])
@@ -68,7 +68,7 @@ def test_without_buckets_far_distances_share_the_last_rows():
 
 
 @pytest.mark.parametrize("queries", [1, 5])
-def test_scores_are_those_of_each_pair_of_places(queries):
+def test_scores_of_relative_positions_are_those_of_each_pair_of_pieces(queries):
     """For all pieces and for the first alone. At place r the query is T - r after the key."""
     size = 5
     heads = 2

@@ -188,7 +188,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in CASES if name not
 
 
 @pytest.mark.parametrize("name", [*QUICK, *SLOW])
-def test_scores_loss_and_gradients_of_a_reader_equal_the_reference(name):
+def test_scores_loss_and_gradients_of_a_cloze_reader_equal_the_pytorch_reference(name):
     """Log probabilities (or masses), the summed loss of the queries that have a candidate, and its
     gradients by every weight and by word vectors."""
     case = CASES[name]

@@ -312,7 +312,7 @@ def test_blocks_of_local_attention_change_neither_logits_nor_dropout(train):
         ("positions", 22),
     ],
 )
-def test_fields_that_do_not_go_together_are_refused(field, value):
+def test_sizes_of_an_encoder_that_do_not_go_together_are_refused(field, value):
     model = build(**{field: value})
     batch = random_batch(1)
 

@@ -63,7 +63,9 @@ REMATERIALISED = ("bert", "modernbert", "deberta-v2")
         *((family, True) for family in REMATERIALISED),
     ],
 )
-def test_logits_and_gradients_are_the_library_s(family, rematerialise, folder_of):
+def test_logits_and_gradients_of_imported_weights_are_those_of_transformers(
+    family, rematerialise, folder_of
+):
     """64 pairs of up to 64 pieces; one has an empty premise, another an empty hypothesis."""
     _, arrays = reference(family)
     model, params = loaded(family, folder_of(family))
@@ -83,7 +85,7 @@ def test_logits_and_gradients_are_the_library_s(family, rematerialise, folder_of
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_training_steps_have_the_losses_of_pytorch(family, folder_of):
+def test_training_steps_from_imported_weights_have_the_losses_of_transformers(family, folder_of):
     facts, arrays = reference(family)
     steps = facts["steps"]
     model, params = loaded(family, folder_of(family))
@@ -170,7 +172,7 @@ def logits_of_rows(family, folder, first_row, changes=()):
         ("deberta-v2-own", {"token_types": 0}),
     ],
 )
-def test_each_field_of_the_architecture_matters(family, changes, folder_of):
+def test_each_field_of_an_encoders_architecture_changes_its_logits(family, changes, folder_of):
     first_row = 6 if "first_position" in changes else 0
 
     logits = logits_of_rows(family, folder_of(family), first_row)
@@ -196,7 +198,9 @@ def test_each_field_of_the_architecture_matters(family, changes, folder_of):
         ("deberta-v2", {"type_vocab_size": 1}, "'type_vocab_size' is 1, not 0 or 2"),
     ],
 )
-def test_what_the_module_lacks_is_refused_by_name(family, changes, message, tmp_path):
+def test_an_architecture_that_the_encoder_lacks_is_refused_by_its_field(
+    family, changes, message, tmp_path
+):
     folder = write_encoder(family, tmp_path, **changes)
 
     with pytest.raises(DataError) as raised:
@@ -240,7 +244,7 @@ def export(folder, model, params, labels):
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_exported_weights_are_those_that_were_read(family, folder_of, tmp_path):
+def test_exported_weights_are_the_imported_ones(family, folder_of, tmp_path):
     model, params = loaded(family, folder_of(family))
 
     export(tmp_path, model, params, labels_of(family))
@@ -252,7 +256,9 @@ def test_exported_weights_are_those_that_were_read(family, folder_of, tmp_path):
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_the_library_opens_what_was_exported(family, folder_of, tmp_path):
+def test_transformers_opens_exported_weights_and_computes_the_same_logits(
+    family, folder_of, tmp_path
+):
     """Skipped without torch and transformers."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -74,7 +74,7 @@ def numpy_step(params, batch, rate):
 # ---- steps ----
 
 
-def test_a_step_is_sgd_worked_out_example_by_example():
+def test_a_step_of_fasttext_is_sgd_worked_out_example_by_example():
     model = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
     sgd = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd"))
     task = NLITask()
@@ -155,7 +155,7 @@ def run(_trained):
         yield load_run(Path("run"))
 
 
-def test_a_run_learns_labels_from_hypotheses_alone(run):
+def test_a_hypothesis_only_fasttext_learns_labels_from_hypotheses_alone(run):
     result = read_json("run", "result.json")
 
     assert result["status"] == "complete"
@@ -164,7 +164,7 @@ def test_a_run_learns_labels_from_hypotheses_alone(run):
     assert result["test"]["accuracy"]["mean"] == 1.0
 
 
-def test_premises_are_ignored_in_predictions(run):
+def test_a_hypothesis_only_fasttext_ignores_premises_in_predictions(run):
     lacks = "patient lacks gout 1 ."
     has = "patient has gout 2 ."
 

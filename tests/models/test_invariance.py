@@ -62,7 +62,7 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def plain(name):
-    """(gradient, logits) of rows that are all computed to the end, without company of units."""
+    """(gradient, logits) of rows that are all computed to the end, each a unit of its own."""
     corpus = models.corpus_of(name)
     model = models.build(name)
     layout = Layout.full(models.ROWS, corpus.width, joint=corpus.joint)

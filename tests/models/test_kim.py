@@ -94,7 +94,7 @@ def golden_params(kind, bias="both"):
     }
 
 
-def test_logits_and_gradients_of_kim_equal_the_reference():
+def test_logits_and_gradients_of_kim_equal_the_pytorch_reference():
     """Padding rows stand among the real ones."""
     fields = {
         "hidden_size": HIDDEN,

@@ -92,7 +92,7 @@ def test_knowledge_energies_of_identical_concepts_alone_do_not_divide_by_the_lon
 # ---- layers ----
 
 
-def test_more_words_than_there_is_room_for_are_no_number():
+def test_words_of_a_batch_beyond_its_room_become_nan():
     """They become NaN instead of another word's vector, so a wrong layout cannot look like a
     result."""
     tokens = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
@@ -131,7 +131,7 @@ def test_dropout_rescales_the_rest_and_is_of_training_alone(keys):
     assert_equal(dropped(x, keys, train=False)[0], x)
 
 
-def test_dropout_of_a_row_depends_on_the_layer_and_on_neither_length_nor_place(keys):
+def test_dropout_of_a_row_depends_on_the_layer_and_on_neither_length_nor_place_in_the_batch(keys):
     x = jnp.ones((4, 6, 8))
 
     first, second = dropped(x, keys)

@@ -78,7 +78,7 @@ def test_every_token_has_a_slot_with_its_sentence_and_time(packing):
     assert_equal(np.asarray(keys)[is_token], 100 + tokens[:, 0])
 
 
-def test_mirrored_sentences_read_backwards(packing):
+def test_mirrored_packed_sentences_read_backwards(packing):
     sides = random_sides()
 
     mirrored = packing.unpack(packing.mirror(packing.pack(*sides)), *SHAPES)
@@ -105,7 +105,7 @@ def test_gradients_of_packing_are_those_of_finite_differences(packing, name):
 
 
 @pytest.mark.parametrize("name", ["max", "mean", "sum"])
-def test_reductions_are_those_of_the_padded_sentences(packing, name):
+def test_max_mean_and_sum_of_packed_sentences_are_those_of_the_padded_ones(packing, name):
     """All values are negative, so a maximum that included a zero of the padding would show."""
     sides = [-abs(side) - 1 for side in random_sides()]
     packed = packing.pack(*sides)

@@ -117,13 +117,13 @@ def cases(names, quick):
 
 
 @pytest.mark.parametrize("name", cases(CASES, QUICK))
-def test_logits_loss_gradients_and_statistics_equal_the_reference_in_float64(name):
+def test_logits_loss_gradients_and_statistics_equal_the_pytorch_reference_in_float64(name):
     """Also the gradients by word vectors."""
     with jax.enable_x64(True):
         check_passes(name, "float64")
 
 
-def test_logits_loss_gradients_and_statistics_equal_the_reference_in_float32():
+def test_logits_loss_gradients_and_statistics_equal_the_pytorch_reference_in_float32():
     check_passes("esim-bias-masked", "float32")
 
 
@@ -162,7 +162,7 @@ TRAINED = ("bow-replace-masked", "esim-bias-masked")
 
 
 @pytest.mark.parametrize("name", cases(FACTS["trained"], TRAINED))
-def test_three_steps_of_adam_equal_the_reference(name):
+def test_three_steps_of_adam_equal_those_of_the_pytorch_reference(name):
     """Losses, weights and running statistics agree. The layout is a staircase, and every distinct
     word is projected once.
 

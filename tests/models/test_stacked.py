@@ -54,7 +54,7 @@ def states_and_gradients(platform, cell, lengths, segments, seeds):
         pytest.param([0, 0], fitted([0, 0]), 1, id="empty", marks=pytest.mark.slow),
     ],
 )
-def test_stacked_loops_equal_those_of_other_devices(cell, lengths, segments, seeds):
+def test_recurrent_loops_for_gpus_equal_those_for_other_devices(cell, lengths, segments, seeds):
     expected, stacked = (
         states_and_gradients(platform, cell, lengths, segments, seeds)
         for platform in ("cpu", "gpu")

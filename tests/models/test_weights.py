@@ -111,7 +111,7 @@ def halves(tensors):
     return [{name: tensors[name] for name in names[start::2]} for start in (0, 1)]
 
 
-def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(bert, tmp_path):
+def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, tmp_path):
     folder = tmp_path / "bert"
     shutil.copytree(bert, folder)
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

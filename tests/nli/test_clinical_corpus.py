@@ -85,7 +85,7 @@ def home(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_counts_are_in_prepare_log_data_and_page(home):
+def test_counts_of_written_pairs_are_in_prepare_log_data_and_page(home):
     written = json.loads((home / "work/run/data.json").read_text())["splits"]["train"]["written"]
     assert written["pairs"] == sum(written["categories"].values()) > 20
     assert {"hypernym", "hyponym, negated", "absent", "present, negated"} <= set(

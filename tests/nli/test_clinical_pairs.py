@@ -55,7 +55,7 @@ def assertion(text):
         "colon": ("Mother : [asthma] .", UNSURE),
     },
 )
-def test_assertion_of_a_finding(text, expected):
+def test_a_finding_is_affirmed_negated_or_unsure_by_the_words_around_it(text, expected):
     assert assertion(text) == expected
 
 
@@ -111,7 +111,7 @@ def test_assertion_of_a_finding(text, expected):
         "[Pain] was a reason to call .",
     ],
 )
-def test_text_that_neither_affirms_nor_denies(text):
+def test_a_possible_past_or_foreign_finding_is_neither_affirmed_nor_denied(text):
     assert assertion(text) == UNSURE
 
 
@@ -237,7 +237,9 @@ def label_of_change(mentions, text):
         "antonyms": ("He had tachycardia .", "tachycardia", "bradycardia", CONTRADICTION),
     },
 )
-def test_label_of_what_replaces_a_phrase(umls, text, old, new, label):
+def test_a_replaced_clinical_phrase_gives_the_label_of_its_relation_and_assertion(
+    umls, text, old, new, label
+):
     assert label_of_change(umls, text)[old, new] == label
 
 
@@ -267,7 +269,7 @@ def test_label_of_what_replaces_a_phrase(umls, text, old, new, label):
         "A drug for angina .",
     ],
 )
-def test_text_that_writes_no_pair(umls, text):
+def test_uncertain_or_ambiguous_clinical_text_writes_no_pair(umls, text):
     assert not label_of_change(umls, text)
 
 

@@ -189,7 +189,7 @@ def test_a_mention_covers_its_words_whether_or_not_they_have_vectors(few_vectors
 # ---- links ----
 
 
-def test_links_by_hand():
+def test_the_links_of_a_pair_are_those_worked_out_by_hand():
     """Systolic heart failure (tokens 2 to 4) is two steps below heart disease (tokens 1 and 2).
     Asthma (6) equals asthma (5)."""
     arrays, _, _, facts = encoded(

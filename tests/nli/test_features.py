@@ -86,7 +86,7 @@ def by_name():
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_by_hand(by_name, name):
+def test_each_feature_of_a_pair_has_the_value_worked_out_by_hand(by_name, name):
     assert_near(by_name[name], np.array(BY_HAND[name]), rtol=1e-12, atol=1e-12)
 
 
@@ -119,7 +119,7 @@ TWICE = math.log(6 / 3) + 1
         ),
     },
 )
-def test_tfidf_by_hand(by_name, pair, expected):
+def test_distances_of_tfidf_vectors_are_those_worked_out_by_hand(by_name, pair, expected):
     measures = ("cosine", "euclidean", "manhattan", "chebyshev")
 
     by_measure = [by_name[f"tfidf_{measure}"][pair] for measure in measures]
@@ -127,7 +127,7 @@ def test_tfidf_by_hand(by_name, pair, expected):
     assert_near(np.array(by_measure), np.array(expected), rtol=1e-12, atol=1e-12)
 
 
-def test_tfidf_knows_training_text_alone():
+def test_weights_of_tfidf_know_training_text_alone():
     """The fourth pair is not a training pair, and its words do not count."""
     rare = ("Rare words here", "Rare words there", "neutral")
     changed = computed(corpus([*PAIRS[:3], rare, PAIRS[4]]))
@@ -243,11 +243,6 @@ def test_a_cross_reference_is_one_concept_at_several_places():
         assert column(table, name).tolist() == expected
 
 
-def test_without_an_ontology_there_are_no_paths():
-    table = computed(mentions=([[]] * 5, [[]] * 5), ontology=None)
-    assert (table[:, -3:] == features.NO_CONCEPT).all()
-
-
 def test_a_pair_with_an_empty_side_has_features():
     pairs = [
         ("", "Is well", "neutral"),
@@ -266,7 +261,7 @@ def test_a_corpus_of_empty_pairs_has_features():
     assert np.isfinite(computed(empty)).all()
 
 
-def test_hypothesis_only_sees_no_premise():
+def test_hypothesis_only_features_do_not_depend_on_the_premise():
     other_premises = corpus([("something else", h, label) for _, h, label in PAIRS])
     settings = {"mentions": ([[]] * 5, mentions()[1]), "hypothesis_only": True}
     assert np.array_equal(computed(**settings), computed(other_premises, **settings))
@@ -338,7 +333,7 @@ def test_paths_of_a_corpus_are_between_the_concepts_of_a_mentions_file(source_of
     assert column(table, "path_nearest").tolist() == [1] * 6
 
 
-def test_bleu_is_that_of_nltk_to_the_last_bit():
+def test_the_feature_bleu_is_that_of_nltk_to_the_last_bit():
     smoothing = SmoothingFunction(epsilon=0.1).method1
     draw = random.Random(0)
     for _ in range(500):

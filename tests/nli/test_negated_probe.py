@@ -74,7 +74,9 @@ def pairs_of(premise):
         ),
     },
 )
-def test_pair(premise, operator, sides, kind):
+def test_the_probe_negates_both_sides_and_gives_the_label_of_reversed_entailment(
+    premise, operator, sides, kind
+):
     labels = pairs_of(premise)
     if not operator:
         assert not labels
@@ -93,12 +95,12 @@ def test_pair(premise, operator, sides, kind):
         "A man isn't in a park with a hat.",
     ],
 )
-def test_another_operator_or_clause_or_a_definite_noun_gives_no_pair(premise):
+def test_another_operator_or_clause_or_a_definite_noun_gives_no_negated_pair(premise):
     assert not pairs_of(premise)
 
 
 @pytest.mark.parametrize("subject", ["Someone in a cap", "Man in cap"])
-def test_no_replaces_a_determiner_alone(subject):
+def test_the_operator_no_replaces_a_determiner_alone(subject):
     operators = {operator for operator, _, _ in pairs_of(f"{subject} is riding a horse.")}
     assert operators == {"not", "n't", "never", "nobody"}
 

@@ -45,7 +45,7 @@ def faults(read_faulty, *arguments, **options):
     return [(error.file, error.line, error.field) for error in errors]
 
 
-def test_a_row_becomes_an_example(tmp_path):
+def test_a_row_of_a_file_becomes_an_example_of_nli(tmp_path):
     (example,) = read(tmp_path / "x.jsonl", lines(row("a", captionID="c7"))).examples
     assert example.uid == "a"
     assert example.label == "entailment"

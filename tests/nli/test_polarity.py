@@ -85,22 +85,22 @@ CASES = [
 
 
 @pytest.mark.parametrize(("sentence", "expected"), CASES)
-def test_direction(sentence, expected):
+def test_the_direction_of_a_word_is_reversed_in_the_scope_of_an_operator_alone(sentence, expected):
     assert direction(sentence) == expected
 
 
 @pytest.mark.parametrize("idiom", IDIOMS)
-def test_an_idiom_reverses_nothing(idiom):
+def test_an_idiom_with_an_operator_reverses_no_direction(idiom):
     tokens = f"A man sees {idiom} a dog .".split()
     assert not operators_in(tokens)
     assert directions(tokens)[-2] == UP
 
 
 @pytest.mark.parametrize("phrase", [*PSEUDO, *sorted(UNCLEAR)])
-def test_a_sentence_with_an_unclear_word_has_no_direction(phrase):
+def test_a_sentence_with_an_unclear_word_is_unsure_in_every_place(phrase):
     assert set(directions(f"A man sees {phrase} a dog .".split())) == {UNSURE}
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_each_operator_has_a_case(operator):
+def test_each_operator_has_a_worked_case_of_direction(operator):
     assert any(operator in operators_in(sentence.split()) for sentence, _ in CASES)

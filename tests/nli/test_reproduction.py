@@ -174,7 +174,7 @@ def test_a_fasttext_classifier_of_other_epochs_is_not_judged(tmp_path):
     assert cell_of(tmp_path, 3, run.name)["remark"] == "train.epochs 25"
 
 
-def test_table_2_is_exact(tmp_path):
+def test_figures_of_table_2_pass_only_where_they_equal_the_papers(tmp_path):
     path = tmp_path / "corpus" / "stats.json"
     figures = {
         "pairs": 11_232,
@@ -222,7 +222,7 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
         assert sum(text.startswith(about) for text in words) == 1
 
 
-def test_gained_predictions_by_class(tmp_path):
+def test_gained_predictions_are_divided_by_class_as_in_section_6(tmp_path):
     """Section 6: of 20 gained, 12 are neutral, 9 of which were entailment before; rows of few are
     left out, and runs on other pairs."""
     gold = "n" * 12 + "e" * 8
@@ -246,7 +246,7 @@ def test_gained_predictions_by_class(tmp_path):
     assert shown.grids[0].rows == [("attention", "ESIM", "40", "60", "0", "75")]
 
 
-def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
+def test_the_page_of_the_reproduction_has_no_uid_folder_or_command(tmp_path, monkeypatch):
     """Canary words are used as uids, as names of folders and files, and in commands."""
     monkeypatch.chdir(tmp_path)
     secret = tmp_path / WORDS[0]

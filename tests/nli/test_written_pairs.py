@@ -82,7 +82,9 @@ def all_labels(linker, premise, withheld=NOTHING):
         ("He sees no entity .", "He sees no body .", "entailment"),
     ],
 )
-def test_label(linker, premise, hypothesis, label):
+def test_a_replaced_word_gives_the_label_of_its_relation_reversed_under_a_negation(
+    linker, premise, hypothesis, label
+):
     assert all_labels(linker, premise)[premise, hypothesis] == label
 
 
@@ -120,7 +122,7 @@ def test_the_balance_of_the_labels_is_that_of_training(linker):
     assert sum(written.facts["categories"].values()) == written.facts["pairs"]
 
 
-def test_the_same_seed_draws_the_same_pairs(linker):
+def test_pairs_written_twice_with_one_seed_are_the_same(linker):
     assert written_for(linker, PLAIN) == written_for(linker, PLAIN)
 
 
@@ -132,7 +134,7 @@ def test_withheld_words_are_written_in_neither_order(linker):
     assert not any({"body", "entity"} <= changed for changed in pairs)
 
 
-def test_a_withheld_operator_is_in_no_pair(linker):
+def test_a_withheld_operator_is_in_no_written_pair(linker):
     premise = "He walks without a body ."
     assert premise in {premise for premise, _ in all_labels(linker, premise)}
     withheld = Withheld(operators=frozenset(("without",)))
@@ -159,7 +161,7 @@ def test_a_file_that_is_no_probe_is_refused(tmp_path):
         Withheld.of_files([path])
 
 
-def test_two_classes_are_refused(linker):
+def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
     train = training_pairs(PLAIN, labels=LABELS[:2])
     with pytest.raises(
         UserError, match=r"data\.augment: no training pair has the label contradiction"
@@ -170,8 +172,8 @@ def test_two_classes_are_refused(linker):
 # ---- in a corpus and in the loss ----
 
 
-def augmented(**data):
-    config = nli("esim", "demo", knowledge="typed")
+def augmented(model="esim", **data):
+    config = nli(model, "demo", knowledge="typed")
     config.data.augment = 0.1
     config.data.limit = 300
     config.data.update(data)
@@ -208,13 +210,14 @@ def test_written_pairs_have_links_beside_a_file_of_mentions(tmp_path):
     assert not has_link[~arrays["written"]].any()
 
 
-def test_hypothesis_only_reads_no_written_premise():
-    arrays = corpus_of(augmented(hypothesis_only=True)).build().arrays
+@pytest.mark.parametrize("model", ["esim", "bert"])
+def test_hypothesis_only_empties_all_premises_written_ones_too_for_words_and_for_pieces(model):
+    arrays = corpus_of(augmented(model, hypothesis_only=True)).build().arrays
     assert not arrays["premise_length"].any()
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
-def test_the_weight_of_written_rows_in_the_loss(weight):
+def test_the_loss_of_a_written_pair_has_its_weight(weight):
     task = NLITask(written_weight=weight)
     side = np.ones((2, 3), np.int32)
     data = {
@@ -235,6 +238,6 @@ class _Layout:
     width = (3, 3)
 
 
-def test_a_negative_share_is_refused():
+def test_a_negative_share_of_written_pairs_is_refused():
     with pytest.raises(UserError, match=r"data\.augment"):
         check(augmented(augment=-0.1))

@@ -23,7 +23,9 @@ def test_confusion_has_gold_classes_in_rows():
         ("contradiction", 1 / 2, 1 / 1, 2 / 3, 1),
     ],
 )
-def test_precision_recall_and_f1_of_a_class(label, precision, recall, f1, support):
+def test_precision_recall_and_f1_of_a_class_are_those_worked_out_by_hand(
+    label, precision, recall, f1, support
+):
     scores = metrics.per_class(GOLD, PREDICTED)[label]
 
     assert tuple(scores.values()) == pytest.approx((precision, recall, f1, support))
@@ -53,7 +55,7 @@ def test_wilson_interval_equals_published_table(correct, n, low, high):
     assert metrics.wilson_interval(correct, n) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_mcnemar_by_hand():
+def test_counts_and_p_value_of_mcnemars_test_are_those_worked_out_by_hand():
     """The first alone is right in 1 row, the second alone in 5: p = 2 (C(6,0) + C(6,1)) / 2^6."""
     first = [0, 1, 1, 1, 1, 1, 0, 2]
     second = [1, 0, 0, 0, 0, 0, 0, 1]
@@ -66,7 +68,7 @@ def test_mcnemar_by_hand():
     assert metrics.mcnemar([0, 1], [0, 0], [0, 2]).p_value == 1.0
 
 
-def test_reliability_and_calibration_error_by_hand():
+def test_reliability_and_calibration_error_are_those_worked_out_by_hand():
     """The bin (0, .5] has 2 rows at confidence .5, one of them right. The bin (.5, 1] has .9 and
     .8, both right."""
     probabilities = [
@@ -141,5 +143,5 @@ def test_statistics_of_constant_and_single_outcomes_are_numbers(right):
     ],
     ids=str,
 )
-def test_holm_by_hand(p, adjusted):
+def test_p_values_adjusted_by_holms_method_are_those_worked_out_by_hand(p, adjusted):
     assert metrics.holm(p) == pytest.approx(adjusted)

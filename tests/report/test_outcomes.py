@@ -131,7 +131,7 @@ def test_training_pairs_may_differ_and_are_noted(tmp_path):
     assert not outcomes.comparison(alone, alone).other_training
 
 
-def test_comparison_by_hand(compared):
+def test_accuracies_mcnemar_and_flips_of_a_comparison_are_those_worked_out_by_hand(compared):
     """Right are 6 of 9 and 7 of 9: the last e in the first run alone, two n in the second alone."""
     row = compared("eeeccnccn", "eennnnccn")
 
@@ -242,23 +242,25 @@ def category_by_rule(premise, hypothesis, premise_concepts="", hypothesis_concep
 @pytest.mark.parametrize(
     "premise, hypothesis, premise_concepts, hypothesis_concepts, expected", TABLE_8
 )
-def test_categories_by_rules(premise, hypothesis, premise_concepts, hypothesis_concepts, expected):
+def test_the_rules_give_the_pairs_of_table_8_the_papers_categories(
+    premise, hypothesis, premise_concepts, hypothesis_concepts, expected
+):
     of_pair = category_by_rule(premise, hypothesis, premise_concepts, hypothesis_concepts)
 
     assert of_pair == expected
 
 
 @pytest.mark.parametrize("token", ["3.5", "120/80", "98%", "325mg", "twenty", ">100"])
-def test_numbers_are_numerical_reasoning(token):
+def test_a_pair_with_a_number_is_of_numerical_reasoning(token):
     assert category_by_rule(f"x {token}", "y") == (NUMBERS,)
 
 
 @pytest.mark.parametrize("token", ["V3", "B12", "-", "T4-5"])
-def test_names_with_digits_are_no_numbers(token):
+def test_a_name_with_digits_is_no_number_of_numerical_reasoning(token):
     assert category_by_rule(f"x {token}", "y") == (WORLD,)
 
 
-def test_scores_of_categories_by_hand(tmp_path):
+def test_scores_of_categories_are_those_worked_out_by_hand(tmp_path):
     """u0 is right in three seeds, u1 in two, u2 in none. Pairs from u3 on have no category."""
     run = opened(tmp_path / "run", "eecnnnccc", "eecnnnccc", "encnnnccc")
     category_of = {
@@ -288,7 +290,7 @@ def test_categories_of_another_corpus_are_refused(tmp_path):
         categories.category_scores(run.outcomes, {"other": (NEGATIONS,)})
 
 
-def test_annotations_may_be_abbreviated_and_several(tmp_path):
+def test_categories_in_a_file_may_be_abbreviated_and_several_for_a_pair(tmp_path):
     path = tmp_path / "kinds.tsv"
     path.write_text("uid\tcategory\nu0\tNegation\nu1\tnumbers\n\nu0\tmedical knowledge\n")
 

@@ -39,7 +39,7 @@ def write_paper_run(folder, run):
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_the_runs_of_the_papers_are_like_themselves(tmp_path):
+def test_a_run_with_the_settings_of_a_papers_run_is_not_unlike_it(tmp_path):
     for number, run in enumerate(paper_runs()):
         folder = tmp_path / str(number)
         write_paper_run(folder, run)
@@ -55,7 +55,9 @@ def test_the_runs_of_the_papers_are_like_themselves(tmp_path):
         "folder": (BERT, "data__dir", "/data"),
     },
 )
-def test_places_and_fields_without_effect_are_no_difference(tmp_path, run, field, value):
+def test_places_and_fields_without_effect_make_no_run_unlike_the_papers(
+    tmp_path, run, field, value
+):
     write_paper_run(tmp_path / "run", run)
     change(tmp_path / "run" / "config.json", **{field: value})
 
@@ -80,14 +82,14 @@ def test_places_and_fields_without_effect_are_no_difference(tmp_path, run, field
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_a_run_that_differs_in_a_field_is_unlike(tmp_path, run, field, value):
+def test_a_run_that_differs_in_a_field_is_unlike_the_papers(tmp_path, run, field, value):
     write_paper_run(tmp_path / "run", run)
     change(tmp_path / "run" / "config.json", **{field: value})
 
     assert len(unlike(tmp_path / "run", read_config, run)) == 1
 
 
-def test_a_run_of_fewer_seeds_is_unlike(tmp_path):
+def test_a_run_of_fewer_seeds_is_unlike_the_papers(tmp_path):
     write_paper_run(tmp_path / "run", BERT)
     edit(tmp_path / "run" / "result.json", seeds=[0])
 

@@ -1,5 +1,5 @@
 """Memory is kept between steps, unless the user has set glibc's options; the compiler's formats of
-arrays change no result."""
+arrays change no result; predictions do not depend on the number of devices."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import models
 from support.commands import run_python
-from support.trees import assert_equal
+from support.trees import assert_equal, assert_near
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.training import devices, optim
@@ -37,7 +37,9 @@ def mallopt(monkeypatch):
 
 
 @pytest.mark.skipif(not HAS_GLIBC, reason="of glibc's allocator")
-def test_memory_is_kept_unless_the_user_has_settings(mallopt, monkeypatch):
+def test_freed_memory_stays_with_the_process_unless_the_user_has_settings_of_malloc(
+    mallopt, monkeypatch
+):
     assert not devices.keep_memory()  # conftest.py has settings
     assert not mallopt
 
@@ -86,22 +88,36 @@ def test_the_work_space_of_a_step_is_kept_between_steps():
     assert int(counted.stdout) < 1000, counted.stderr
 
 
-def trained(chooses_formats):
-    """(losses of two steps, logits, parameters) of two seeds on two devices."""
+SEEDS = (0, 1)
+
+
+def program_on(count):
+    """The program of a model with dropout on the first devices."""
     corpus = models.corpus_of("bow")
-    pair = devices.Devices(jax.local_devices()[:2])
-    pair.chooses_formats = chooses_formats
-    layout = Layout.full(4, corpus.width, joint=corpus.joint)
-    index = np.arange(16).reshape(2, 8, 1)
-    program = Program(
-        models.build("bow", dropout=0.3, axis_name=pair.axis_name),
+    several = devices.Devices(jax.local_devices()[:count])
+    return Program(
+        models.build("bow", dropout=0.3, axis_name=several.axis_name),
         corpus.task,
-        pair,
-        pair.replicate(models.words_of("bow")),
-        pair.replicate(corpus.data),
+        several,
+        several.replicate(models.words_of("bow")),
+        several.replicate(corpus.data),
         optim.build_optimizer(optim.Options(learning_rate=0.1)),
     )
-    learner = pair.replicate(program.draw(layout, (0, 1)))
+
+
+def layout_of(rows):
+    corpus = models.corpus_of("bow")
+    return Layout.full(rows, corpus.width, joint=corpus.joint)
+
+
+def trained(chooses_formats):
+    """(losses of two steps, logits, parameters) of two seeds on two devices."""
+    program = program_on(2)
+    pair = program.devices
+    pair.chooses_formats = chooses_formats
+    layout = layout_of(4)
+    index = np.arange(16).reshape(2, 8, 1)
+    learner = pair.replicate(program.draw(layout, SEEDS))
     losses = []
     for _ in range(2):
         learner, sums = program.train(layout, learner, index)
@@ -111,7 +127,7 @@ def trained(chooses_formats):
     return losses, logits, learner.params
 
 
-def test_formats_that_the_compiler_chooses_change_no_result():
+def test_formats_of_arrays_that_the_compiler_chooses_change_no_result():
     """Several TPUs run jit of shard_map in place of pmap; here two devices of the CPU do both."""
     by_default = trained(False)
     by_choice = trained(True)
@@ -122,7 +138,21 @@ def test_formats_that_the_compiler_chooses_change_no_result():
     assert logits.shape[:2] == (2, 8)
 
 
-def test_drifted_replicas_are_noticed():
+def test_predictions_on_eight_devices_are_those_on_one():
+    index = np.arange(16)[:, None]
+    logits = []
+    for count in (1, 8):
+        program = program_on(count)
+        layout = layout_of(len(index) // count)
+        variables = program.devices.replicate(program.draw(layout, SEEDS).variables)
+        on_devices = program.predict(layout, variables, index)
+        logits.append(program.devices.join(on_devices))
+
+    assert_near(logits[1], logits[0], atol=1e-6)
+    assert np.ptp(logits[0], axis=1).min() > 1e-2  # they do depend on the row
+
+
+def test_weights_that_differ_between_devices_are_noticed():
     pair = devices.Devices(jax.local_devices()[:2])
     equal = pair.replicate({"w": np.arange(4.0)})
     pair.check_replicas(equal)

@@ -269,7 +269,9 @@ def output(home, run):
 
 
 @slow
-def test_a_run_of_two_processes_is_that_of_one(home, start):
+def test_training_and_predictions_of_two_processes_with_four_devices_each_are_those_of_one(
+    home, start
+):
     assert codes(start("single", processes=1)) == [0]
     assert codes(start("double")) == [0, 0], output(home, "double")
 
@@ -325,7 +327,7 @@ def untimed(rows):
 
 
 @slow
-def test_a_lost_process_ends_the_other_and_the_run_resumes_bit_identically(home, start):
+def test_a_lost_process_ends_the_other_and_the_run_resumes_bit_for_bit(home, start):
     """The first or the second process is killed, or the second one hangs."""
     flags = ("--config.train.epochs=12", "--config.train.patience=100")
     assert codes(start("unbroken", *flags)) == [0, 0]

@@ -70,7 +70,7 @@ def predicted(sample):
         "many rows": {"rows": ROOMY + 299, "size": 900, "models": 2},
     },
 )
-def test_each_model_predicts_as_scikit_learn_does_at_its_optimum(sizes):
+def test_each_logistic_regression_predicts_as_scikit_learn_does_at_its_optimum(sizes):
     sample = draw(**sizes)
 
     predicted, counts = sample.fit_predict()
@@ -88,7 +88,7 @@ def test_a_model_whose_rows_lack_a_class_is_scikit_learns_of_the_others(sample):
     assert_near_scikit_learn(lacking.fit_predict()[0], lacking)
 
 
-def test_a_single_class_is_always_predicted(sample):
+def test_a_logistic_regression_of_a_single_class_always_predicts_it(sample):
     """scikit-learn refuses it."""
     single = sample._replace(labels=np.full(ROWS, 2))
 
@@ -107,11 +107,11 @@ def test_labels_of_rows_that_a_model_holds_out_leave_no_trace_in_it(sample, pred
         assert (again[model] == predicted[model]).mean() >= NEAR
 
 
-def test_predictions_are_the_same_in_a_second_fit(sample, predicted):
+def test_two_fits_of_logistic_regressions_predict_the_same(sample, predicted):
     assert_equal(sample.fit_predict()[0], predicted)
 
 
-def test_company_and_order_of_rows_change_no_prediction(sample, predicted):
+def test_other_models_and_the_order_of_rows_change_hardly_a_prediction(sample, predicted):
     alone, _ = sample._replace(chosen=sample.chosen[2:3]).fit_predict()
     features, labels, chosen = sample
     backwards, _ = Sample(features[::-1], labels[::-1], ROWS - 1 - chosen[:, ::-1]).fit_predict()

@@ -439,7 +439,7 @@ def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first
     assert run.rows[0]["dev_loss"] == plain.rows[0]["dev_loss"]
 
 
-# ---- company ----
+# ---- other seeds ----
 
 
 SCRIPT_OF_PARTS = {
@@ -474,27 +474,29 @@ AVERAGE = {"average_from": 2, "average_every": 4}
         ),
     ],
 )
-def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
+def test_a_seed_trained_with_others_learns_and_ends_as_it_would_alone(
+    bow, settings, script, evaluations
+):
     """Neither other seeds nor their end changes what a seed learns, its average or its end, up to
     rounding errors after 60 steps."""
-    company = scripted(bow, SEEDS, script, epochs=7, **settings)
-    assert company.rows[-1]["seeds"] == [7]  # the others were dropped once they were half of all
+    together = scripted(bow, SEEDS, script, epochs=7, **settings)
+    assert together.rows[-1]["seeds"] == [7]  # the others were dropped once they were half of all
 
     for seed, count in evaluations.items():
         alone = scripted(bow, (seed,), script, epochs=7, **settings)
 
         place = SEEDS.index(seed)
-        best = of_seed(company.best, place)
+        best = of_seed(together.best, place)
         best_alone = of_seed(alone.best, 0)
         assert len(alone.rows) == count
         assert best_alone.epoch == best.epoch
         assert best_alone.value == best.value
         assert_near(best_alone.params, best.params, atol=1e-4)
-        of_next_seed = of_seed(company.best.params, (place + 1) % len(SEEDS))
+        of_next_seed = of_seed(together.best.params, (place + 1) % len(SEEDS))
         with pytest.raises(AssertionError):
             assert_near(best_alone.params, of_next_seed, atol=0.1)
 
-    trainer, trainer_alone = company.trainer, alone.trainer  # seed 7 trains to the end of both
+    trainer, trainer_alone = together.trainer, alone.trainer  # seed 7 trains to the end of both
     assert_near(trainer_alone.learner.params, trainer.learner.params, atol=1e-4)
     if trainer.average is not None:
         assert trainer_alone.average.count.tolist() == trainer.average.count.tolist()
@@ -508,7 +510,7 @@ def test_a_seed_ends_as_it_would_alone(bow, settings, script, evaluations):
         "steps": ({"pass": 12, "step": 12000}, "123.4 s"),
     },
 )
-def test_the_line_of_an_epoch_has_80_columns(fields, pace):
+def test_the_line_of_an_epoch_in_the_log_has_at_most_80_columns(fields, pace):
     row = {
         "epoch": 12,
         "examples_per_second": 6 * 4321.0,

@@ -56,7 +56,7 @@ def trained(name, optimizer):
         pytest.param("ga_reader", "adam", marks=pytest.mark.slow),
     ],
 )
-def test_training_by_rows_is_that_of_whole_tables_and_needs_no_room_for_a_second_one(
+def test_gradients_of_the_rows_of_a_batch_train_as_whole_tables_do_without_room_for_a_second_one(
     reader, optimizer_name
 ):
     """Neither a gradient nor a copy of parameters and moments takes the room of a table."""
@@ -74,7 +74,7 @@ def test_training_by_rows_is_that_of_whole_tables_and_needs_no_room_for_a_second
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
-def test_weight_decay_takes_whole_tables(name):
+def test_with_weight_decay_whole_tables_of_vectors_are_updated(name):
     options = optim.Options(learning_rate=0.1, optimizer=name, weight_decay=0.1)
 
     assert not isinstance(optim.build_optimizer(options), optim.ByRows)

@@ -100,7 +100,7 @@ def _float64():
 @pytest.mark.parametrize(
     "name", ["bow", "sa_reader", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)]
 )
-def test_devices_order_layout_and_padding_do_not_change_training(name):
+def test_training_with_dropout_does_not_depend_on_number_of_devices_order_layout_or_padding(name):
     losses, params = three_seeds(name)
 
     on_eight, params_on_eight = trained(name, SEEDS, device_count=8, tight=True)
@@ -132,7 +132,7 @@ class Dropped(nn.Module):
         return layers.Linear(3)(layers.RowDropout(0.5)(ones, batch.row_key, train=train))
 
 
-def test_each_step_drops_other_parts_of_the_same_rows():
+def test_dropout_of_a_row_differs_from_step_to_step():
     corpus = models.pairs()
     model = Dropped()
     words = models.words_of("bow")

@@ -83,7 +83,7 @@ def test_a_concept_has_each_active_english_synonym_once(plain):
     assert sorted(plain.names) == sorted([*labels, ("quokka fever", 0), ("flu of narwhals", 2)])
 
 
-def test_an_attribute_is_not_linked(plain):
+def test_an_attribute_of_snomed_is_not_linked(plain):
     text = "finding site of a quokka fever"
 
     mentions = Linker(plain).link(text.split())

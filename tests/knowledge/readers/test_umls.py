@@ -147,7 +147,7 @@ def test_is_a_edges_on_cycles_are_left_out_and_counted(read, capsys, parent, lef
     assert f"left out {5 - ontology.parents.nnz} is-a edges" in capsys.readouterr().err
 
 
-def test_the_release_is_its_version(read):
+def test_the_release_of_the_umls_is_the_version_of_the_ontology(read):
     release = "umls.release.date=20240506\numls.release.name=2024AA\n"
 
     assert read(changed={"release.dat": release}).version == "2024AA"
