@@ -440,6 +440,16 @@ def test_further_columns_of_a_file_stand_beside_its_predictions(at_home, home, r
     assert_near(probability_C, list(expected.values()), atol=2e-6)
 
 
+@pytest.mark.parametrize("file", COLUMNS)
+def test_a_byte_order_mark_at_the_start_of_an_input_is_part_of_no_column(tmp_path, file):
+    path = tmp_path / file
+    path.write_text(f"\ufeff{COLUMNS[file]}")
+
+    ((line,),) = chunks_of(path.read_text(), source=path)
+
+    assert line.columns == {"id": "7, a", "label": "neutral"}
+
+
 TWICE = "two columns have the same name"
 BAD_FILES = (
     ("in.tsv", f"id\tpremise\thypothesis\n1\t{SECRET}\n", "in.tsv:2: expected 3 fields"),

@@ -78,9 +78,7 @@ def prepared(config_of, tmp_path_factory):
 
 
 @pytest.mark.parametrize("together", [1, 4])
-def test_the_training_batches_of_a_fold_have_no_row_of_its_dev_or_test(
-    config_of, prepared, together
-):
+def test_no_training_batch_of_a_fold_leaks_a_row_of_its_dev_or_test(config_of, prepared, together):
     """Of every slot, the batches that reach the device have the rows of train, each once."""
     experiment = experiment_of(config_of(**{"train.group": together}))
     all_folds = folds_of(prepared)

@@ -84,7 +84,7 @@ def all_folds(benchmark):
     return divided
 
 
-def test_no_training_or_dev_row_of_a_fold_claims_or_names_its_disease(benchmark, all_folds):
+def test_no_fold_leaks_a_claim_or_a_name_of_its_disease_into_training_or_dev(benchmark, all_folds):
     for fold in all_folds:
         rows = [*fold.train, *fold.dev]
         assert rows

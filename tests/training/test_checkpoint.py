@@ -130,7 +130,7 @@ def test_if_all_checkpoints_are_damaged_there_is_an_error_and_no_fresh_start(che
     assert capsys.readouterr().err.count("the checkpoint is damaged") == 2
 
 
-def test_arrays_of_another_model_are_refused(checkpoints):
+def test_a_checkpoint_with_arrays_of_another_model_is_refused(checkpoints):
     tree = checkpoints.load().tree
     del tree["best"]["bias"]
 

@@ -34,7 +34,7 @@ def weights(*values):
         "a single one serves all": ((9,), (0, 1, 2), [10.0] * 3),
     },
 )
-def test_each_seed_takes_the_weights_of_its_number(source_seeds, seeds, values):
+def test_each_seed_takes_the_weights_of_the_source_seed_of_its_number(source_seeds, seeds, values):
     source = weights(*range(10, 10 + len(source_seeds)))
 
     rows = transfer.seed_rows(source_seeds, seeds)
@@ -58,7 +58,7 @@ def test_a_seed_that_the_source_lacks_is_refused():
         ("esim", {"layer", "logits"}),
     ],
 )
-def test_private_layers_are_drawn_anew_and_no_others(model, layers):
+def test_private_layers_are_drawn_anew_in_transfer_and_no_others(model, layers):
     variables = models.variables_of(models.build(model), model)
     own = {name: variables[name] for name in variables if name != "frozen"}
     zeros, ones = (jax.tree.map(lambda x, n=n: np.full((1, *x.shape), n), own) for n in (0, 1))
