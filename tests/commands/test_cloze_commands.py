@@ -263,7 +263,7 @@ def test_bad_passages_and_queries_are_named_by_line(line):
 # -- evaluate --------------------------------------------------------------------------------------
 
 
-def test_evaluate_repeats_the_scores_of_training(at_home):
+def test_evaluate_repeats_the_scores_of_training_of_a_cloze_reader(at_home):
     scores = printed_json("evaluate --run=run --vectors=v.txt")
 
     expected = read_json("run/result.json")["test"]

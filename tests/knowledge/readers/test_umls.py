@@ -119,7 +119,7 @@ def test_where_rel_and_rela_disagree_on_the_hierarchy_rel_counts(read, rel, rela
     assert edges(ontology, ontology.parents) == edge
 
 
-def test_semantic_types_choose_the_concepts_that_are_linked(read):
+def test_semantic_types_choose_the_concepts_of_the_umls_that_are_linked(read):
     professional_group = STY.replace("C0000004|T047", "C0000004|T097")
     ontology = read(changed={"MRSTY.RRF": professional_group})
 
