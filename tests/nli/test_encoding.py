@@ -151,6 +151,19 @@ def test_encoded_texts_do_not_depend_on_later_ones(kind):
     assert all(texts.facts(encoded_long)["truncated"].values())
 
 
+@cases(
+    "texts",
+    {
+        "words": WordTexts,
+        "pieces": pieces(40),
+    },
+)
+def test_hypothesis_only_empties_premises_for_models_of_words_and_of_pieces(texts):
+    arrays = encoded(pair("known asthma", "no asthma"), texts=texts, hypothesis_only=True).arrays
+    assert not arrays["premise_length"].any()
+    assert arrays["hypothesis_length"].all()
+
+
 # ---- words without a vector ----
 
 

@@ -41,7 +41,7 @@ def test_eigen_computes_the_products_of_esim():
     ],
     ids=str,
 )
-def test_programs_other_than_esims_on_amd_keep_the_compilers_default(differs):
+def test_other_models_platforms_types_and_processors_keep_the_compilers_default(differs):
     assert options_for(**differs) == {}
 
 
