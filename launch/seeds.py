@@ -40,7 +40,7 @@ from mednli_jax.run import Experiment
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Fitted, Session
-from mednli_jax.training.visible import one_device
+from mednli_jax.workers import one_device
 
 Json = Any  # a JSON value
 SUMMED = ("train_examples_per_second", "examples_per_second")

@@ -22,13 +22,26 @@ from mednli_jax.files import lock_file, private_folder
 from mednli_jax.planning import Job
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.terminal import say, warn
-from mednli_jax.training.visible import one_device
 
 # On Linux a command gets SIGTERM when this process ends. Elsewhere it goes on, and the next attempt
 # of the same run waits for it.
 TIE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
 TIED = [sys.executable, "-c", TIE] if sys.platform == "linux" else []
 RESUMABLE = (cli.INTERRUPTED, 134)  # jax ends a process with 134 where its partner is lost
+ONE_CHIP = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
+
+
+def one_device(number: int) -> dict[str, str]:
+    """Environment variables of a process that sees one GPU or TPU chip alone.
+
+    number: of the device among those that this process sees, from 0. If the environment names
+    fewer devices, the numbers start again at its first one: processes share devices.
+    """
+    variables = dict(ONE_CHIP)
+    for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"):
+        devices = os.environ.get(name, str(number)).split(",")
+        variables[name] = devices[number % len(devices)]
+    return variables
 
 
 class Commands:

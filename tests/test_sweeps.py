@@ -31,7 +31,7 @@ from optuna.distributions import FloatDistribution, IntDistribution  # noqa: E40
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite  # noqa: E402
 
 from mednli_jax import sweeps  # noqa: E402
-from mednli_jax.training.visible import one_device  # noqa: E402
+from mednli_jax.workers import one_device  # noqa: E402
 
 SECRET = "zyzzyva"  # the training prints it, and the sweep must not
 CONFIG = """
