@@ -41,6 +41,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+import mimic_notes as notes
 import numpy as np
 
 from mednli_jax import cli, demo
@@ -52,7 +53,6 @@ from mednli_jax.data.text import sentence_tokens
 from mednli_jax.data.vector_formats import rows_of
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files import atomic_file, either_name, private_folder, text_lines, write_atomic
-from mednli_jax.nli import notes
 from mednli_jax.nli.readers import load_demo
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from build_queries import read_reports
+from mimic_notes import past_medical_history
 from support.cases import cases
 from support.files import Content, as_bytes, lines, write_files, zipped
 from support.ontologies import small
@@ -28,7 +30,6 @@ from support.pair_files import HYPOTHESIS, PREMISE, assert_no_words, cells, pair
 from mednli_jax.cloze import scores as cloze_scores
 from mednli_jax.cloze import stats
 from mednli_jax.cloze.clicr import read_clicr
-from mednli_jax.cloze.query_builder import read_reports
 from mednli_jax.data.examples import Answer, ClozeExample, Entity, NLIExample, Passage
 from mednli_jax.data.partitions import read_partition
 from mednli_jax.data.pieces import PieceVocabulary
@@ -45,7 +46,6 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.nli import categories
-from mednli_jax.nli.notes import past_medical_history
 from mednli_jax.nli.readers import read_nli_file
 
 ALL = OntologyOptions(relations="all")

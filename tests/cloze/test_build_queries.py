@@ -1,28 +1,27 @@
 """Queries from case reports, against a report worked out by hand."""
 
 import json
-import runpy
 import sys
 from collections import Counter
 
 import pytest
-from support.cloze import mark, marked
-from support.commands import ROOT
-from support.files import contents, lines, write
-from support.ontologies import bundled_mesh, small
-from support.tables import table_rows
-
-from mednli_jax.cloze.clicr import load
-from mednli_jax.cloze.query_builder import (
+from build_queries import (
     Mark,
     Sentence,
     build_queries,
     cleaned,
     divided,
+    main,
     read_reports,
     repeats_passage,
     semantic_type,
 )
+from support.cloze import mark, marked
+from support.files import contents, lines, write
+from support.ontologies import bundled_mesh, small
+from support.tables import table_rows
+
+from mednli_jax.cloze.clicr import load
 from mednli_jax.data.examples import PLACEHOLDER, Answer, Entity
 from mednli_jax.errors import UserError
 
@@ -255,8 +254,7 @@ def build_corpus(monkeypatch, capsys):
     def run_script(reports, out):
         flags = [f"--reports={reports}", f"--out={out}", "--ontology=none", "--dev=.2", "--test=.2"]
         monkeypatch.setattr(sys, "argv", ["build_queries.py", *flags])
-        code = runpy.run_path(str(ROOT / "launch" / "build_queries.py"))["main"]()
-        return code, *capsys.readouterr()
+        return main(), *capsys.readouterr()
 
     return run_script
 

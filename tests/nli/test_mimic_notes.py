@@ -1,20 +1,18 @@
 """From NOTEEVENTS.csv to the sentences of Past Medical History sections, on made-up notes."""
 
 import json
-import runpy
 import sys
 
 import pytest
-from support.commands import ROOT
-from support.files import assert_private, write
-
-from mednli_jax.nli.notes import (
+from mimic_notes import (
     is_past_medical_history,
     past_medical_history,
     read_notes,
     sections,
     sentences,
 )
+from premises_from_notes import main
+from support.files import assert_private, write
 
 SECRET = "Zzyzx"
 HEADER = (
@@ -194,8 +192,7 @@ def sample_premises(tmp_path, monkeypatch, capsys):
 
     def run(number):
         monkeypatch.setattr(sys, "argv", ["script", *flags, f"--number={number}"])
-        script = runpy.run_path(str(ROOT / "launch" / "premises_from_notes.py"))
-        assert script["main"]() == 0
+        assert main() == 0
         return capsys.readouterr().out, out.read_text().splitlines()
 
     return run

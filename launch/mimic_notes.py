@@ -1,5 +1,5 @@
 """MIMIC-III notes: NOTEEVENTS.csv -> Past Medical History sections -> sentences, the pool of
-MedNLI's premises.
+MedNLI's premises. premises_from_notes.py and pretrain_vectors.py read them by this module.
 
 Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by
 a colon. Where the authors used a trained sentence splitter, this one goes by rules written for
