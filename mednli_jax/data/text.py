@@ -1,10 +1,11 @@
-"""From text to token numbers: sentence splitting, tokenisation and the vocabulary."""
+"""From text to token numbers: sentence splitting, tokenisation and the vocabulary; and the places
+of tokens in a text."""
 
 import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -158,6 +159,51 @@ def _ends_sentence(masked: str, start: int, match: re.Match[str]) -> bool:
     if word in ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
         return ahead.split()[0].strip(",.;:").lower() in OPENINGS
     return True
+
+
+# Tokenisers write some characters of a sentence in another way. The first table keeps the length of
+# a text.
+_STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
+_SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
+_AHEAD = 12  # characters by which a token may be later than expected
+NOWHERE = (-1, -1)
+
+
+def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """The position of each token in its text: (first character, last + 1), or NOWHERE.
+
+    Case is ignored. Quotes and dashes may differ. A token that is not found in the text does not
+    shift those after it.
+    """
+    text = text.translate(_STRAIGHT)
+    offsets = []
+    expected = 0  # where the text after the last token that was found begins
+    missed = 0  # characters of the tokens that were not found since
+    for token in tokens:
+        offset = _offset(text, token, expected, missed)
+        offsets.append(offset)
+        if offset == NOWHERE:
+            missed += len(token) + 1
+        else:
+            expected, missed = offset[1], 0
+    return offsets
+
+
+def _offset(text: str, token: str, expected: int, missed: int) -> tuple[int, int]:
+    while expected < len(text) and text[expected].isspace():
+        expected += 1
+    spelled = _SPELLED.get(token)
+    if spelled is None:
+        spelled = token.replace("\\/", "/").replace("\\*", "*").translate(_STRAIGHT)
+    if text.startswith(spelled, expected):
+        return expected, expected + len(spelled)
+    for form in dict.fromkeys((spelled, token)):
+        size = len(form)
+        latest = min(expected + _AHEAD + missed, len(text) - size)
+        for start in range(expected, latest + 1):
+            if text[start : start + size].casefold() == form.casefold():
+                return start, start + size
+    return NOWHERE
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.text import token_offsets
 from mednli_jax.diskne.data import (
     GROUP_OF,
     POSITIVE,
@@ -32,7 +33,6 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import csv_records
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.placing import token_offsets
 
 COUNT = 10  # negatives of a positive example (section 3.2)
 _DIGITS = 9  # of a cosine; the last ones differ between machines

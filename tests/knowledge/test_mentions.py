@@ -12,15 +12,16 @@ from support.mention_files import mmi_line as line
 from support.tables import table_rows
 
 from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.text import token_offsets
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import (
     LINES,
     Recognised,
     ascii_of,
     read_mentions,
+    sentence_of,
     write_metamap_input,
 )
-from mednli_jax.knowledge.placing import sentence_of, token_offsets
 
 
 def spans(mentions, uid="p1", side="premise"):
