@@ -266,7 +266,7 @@ def test_a_fault_is_reported_without_the_text_it_quotes(
 
 
 def test_everything_is_shown_where_text_may_be_shown(beside, monkeypatch):
-    monkeypatch.setattr("mednli_jax.nli.corpus_stats.statistics", chained)
+    monkeypatch.setattr("mednli_jax.nli.analyses.statistics", chained)
     monkeypatch.setenv(errors.SHOW_ALL, "1")
     code, _, err = call_command("analyze stats", *shlex.split(BOW))
     assert code == 1

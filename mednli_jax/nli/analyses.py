@@ -1,33 +1,59 @@
-"""The pairs of a corpus as analyses take them, and two of the analyses: sizes, and paths between
-concepts."""
+"""The pairs of a corpus as analyses take them, and two of the analyses: `stats` (Table 2 of Romanov
+& Shivade 2018) and `paths` (Figure 3, and kinds of relations by class).
 
+Figures are JSON values. Dimension letters: N examples, D distinct pairs of concepts, M pairs of
+places in the ontology.
+"""
+
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.data.examples import LABELS, Mention, Split
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.data.labels import Labels
-from mednli_jax.errors import UsageError, config_field
+from mednli_jax.errors import DataError, UsageError, config_field
 from mednli_jax.files import sha256
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
-from mednli_jax.nli import corpus_stats, encoding
+from mednli_jax.nli import encoding
 from mednli_jax.nli.corpora import OWN
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.readers import decided, quoted_cells, read_nli_file
+from mednli_jax.report import charts
 from mednli_jax.report.options import AnalysisOptions
-from mednli_jax.report.sections import Report
+from mednli_jax.report.sections import (
+    FigureRow,
+    Grid,
+    Report,
+    Section,
+    columns_of,
+    count,
+    mean,
+    p_value,
+)
+from mednli_jax.report.tables import of_corpus
 
 OPEN = {"demo", "demo_full", "snli", "multinli"}
 # Types of MeSH for persons who smoke, drink or are homeless. MeSH's reader links these types only
 # if they are named.
 PERSONS = ("M01.808", "M01.066", "M01.325")
+NO_CONCEPT = "no concept pair"
+NO_PATH = "no path"
+_FAR, _NONE = 2**62, 2**62 + 1  # lengths above all others, for NO_PATH and NO_CONCEPT
+LONG = 50  # tokens; the paper's models cut longer sentences
+
+ConceptPair = tuple[str, str]  # a concept of a premise, one of its hypothesis
+Indices = Callable[[str], Sequence[int]]  # a mention's concept -> its places in the ontology
 
 
 class Pairs:
@@ -154,19 +180,120 @@ def concepts_key(corpus: NLICorpus) -> dict[str, str]:
     }
 
 
+# -- sizes -----------------------------------------------------------------------------------------
+
+
 def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Sizes and lengths of the splits."""
-    figures = corpus_stats.statistics(pairs.splits, pairs.labels)
-    return Report(figures, [corpus_stats.section(pairs.name, figures, pairs.labels)])
+    figures = statistics(pairs.splits, pairs.labels)
+    return Report(figures, [sizes_section(pairs.name, figures, pairs.labels)])
+
+
+class _Sizes(NamedTuple):
+    figures: Facts
+    premises: set[str]
+    words: set[str]
+
+
+def statistics(splits: Mapping[str, Split[NLIExample]], labels: Sequence[str] = LABELS) -> Facts:
+    """Counts and lengths of each split and of all together.
+
+    Returns {"splits": {name: figures}, "all": figures}; figures are
+      pairs, labels {label: pairs}, unlabelled (dropped by the reader),
+      tokens {their source: pairs},
+      premises: distinct ones,
+      shared_premises (not in "all"): those that also occur in an earlier split,
+      words: distinct tokens of both sides in lower case,
+      new_words (not in "all"): those that the first split lacks,
+      premise, hypothesis {mean, median, longest, over_50} in tokens.
+    """
+    sizes = {name: _sizes({name: split}, labels) for name, split in splits.items()}
+    first_words = next(iter(sizes.values())).words
+    earlier_premises: set[str] = set()
+    of_splits = {}
+    for name, (figures, premises, words) in sizes.items():
+        of_splits[name] = {
+            **figures,
+            "premises": len(premises),
+            "shared_premises": len(premises & earlier_premises),
+            "words": len(words),
+            "new_words": len(words - first_words),
+        }
+        earlier_premises |= premises
+    figures, premises, words = _sizes(splits, labels)
+    of_all = {**figures, "premises": len(premises), "words": len(words)}
+    return {"splits": of_splits, "all": of_all}
+
+
+def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Sizes:
+    """Of some splits together."""
+    examples = encoding.examples_of(splits)
+    labels = Counter(_labels(examples).tolist())
+    tokens: Counter[str] = Counter()
+    unlabelled = 0
+    for split in splits.values():
+        tokens.update(split.facts.get("tokens", {}))
+        unlabelled += int(split.facts.get("dropped_unlabelled", 0))
+    figures: Facts = {
+        "pairs": len(examples),
+        "labels": {label: labels[label] for label in names},
+        "unlabelled": unlabelled,
+        "tokens": dict(+tokens),
+    }
+    words: set[str] = set()
+    for side in SIDES:
+        sentences = [encoding.all_tokens(example, side) for example in examples]
+        for sentence in sentences:
+            words.update(map(str.lower, sentence))
+        lengths = np.array(list(map(len, sentences)))
+        figures[side] = {
+            "mean": float(lengths.mean()),
+            "median": float(np.median(lengths)),
+            "longest": int(lengths.max()),
+            f"over_{LONG}": int((lengths > LONG).sum()),
+        }
+    return _Sizes(figures, {example.premise for example in examples}, words)
+
+
+def _labels(examples: Iterable[NLIExample]) -> np.ndarray:
+    """str [N]"""
+    return np.array([example.label for example in examples])
+
+
+def sizes_section(corpus: str, values: Facts, labels: Sequence[str] = LABELS) -> Section:
+    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below
+    ours."""
+    columns = {**values["splits"], "all": values["all"]}
+    lengths = (
+        ("mean tokens", mean, "mean"),
+        ("longest", count, "longest"),
+        (f"over {LONG} tokens", count, f"over_{LONG}"),
+    )
+    rows: list[FigureRow] = [("pairs", count, "pairs")]
+    for title, show, name in lengths:
+        rows += [(f"{side}, {title}", show, side, name) for side in SIDES]
+    rows.append(("distinct premises", count, "premises"))
+    rows.append(("  also in an earlier split", count, "shared_premises"))
+    rows += [(label, count, "labels", label) for label in labels]
+    if values["all"]["unlabelled"]:
+        rows.append(("unlabelled, dropped", count, "unlabelled"))
+    rows.append(("distinct words", count, "words"))
+    rows.append((f"  not in {next(iter(values['splits']))}", count, "new_words"))
+    rows += [(f"tokens from {name}", count, "tokens", name) for name in values["all"]["tokens"]]
+    cells = columns_of(columns, rows, of_corpus("mednli", corpus, "statistics"))
+    return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])
+
+
+# -- paths -----------------------------------------------------------------------------------------
 
 
 def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
     source = pairs.needs_knowledge("paths")
     settings, linking = pairs.corpus.encoding, pairs.corpus.linking
-    count = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
-    examples = pairs.examples[:count]
-    premises, hypotheses = (of_side[:count] for of_side in pairs.mentions)
+    size = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
+    examples = pairs.examples[:size]
+    premises, hypotheses = (of_side[:size] for of_side in pairs.mentions)
     graph = source.ontology
     if settings.graph == "mentioned":
         rows = encoding.rows_in(pairs.splits)
@@ -196,17 +323,221 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         "direction": settings.direction,
         "max_path": settings.max_path,
         "graph": settings.graph,
-        **corpus_stats.path_statistics(
-            examples, premises, hypotheses, indices, distances, pairs.labels
-        ),
+        **path_statistics(examples, premises, hypotheses, indices, distances, pairs.labels),
         "classes": {name: classes[name] for name in pairs.labels if classes[name]},
-        "relations": corpus_stats.relation_statistics(
-            examples, bits, kinds_of(named), pairs.labels
-        ),
+        "relations": relation_statistics(examples, bits, kinds_of(named), pairs.labels),
     }
-    sections = [
-        corpus_stats.path_section(pairs.name, figures),
-        corpus_stats.relation_section(figures),
-    ]
-    chart = corpus_stats.path_chart(pairs.name, figures)
+    sections = [path_section(pairs.name, figures), relation_section(figures)]
+    chart = path_chart(pairs.name, figures)
     return Report(figures, sections, {"paths.png": chart.file("png")} if chart else {})
+
+
+def path_statistics(
+    examples: Sequence[NLIExample],
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    indices: Indices,
+    distances: Callable[[np.ndarray], np.ndarray],
+    labels: Sequence[str] = LABELS,
+) -> Facts:
+    """Path lengths between the concepts of premises and hypotheses.
+
+    distances: path lengths int [M] of pairs of places [M, 2], see
+    knowledge.distances.shortest_paths.
+
+    Returns
+      concept_pairs {length or NO_PATH: count}: of distinct pairs (concept of a premise, concept of
+        its hypothesis);
+      occurrences: the same, with each pair as often as it occurs in examples (Figure 3's bars);
+      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: by the shortest path of each;
+      examples, examples_with_concepts {premise, hypothesis, both}: numbers of examples;
+      unknown_concepts: the number of concepts that the ontology lacks.
+    A concept that the ontology lacks has a path to itself alone. Of a concept at several places the
+    nearest place counts.
+    """
+    pairs: list[ConceptPair] = []
+    owners: list[int] = []
+    concepts: set[str] = set()
+    both_sides = zip(premise_mentions, hypothesis_mentions, strict=True)
+    for number, (in_premise, in_hypothesis) in enumerate(both_sides):
+        left, right = encoding.concepts_in(in_premise), encoding.concepts_in(in_hypothesis)
+        crossed = list(product(sorted(left), sorted(right)))
+        pairs += crossed
+        owners += [number] * len(crossed)
+        concepts |= left | right
+    distinct = sorted(set(pairs))
+    length_D = _lengths(distinct, indices, distances)
+    length_of = dict(zip(distinct, length_D.tolist(), strict=True))
+    lengths = np.array([length_of[pair] for pair in pairs], np.int64)
+    nearest_N = np.full(len(examples), _NONE)
+    np.minimum.at(nearest_N, np.array(owners, np.int64), lengths)
+    label_N = _labels(examples)
+    nearest = {name: _counts(nearest_N[label_N == name]) for name in labels}
+    unknown = [concept for concept in concepts if not indices(concept)]
+    return {
+        "examples": len(examples),
+        "examples_with_concepts": {
+            "premise": sum(map(bool, premise_mentions)),
+            "hypothesis": sum(map(bool, hypothesis_mentions)),
+            "both": int((nearest_N < _NONE).sum()),
+        },
+        "unknown_concepts": len(unknown),
+        "concept_pairs": _counts(length_D),
+        "occurrences": _counts(lengths),
+        "nearest": nearest,
+    }
+
+
+def _lengths(
+    pairs: Sequence[ConceptPair],
+    indices: Indices,
+    distances: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """int64 [D], the edges between the concepts of each pair; _FAR without a path."""
+    length_D = np.array([0 if left == right else _FAR for left, right in pairs], np.int64)
+    places = []
+    for number, (left, right) in enumerate(pairs):
+        places += [(number, *ends) for ends in product(indices(left), indices(right))]
+    if places:
+        pair_M, *ends = np.array(places).T
+        edges_M = distances(np.stack(ends, axis=1)).astype(np.int64)
+        np.minimum.at(length_D, pair_M, np.where(edges_M < 0, _FAR, edges_M))
+    return length_D
+
+
+def _counts(lengths: np.ndarray) -> dict[str, int]:
+    values, counts = np.unique(lengths, return_counts=True)
+    names = {_FAR: NO_PATH, _NONE: NO_CONCEPT}
+    pairs = zip(values.tolist(), counts.tolist(), strict=True)
+    return {names.get(value, str(value)): number for value, number in pairs}
+
+
+def ordered_keys(figures: Facts) -> list[str]:
+    """Every length that occurs, in rising order; then NO_PATH and NO_CONCEPT if they occur."""
+    keys = set(figures["occurrences"]).union(*figures["nearest"].values())
+    lengths = sorted(filter(str.isdigit, keys), key=int)
+    return lengths + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
+
+
+def path_chart(corpus: str, figures: Facts) -> charts.Chart | None:
+    """The occurrences of pairs of concepts for each path length. figures: see path_section."""
+    keys = list(filter(str.isdigit, ordered_keys(figures)))
+    series = {"occurrences": [int(figures["occurrences"].get(key, 0)) for key in keys]}
+    edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
+    return charts.bars(
+        series,
+        keys,
+        title=f"Shortest paths between concepts, {_of_ontology(corpus, figures)}",
+        x=f"shortest path, {edges}",
+        y="occurrences of concept pairs",
+    )
+
+
+def _of_ontology(corpus: str, figures: Facts) -> str:
+    return f"{corpus}, {figures['ontology']} {figures['version']}"
+
+
+def path_section(corpus: str, figures: Facts) -> Section:
+    """For a reader. figures: of `path_statistics`, with the ontology and its version."""
+    occurrences, nearest = figures["occurrences"], figures["nearest"]
+    sides = figures["examples_with_concepts"]
+    words = [
+        f"{int(occurrences.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same "
+        "concept on both sides",
+        f"{_of_ontology(corpus, figures)}: {figures['examples']:,} examples "
+        f"({figures.get('split', 'all')}); concepts in {sides['premise']:,} premises and "
+        f"{sides['hypothesis']:,} hypotheses, in both sides of {sides['both']:,}; under a class: "
+        "its examples by their shortest path",
+    ]
+    if figures["unknown_concepts"]:
+        words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
+    counted = (occurrences, figures["concept_pairs"], *nearest.values())
+    rows = []
+    for key in ordered_keys(figures):
+        cells = [f"{counts.get(key, 0):,}" for counts in counted]
+        if key == NO_CONCEPT:
+            cells[:2] = ("", "")
+        rows.append((key, *cells))
+    grid = Grid("", ("path", "occurrences", "concept pairs", *nearest), rows)
+    drawn = path_chart(corpus, figures)
+    chart = (drawn.title if drawn else "", drawn)
+    return Section("Path lengths (Figure 3)", words, [grid], [chart])
+
+
+def sections_of_file(path: str | Path | None) -> list[Section]:
+    """The section of the paths.json that `analyze paths --out=` writes; none without a file."""
+    if not path:
+        return []
+    try:
+        figures = json.loads(Path(path).read_bytes())
+        return [path_section(figures["corpus"], figures)]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        problem = f"holds no path lengths ({type(error).__name__})"
+        fix = "give the paths.json that analyze paths --out=FOLDER writes"
+        raise DataError(problem, file=str(path), fix=fix) from None
+
+
+# -- relations -------------------------------------------------------------------------------------
+
+
+def relation_statistics(
+    examples: Iterable[NLIExample],
+    bits_N: np.ndarray,
+    kinds: Sequence[str],
+    labels: Sequence[str] = LABELS,
+) -> Facts:
+    """The distribution of types of relations over the classes.
+
+    bits_N: uint32, see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
+    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
+    class, over labelled examples; None if all have it, or there is one class.
+    """
+    from scipy.stats import chi2_contingency  # a slow import
+
+    label_N = _labels(examples)
+    classes = [name for name in labels if (label_N == name).any()]
+    figures = {}
+    for bit, kind in enumerate(kinds):
+        has_N = (bits_N >> bit & 1).astype(bool)
+        if not has_N.any():
+            continue
+        having, lacking = [], []
+        for name in classes:
+            of_class = has_N[label_N == name]
+            having.append(int(of_class.sum()))
+            lacking.append(int((~of_class).sum()))
+        chi_square = p = None
+        if len(classes) > 1 and any(having) and any(lacking):
+            test = chi2_contingency([having, lacking], correction=False)
+            chi_square, p = float(test.statistic), float(test.pvalue)
+        figures[kind] = {
+            "examples": int(has_N.sum()),
+            "labels": dict(zip(classes, having, strict=True)),
+            "chi_square": chi_square,
+            "p_value": p,
+        }
+    return figures
+
+
+def relation_section(figures: Facts) -> Section:
+    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each
+    class as `classes`."""
+    classes = figures["classes"]
+    words = [
+        "examples in which a word of the premise stands in such a relation to one of the "
+        "hypothesis",
+        "chi-square: of having the relation against the class, no correction for the number of "
+        "relations",
+    ]
+    rows = []
+    for kind, relation in figures["relations"].items():
+        cells = []
+        for name, number in relation["labels"].items():
+            cells.append(f"{number:,} ({100 * number / classes[name]:.1f} %)")
+        test = ("", "")
+        if relation["chi_square"] is not None:
+            test = (f"{relation['chi_square']:,.1f}", p_value(relation["p_value"]))
+        rows.append((kind, f"{relation['examples']:,}", *cells, *test))
+    of_classes = [f"{name} ({number:,})" for name, number in classes.items()]
+    header = ("relation", "examples", *of_classes, "chi-square", "p")
+    return Section("Kinds of relations by class", words, [Grid("", header, rows)])

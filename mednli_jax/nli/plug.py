@@ -22,7 +22,7 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, UsageError, config_field
 from mednli_jax.nli import page, reproduction, tables
-from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
+from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
 from mednli_jax.nli.categories import (
     categories_by_rules,
     error_kinds,
@@ -46,7 +46,6 @@ from mednli_jax.nli.config import (
 )
 from mednli_jax.nli.corpora import CORPORA, OWN, RESTRICTED, licensed, source_files
 from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
-from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import find_mentions, merged
 from mednli_jax.nli.pair_rows import columns_of
 from mednli_jax.nli.readers import (

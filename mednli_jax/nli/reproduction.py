@@ -15,7 +15,7 @@ from typing import Any
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
-from mednli_jax.nli import corpus_stats, tables
+from mednli_jax.nli import analyses, tables
 from mednli_jax.nli.categories import Kinds, kinds_of, kinds_section
 from mednli_jax.nli.runs import (
     CORPUS,
@@ -434,9 +434,9 @@ def _paths_section(title: str, counts: PathCounts | str) -> Section:
         "nearest": {},
     }
     rows: list[tuple[str, ...]] = []
-    for length in corpus_stats.ordered_keys(figures):
+    for length in analyses.ordered_keys(figures):
         rows.append((length, f"{counts.occurrences[length]:,}"))
-    drawn = corpus_stats.path_chart(counts.corpus, figures)
+    drawn = analyses.path_chart(counts.corpus, figures)
     grid = Grid("", ("path", "pairs of concepts"), rows)
     return Section(title, words, [grid], [(drawn.title if drawn else "", drawn)])
 

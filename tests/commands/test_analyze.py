@@ -7,7 +7,7 @@ from support.pairs import mentions, pair
 
 from mednli_jax.data.examples import Split
 from mednli_jax.knowledge.distances import shortest_paths
-from mednli_jax.nli import corpus_stats
+from mednli_jax.nli import analyses
 from mednli_jax.report.sections import lines
 
 TRAIN = Split(
@@ -24,7 +24,7 @@ TEST = Split(
     (pair(" ".join("x" * 51), "y A", "contradiction"), pair("f", "y", "neutral")),
     {"tokens": {"treebank": 2}},
 )
-STATISTICS = corpus_stats.statistics({"train": TRAIN, "test": TEST})
+STATISTICS = analyses.statistics({"train": TRAIN, "test": TEST})
 OF_TRAIN, OF_TEST, OF_ALL = *STATISTICS["splits"].values(), STATISTICS["all"]
 
 
@@ -74,7 +74,7 @@ def test_lengths_of_sentences_are_those_counted_by_hand():
 
 
 def table_of(corpus):
-    return [line.split() for line in lines(corpus_stats.section(corpus, STATISTICS))]
+    return [line.split() for line in lines(analyses.sizes_section(corpus, STATISTICS))]
 
 
 def test_the_table_has_the_paper_below_our_figures():
@@ -116,7 +116,7 @@ def paths():
         return shortest_paths(HEART, pairs)
 
     examples = [pair("p", "h", label) for label in labels]
-    return corpus_stats.path_statistics(examples, premises, hypotheses, HEART.indices, distances)
+    return analyses.path_statistics(examples, premises, hypotheses, HEART.indices, distances)
 
 
 def test_path_lengths_between_concepts_are_those_counted_by_hand(paths):
@@ -138,7 +138,7 @@ def test_the_nearest_path_of_an_example_is_counted_by_class(paths):
 def test_the_table_of_paths_has_occurrences_and_concept_pairs(paths):
     figures = {"ontology": "chain", "version": "1", **paths}
 
-    (grid,) = corpus_stats.path_section("corpus", figures).grids
+    (grid,) = analyses.path_section("corpus", figures).grids
 
     assert [row[:3] for row in grid.rows[:2]] == [("0", "2", "2"), ("2", "1", "1")]
 
@@ -154,7 +154,7 @@ def test_the_table_of_paths_has_occurrences_and_concept_pairs(paths):
 def test_the_chart_of_paths_names_the_edges(paths, direction, of_is_a):
     figures = {"ontology": "chain", "version": "1", "direction": direction, **paths}
 
-    (axes,) = corpus_stats.path_chart("corpus", figures).figure.axes
+    (axes,) = analyses.path_chart("corpus", figures).figure.axes
 
     assert ("is-a" in axes.get_xlabel()) == of_is_a
 
@@ -169,18 +169,18 @@ def test_counts_and_chi_square_of_relations_by_class_are_those_worked_out_by_han
     8 (3 4 - 1 0)^2 / (4 4 3 5)."""
     bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)
 
-    relations = corpus_stats.relation_statistics(EIGHT, bits, ("synonym", "antonym", "hypernym"))
+    relations = analyses.relation_statistics(EIGHT, bits, ("synonym", "antonym", "hypernym"))
 
     assert list(relations) == ["synonym", "antonym"]
     assert relations["synonym"]["labels"] == {"entailment": 3, "contradiction": 0}
     assert relations["synonym"]["chi_square"] == pytest.approx(8 * 12**2 / (4 * 4 * 3 * 5))
     assert relations["antonym"]["examples"] == 6
     classes = {"entailment": 4, "contradiction": 4}
-    (grid,) = corpus_stats.relation_section({"classes": classes, "relations": relations}).grids
+    (grid,) = analyses.relation_section({"classes": classes, "relations": relations}).grids
     assert grid.rows[0][:4] == ("synonym", "3", "3 (75.0 %)", "0 (0.0 %)")
 
 
 def test_a_relation_of_all_pairs_has_no_p_value():
-    relations = corpus_stats.relation_statistics(EIGHT, np.ones(8, np.uint32), ("synonym",))
+    relations = analyses.relation_statistics(EIGHT, np.ones(8, np.uint32), ("synonym",))
 
     assert relations["synonym"]["p_value"] is None
