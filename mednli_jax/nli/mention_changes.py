@@ -12,9 +12,9 @@ from mednli_jax.data.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker, read_abbreviations
 from mednli_jax.knowledge.ontology import DISJOINT
 from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
+from mednli_jax.nli.changes import Change, Sentence
 from mednli_jax.nli.encoding import Tokens
 from mednli_jax.nli.negex import AFFIRMED, NEGATED, assertion_of, assertions
-from mednli_jax.nli.sentences import Change, Sentence
 
 # Words that exclude each other, of the same thing at the same time (docs/results-typed.md has the
 # sources): laterality, course, behaviour, grade, onset, antonyms, stage. Both sides of a row may
@@ -116,7 +116,7 @@ class _Mention(NamedTuple):
 
 
 class MentionChanges:
-    """A Changer (nli.sentences) by the concepts of training pairs.
+    """A Changer (nli.changes) by the concepts of training pairs.
 
     Relations beyond is-a (finding_site, may_treat) write no pair, because their label would be a
     guess. Hyponyms, siblings and disjoint concepts are those that the training texts mention.

@@ -19,18 +19,19 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.words import singular
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
-from mednli_jax.nli.sentences import Sentence, article
-from mednli_jax.nli.word_changes import (
+from mednli_jax.nli.changes import (
     DETERMINERS,
     PARTS,
     RULES,
     Partner,
     Partners,
+    Sentence,
+    article,
     fits,
     partners_of,
     words_of,
 )
+from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
 

@@ -18,10 +18,9 @@ from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files import json_lines, line_fault
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.words import Lemmas
+from mednli_jax.nli.changes import RULES, Change, Changer, Sentence, WordChanges
 from mednli_jax.nli.mention_changes import MentionChanges
 from mednli_jax.nli.polarity import NEGATIONS, operators_in
-from mednli_jax.nli.sentences import Change, Changer, Sentence
-from mednli_jax.nli.word_changes import RULES, WordChanges
 
 FORMAT = 3  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words

@@ -10,10 +10,10 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
+from mednli_jax.nli.changes import Sentence
 from mednli_jax.nli.corpus import Linking
 from mednli_jax.nli.mention_changes import MentionChanges
 from mednli_jax.nli.negex import AFFIRMED, NEGATED, UNSURE, assertions
-from mednli_jax.nli.sentences import Sentence
 from mednli_jax.nli.written_pairs import LABEL_OF, Augment, Withheld, written_pairs
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS

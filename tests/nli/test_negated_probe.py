@@ -4,8 +4,8 @@ import pytest
 from support.cases import cases
 from support.pairs import pair
 
+from mednli_jax.nli.changes import Partner
 from mednli_jax.nli.substitutions import NEGATED_LABELS, negated_pairs
-from mednli_jax.nli.word_changes import Partner
 
 PARTNERS = {
     ("horse", "n"): [Partner("hypernym", "animal"), Partner("co_hyponym", "cow")],

@@ -18,10 +18,9 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
+from mednli_jax.nli.changes import RULES, Sentence, WordChanges
 from mednli_jax.nli.config import corpus_of
-from mednli_jax.nli.sentences import Sentence
 from mednli_jax.nli.task import NLITask
-from mednli_jax.nli.word_changes import RULES, WordChanges
 from mednli_jax.nli.written_pairs import Augment, Withheld, written_pairs
 
 # In the made-up WordNet "body" and "illness" are kinds of "entity", and "heat" is the antonym of
