@@ -46,7 +46,7 @@ TASKS = ("nli", "artifacts", "cloze", "diskne")
 WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence pairs
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {"models", "training", "run", "checks", "api", "benchmarking", "doctor"}
-ARRAYS_OF_TASKS = {"task", "fit"}  # modules of the task folders that import jax
+ARRAYS_OF_TASKS = {"task"}  # modules of the task folders that import jax
 BELOW_MODELS = {"models", "errors", "plugins"}
 # Modules that run a program or open a connection. None may be imported, with two exceptions.
 UNSAFE = {

@@ -100,7 +100,7 @@ class DisKnE(NLI):
         return config
 
     def fit(self, config: Config) -> Callable:
-        from mednli_jax.diskne.fit import fit
+        from mednli_jax.diskne.task import fit
 
         choice = FoldChoice(
             at_once=config.diskne.at_once,

@@ -12,10 +12,9 @@ from support.models import as_type
 
 from mednli_jax import defaults
 from mednli_jax.data.batching import BatchPlan
-from mednli_jax.diskne import fit
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slot_code
-from mednli_jax.diskne.task import DisKnETask, PartRows
+from mednli_jax.diskne.task import DisKnETask, FoldTraining, PartRows, chunks_of
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.run import experiment_of, load_run
 from mednli_jax.rundir import RunDirectory
@@ -205,7 +204,7 @@ def training_of(config, place, *, resume=False):
     directory = RunDirectory.create(place, config.to_dict(), resume=resume)
     session = Session(directory, resume=resume)
     prepared, _ = experiment.prepare()
-    return fit.FoldTraining(experiment, prepared, session, **experiment.trained_by.keywords)
+    return FoldTraining(experiment, prepared, session, **experiment.trained_by.keywords)
 
 
 def slots_of(training):
@@ -294,7 +293,7 @@ def test_a_resumed_run_keeps_its_chunks_where_there_is_more_memory(
     def interrupted(*arguments, **options):
         raise Interrupted
 
-    monkeypatch.setattr(fit, "Trainer", interrupted)
+    monkeypatch.setattr("mednli_jax.diskne.task.Trainer", interrupted)
     config = config_of(**{"diskne.at_once": 0, "seeds": (0,)})
     for resume, memory in ((False, 7 << 19), (True, ENOUGH)):
         monkeypatch.setattr(devices, "room", lambda device, memory=memory: memory)
@@ -360,9 +359,9 @@ def test_a_corpus_without_folds_is_refused(config_of, field, value):
 
 def test_a_disease_without_a_fold_is_refused(prepared):
     with pytest.raises(UserError):
-        fit.chunks_of(FoldChoice(diseases=("gout",)), SEEDS, prepared)
+        chunks_of(FoldChoice(diseases=("gout",)), SEEDS, prepared)
 
 
 def test_the_folds_of_a_category_are_those_of_its_group(prepared):
-    chunks = fit.chunks_of(FoldChoice(categories=("symptoms",)), SEEDS, prepared)
+    chunks = chunks_of(FoldChoice(categories=("symptoms",)), SEEDS, prepared)
     assert {chunk.group for chunk in chunks} == {"medical"}
