@@ -23,7 +23,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from ml_collections import ConfigDict
 
 from mednli_jax import cli
-from mednli_jax.benchmarking import ours, workload
+from mednli_jax.benchmarking import cases, ours
 from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UsageError
@@ -347,11 +347,11 @@ def made_up(asked: Experiment, config: ConfigDict, tokens: int, length: int) -> 
         problem = f"the model '{asked.model.name}' is not a network and has no step"
         raise UsageError(problem, fix="give another config")
     if asked.scorer.name == "cloze":
-        work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
+        work = cases.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
     elif asked.scorer.pieces:
-        work = workload.made_up_pieces(PAIRS, length=length)
+        work = cases.made_up_pieces(PAIRS, length=length)
     else:
-        work = workload.made_up_pairs(PAIRS, dim=config.vectors.dim)
+        work = cases.made_up_pairs(PAIRS, dim=config.vectors.dim)
     prepared = ours.prepared_of(work)
     rng, rows = np.random.default_rng(0), len(work.premise_of)
     if config.model.get("knowledge", "none") != "none":
@@ -362,7 +362,7 @@ def made_up(asked: Experiment, config: ConfigDict, tokens: int, length: int) -> 
         prepared.arrays["link_distance"] = distances.astype(np.int16)
         prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
     if "pieces" in prepared.manifest:
-        prepared.manifest["pieces"]["mask"] = workload.FIRST_PIECE
+        prepared.manifest["pieces"]["mask"] = cases.FIRST_PIECE
     return prepared
 
 

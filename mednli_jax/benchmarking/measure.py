@@ -22,8 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mednli_jax.benchmarking.cases import MODELS, PLAIN, Case, Setting, workload_of
-from mednli_jax.benchmarking.workload import Workload
+from mednli_jax.benchmarking.cases import MODELS, PLAIN, Case, Setting, Workload, workload_of
 from mednli_jax.errors import RunError, UserError
 
 ROUND_SECONDS = 1.5  # of a round of our side

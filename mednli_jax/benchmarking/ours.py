@@ -11,8 +11,7 @@ import jax
 import numpy as np
 
 from mednli_jax.benchmarking import cases
-from mednli_jax.benchmarking.cases import Case
-from mednli_jax.benchmarking.workload import Workload
+from mednli_jax.benchmarking.cases import Case, Workload
 from mednli_jax.cloze.encoding import Texts
 from mednli_jax.cloze.task import ClozeRows
 from mednli_jax.data.arrays import Prepared, Rows

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from mednli_jax.benchmarking import torch_models, workload
-from mednli_jax.benchmarking.cases import ENCODERS, PLAIN, Case, Setting
+from mednli_jax.benchmarking import cases, torch_models
+from mednli_jax.benchmarking.cases import ENCODERS, PLAIN, Case, Setting, Workload
 from mednli_jax.benchmarking.torch_models import (
     DROPOUT,
     Batch,
@@ -24,7 +24,6 @@ from mednli_jax.benchmarking.torch_models import (
     Sentences,
     Sequences,
 )
-from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.data.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
@@ -351,17 +350,17 @@ def sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray,
     """(pieces [N, T], kinds [N, T], lengths [N]) of [CLS] premise [SEP] hypothesis [SEP]."""
     premise_N = arrays["premise_length"].astype(np.int64)
     hypothesis_N = arrays["hypothesis_length"].astype(np.int64)
-    length_N = premise_N + hypothesis_N + workload.SPECIAL_PIECES
+    length_N = premise_N + hypothesis_N + cases.SPECIAL_PIECES
     pieces, kind = np.zeros((2, len(length_N), int(length_N.max())), np.int64)
     for row, length in enumerate(length_N):
         premise = arrays["premise"][row, : premise_N[row]]
         hypothesis = arrays["hypothesis"][row, : hypothesis_N[row]]
         pieces[row, :length] = [
-            workload.CLS,
+            cases.CLS,
             *premise,
-            workload.SEP,
+            cases.SEP,
             *hypothesis,
-            workload.SEP,
+            cases.SEP,
         ]
         kind[row, len(premise) + 2 : length] = 1
     return pieces, kind, length_N

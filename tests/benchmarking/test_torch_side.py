@@ -14,7 +14,7 @@ import jax.numpy as jnp  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 from support.golden_files import tree_of  # noqa: E402
 
-from mednli_jax.benchmarking import cases, ours, torch_models, torch_side, workload  # noqa: E402
+from mednli_jax.benchmarking import cases, ours, torch_models, torch_side  # noqa: E402
 from mednli_jax.data.arrays import SIDES  # noqa: E402
 from mednli_jax.data.examples import LABELS  # noqa: E402
 from mednli_jax.models.families import FAMILIES  # noqa: E402
@@ -27,13 +27,13 @@ EXACT = {"bow": "distinct", "infersent": "packed", "esim": "packed"}
 
 @pytest.fixture(scope="module")
 def pairs():
-    return workload.made_up_pairs(21, dim=DIM, dev_pairs=6)
+    return cases.made_up_pairs(21, dim=DIM, dev_pairs=6)
 
 
 def case_of(model, grouping="off", mode="train", hidden=6, batch=9):
     if model == "bert":
         pytest.importorskip("transformers")
-        hidden = workload.BERT_HEAD_SIZE
+        hidden = cases.BERT_HEAD_SIZE
     return cases.Case(
         model=model,
         seeds=1,
@@ -108,7 +108,7 @@ def test_styles_and_grouped_premises_of_the_pytorch_side_predict_the_same(
 @pytest.mark.parametrize("by_length", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_batches_of_the_pytorch_side_hold_each_pair_once(by_length, grouped):
-    work = workload.made_up_pairs(301, dim=4)
+    work = cases.made_up_pairs(301, dim=4)
     chosen = work.rows("train")
 
     batches = torch_side.batches_of(
@@ -235,10 +235,10 @@ def test_cloze_readers_train_in_pytorch_as_in_jax(monkeypatch, model, grouping, 
     """Passages of all lengths come one by one, others in batches of one length: unpacked GRUs then
     see no padding."""
     if batch > 1:
-        monkeypatch.setattr(workload, "SHORTEST", 1.0)
-        monkeypatch.setattr(workload, "LONGEST", 1.0)
-        monkeypatch.setattr(workload, "QUERY_CAPS", (9, 9))
-    passages = workload.made_up_passages(20, tokens=12, dim=DIM)
+        monkeypatch.setattr(cases, "SHORTEST", 1.0)
+        monkeypatch.setattr(cases, "LONGEST", 1.0)
+        monkeypatch.setattr(cases, "QUERY_CAPS", (9, 9))
+    passages = cases.made_up_passages(20, tokens=12, dim=DIM)
     case = case_of(model, grouping, batch=batch)
 
     assert_steps_agree(case, passages, lambda w, params: reader_tree(w))
@@ -257,7 +257,7 @@ def test_encoders_train_in_pytorch_as_in_jax(family, tmp_path):
         return load_weights(tmp_path, params, labels=LABELS).params
 
     case = case_of(family, hidden=64, batch=4)
-    assert_steps_agree(case, workload.made_up_pieces(12, length=0), loaded, "eager")
+    assert_steps_agree(case, cases.made_up_pieces(12, length=0), loaded, "eager")
 
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "esim", "ga_reader", "sa_reader", "bert"])

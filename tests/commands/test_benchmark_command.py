@@ -10,7 +10,7 @@ from support.commands import refused
 from support.compiler import FAST
 
 from mednli_jax import benchmark
-from mednli_jax.benchmarking import cases, measure, workload
+from mednli_jax.benchmarking import cases, measure
 from mednli_jax.errors import RunError
 
 CASE = cases.Case(
@@ -29,7 +29,7 @@ CASE = cases.Case(
 
 
 def test_made_up_pairs_have_the_lengths_and_groups_of_mednli():
-    work = workload.made_up_pairs(11_232, dim=4)
+    work = cases.made_up_pairs(11_232, dim=4)
     train = work.rows("train")
 
     premise_N, hypothesis_N = work.lengths(train)
@@ -44,7 +44,7 @@ def test_made_up_pairs_have_the_lengths_and_groups_of_mednli():
 
 
 def test_a_batch_of_made_up_pairs_has_as_many_distinct_words_as_real_text():
-    work = workload.made_up_pairs(11_232, dim=4)
+    work = cases.made_up_pairs(11_232, dim=4)
     batch = np.random.default_rng(0).choice(work.rows("train"), 64, replace=False)
 
     words = set()
@@ -54,7 +54,7 @@ def test_a_batch_of_made_up_pairs_has_as_many_distinct_words_as_real_text():
 
 
 def test_made_up_passages_have_the_shape_of_clicr():
-    work = workload.made_up_passages(4_096, tokens=300, dim=4)
+    work = cases.made_up_passages(4_096, tokens=300, dim=4)
     train = work.rows("train")
     arrays = work.arrays
 
@@ -69,7 +69,7 @@ def test_made_up_passages_have_the_shape_of_clicr():
     assert positions_P.mean() == pytest.approx(60, abs=2)
     assert (arrays["gold"] < candidates_P[work.premise_of]).all()
     query_rows = np.arange(len(work.premise_of))
-    assert (arrays["query"][query_rows, arrays["blank"]] == workload.BLANK).all()
+    assert (arrays["query"][query_rows, arrays["blank"]] == cases.BLANK).all()
 
 
 # -- rows, on sides that only pretend --------------------------------------------------------------
