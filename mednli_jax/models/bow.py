@@ -39,7 +39,7 @@ class BOW(layers.PairModel):
         packing = layers.sentences(batch)
         words_ND = self.embedded(batch, packing)
         projection = self.linear(self.hidden_size, "projection")
-        projected_ND = nn.relu(projection(words_ND))
+        projected_ND = layers.per_word(lambda words: nn.relu(projection(words)), words_ND)
         sums_RD, padding_D = packing.sum(projected_ND), None
         if self.masking == "paper":
             padding_D = nn.relu(projection(jnp.zeros(words_ND.shape[-1:], projected_ND.dtype)))

@@ -12,7 +12,6 @@ results of real rows. `dtype` is that of the operands of products (models.produc
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import flax.linen as nn
@@ -25,7 +24,7 @@ from jax.typing import DTypeLike
 from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
-from mednli_jax.models.products import BY_ROWS, dot, matmul
+from mednli_jax.models.products import matmul
 from mednli_jax.models.recurrence import CELLS
 
 # collection for the attention weights of models; filled where the caller makes it mutable
@@ -49,22 +48,20 @@ def uniform_init(fan_in: int) -> Initializer:
 
 @dataclass(frozen=True)
 class Words:
-    """Frozen vectors of tokens before the look-up, so that each distinct word is projected once."""
+    """The frozen vectors of tokens, each distinct word once, so that layers compute each word once
+    (see `per_word`)."""
 
-    table: jax.Array  # [V, D]
-    tokens: jax.Array  # [N], word numbers
-    words: jax.Array  # [U], the distinct word numbers
-    place: jax.Array  # [N], the index of each token's word in `words`
+    vectors: jax.Array  # [U, D], of the distinct words
+    place: jax.Array  # [N], the row of each token's word
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(N, D)."""
-        return (*self.tokens.shape, self.table.shape[-1])
+        return (*self.place.shape, self.vectors.shape[-1])
 
     def mirrored(self, packing: Packing) -> "Words":
         """The tokens of every sentence in reverse order."""
-        mirror_N = packing.mirror_N
-        return Words(self.table, self.tokens[mirror_N], self.words, self.place[mirror_N])
+        return Words(self.vectors, self.place[packing.mirror_N])
 
 
 def distinct_words(table_VD: jax.Array, tokens_N: jax.Array, most: int) -> Words:
@@ -72,51 +69,22 @@ def distinct_words(table_VD: jax.Array, tokens_N: jax.Array, most: int) -> Words
     seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
     place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
     words_U = jnp.zeros(most, tokens_N.dtype).at[place_N].set(tokens_N, mode="drop")
-    return Words(table_VD, tokens_N, words_U, place_N)
+    return Words(table_VD[words_U], place_N)
+
+
+def per_word(layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words) -> jax.Array:
+    """layer(x) for each token, computed once for each distinct word where x are Words.
+
+    The gradient is summed over the tokens of a word before it reaches the layer.
+    """
+    if not isinstance(x, Words):
+        return layer(x)
+    return jnp.take(layer(x.vectors), x.place, axis=0)
 
 
 def project(x: jax.Array | Words, kernel: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """x @ kernel, for an array [..., D] or for Words."""
-    if not isinstance(x, Words):
-        return matmul(x, kernel, dtype)
-    return _project_words(kernel, x.table, x.tokens, x.words, x.place, dtype)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _project_words(
-    kernel: jax.Array,
-    table_VD: jax.Array,
-    tokens_N: jax.Array,
-    words_U: jax.Array,
-    place_N: jax.Array,
-    dtype: DTypeLike | None,
-) -> jax.Array:
-    projected_U = dot(jnp.matmul, table_VD[words_U], kernel, dtype)
-    return jnp.take(projected_U, place_N, axis=0)
-
-
-def _project_words_forward(
-    kernel: jax.Array,
-    table_VD: jax.Array,
-    tokens_N: jax.Array,
-    words_U: jax.Array,
-    place_N: jax.Array,
-    dtype: DTypeLike | None,
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    projected_N = _project_words(kernel, table_VD, tokens_N, words_U, place_N, dtype)
-    return projected_N, (table_VD, tokens_N)
-
-
-def _project_words_backward(
-    dtype: DTypeLike | None, saved: tuple[jax.Array, jax.Array], d_out_N: jax.Array
-) -> tuple[jax.Array, None, None, None, None]:
-    # Summing the gradients of equal words first would need a scatter, which costs more than this
-    # larger product.
-    table_VD, tokens_N = saved
-    return dot(BY_ROWS, table_VD[tokens_N], d_out_N, dtype), None, None, None, None
-
-
-_project_words.defvjp(_project_words_forward, _project_words_backward)
+    """x @ kernel."""
+    return per_word(lambda vectors: matmul(vectors, kernel, dtype), x)
 
 
 class WordEmbedding(nn.Module):
@@ -157,11 +125,11 @@ class Linear(nn.Module):
     product_dtype: DTypeLike | None = None
 
     @nn.compact
-    def __call__(self, x: jax.Array | Words) -> jax.Array:
+    def __call__(self, x: jax.Array) -> jax.Array:
         fan_in = x.shape[-1]
         init = uniform_init(fan_in)
         kernel = self.param("kernel", init, (fan_in, self.features))
-        y = project(x, kernel, self.product_dtype)
+        y = matmul(x, kernel, self.product_dtype)
         if self.biased:
             y = y + self.param("bias", init, (self.features,))
         return y
