@@ -1,5 +1,5 @@
-"""The rows of the benchmark: models, settings of PyTorch, sizes, and the config of a row. And the
-corpora that both sides read, made up with the lengths of a published one.
+"""The rows of the benchmark: models, settings of PyTorch, sizes, and the config of a row. The
+corpora that both sides read are made up with the lengths of a published one.
 
 Each process builds its corpus again from the same few numbers, with NumPy only. Dimension letters:
 N rows (pairs or queries), T tokens, V words, D numbers per word vector; of readers P tokens of all

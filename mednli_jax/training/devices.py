@@ -37,15 +37,14 @@ HOST_MOST = 1 << 30
 CHECKPOINTS = 6
 
 # Parameter and value of glibc's mallopt: no memory maps, and no memory is returned to the system.
-# The threads do not share one arena: programs that compile at the same time would fragment it, and
+# Steps run in the main thread (settings.check_jax). The threads do not share one arena: programs that compile at the same time would fragment it, and
 # ESIM's steps took half as long again.
 _MALLOPT = ((-4, 0), (-1, -1), (-2, 64 << 20))
 
 
 @functools.cache
 def keep_memory() -> bool:
-    """Makes glibc keep the memory that this process frees; returns whether it does. Call before
-    threads start.
+    """Makes glibc keep the memory that this process frees; returns whether it does.
 
     A step on a CPU allocates and frees its work space. glibc returns such large blocks to the
     system, which clears every page again. At batch 512 this took a fifth of the time of an
