@@ -37,8 +37,9 @@ HOST_MOST = 1 << 30
 CHECKPOINTS = 6
 
 # Parameter and value of glibc's mallopt: no memory maps, and no memory is returned to the system.
-# Steps run in the main thread (settings.check_jax). The threads do not share one arena: programs that compile at the same time would fragment it, and
-# ESIM's steps took half as long again.
+# Steps run in the calling thread (settings.check_jax), so that the threads of the compiler do not
+# share its arena: programs that compile at the same time would fragment it, and ESIM's steps took
+# half as long again.
 _MALLOPT = ((-4, 0), (-1, -1), (-2, 64 << 20))
 
 
