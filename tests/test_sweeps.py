@@ -487,13 +487,14 @@ def set_version_of_tables(version):
 
 
 class Unreachable(SQLiteDialect_pysqlite):
-    """A database that fails while the file `down` exists."""
+    """A database that fails while `down` is set, and then sets `met`."""
 
     supports_statement_cache = True
+    down, met = threading.Event(), threading.Event()
 
     def do_execute(self, cursor, statement, parameters, context=None):
-        if Path("down").exists():
-            Path("down").write_text("met")
+        if self.down.is_set():
+            self.met.set()
             raise sqlite3.OperationalError("down")
         super().do_execute(cursor, statement, parameters, context)
 
@@ -510,17 +511,18 @@ def test_an_outage_of_the_database_ends_no_trial_and_no_worker(space, swept, pac
 
     def interrupt():
         wait_for(lambda: len(in_training()) == 2)
-        Path("down").touch()
+        Unreachable.down.set()
         time.sleep(5)
-        assert Path("down").read_text() == "met"
-        Path("down").unlink()
+        Unreachable.down.clear()
 
+    Unreachable.met.clear()
     outage = threading.Thread(target=interrupt)
     outage.start()
     storage = "--storage=sqlite+unreachable:///runs/kd/study.db"
     code, table, err = swept(storage, "--workers=2", "--grace=3", f"--config.train.pace={pace}")
     outage.join()
 
+    assert Unreachable.met.is_set()
     assert code == 0, err
     assert len(table.splitlines()) == 4, err
     assert err.count("the database does not answer") == 1
