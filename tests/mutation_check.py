@@ -1,6 +1,6 @@
 """Measures which small faults the tests catch. In the root of the checkout:
 
-  pytest -n 0 --cov=mednli_jax --cov-context=test        # writes .coverage: lines of each test
+  pytest -n 0 --dist=no --cov=mednli_jax --cov-context=test   # .coverage: the lines of each test
   python tests/mutation_check.py RESULTS.json [NAME ...]
 
 mutation_faults.toml lists the faults: a file, a text that occurs in it exactly once, and the text
@@ -172,6 +172,7 @@ def main(results: Path, *names: str) -> None:
     outcomes = saved_outcomes(results, code)
     covered = CoverageData(str(ROOT / ".coverage"))
     covered.read()
+    assert covered.measured_contexts() - {""}, ".coverage does not say which test runs a line"
 
     for fault in faults:
         if fault.name not in outcomes:

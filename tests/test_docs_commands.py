@@ -17,8 +17,10 @@ from support import diskne_paper, documented, mednli_paper
 from support.canaries import WORDS
 from support.cloze import write_clicr
 from support.commands import IMPORTS, ROOT, json_lines
+from support.pair_files import official, write_rows
 from support.weights import write_weights
 
+from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import PLUGINS
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,6 +74,7 @@ def write_inputs(home):
     (home / "mypackage" / "__init__.py").touch()
     (home / "mypackage" / "models.py").write_text(MODEL)
     write_uids(home)
+    write_replaceable(home)
     (home / "mine.tsv").write_text(ONTOLOGY)
     (home / "PUBMED").write_text("fever and pain . " * 200)
 
@@ -115,6 +118,20 @@ def write_uids(home):
         (home / "data" / "mine" / f"{split}.csv").write_text(text)
     (home / "new.tsv").write_text("premise\thypothesis\nNo history of CHF.\tFever.\n")
     (home / "new.csv").write_text("case,note,claim\n1,patient has fever,refuted is noted\n")
+
+
+def write_replaceable(home):
+    """Pairs of SNLI with words that WordNet relates. No training pair has two of them, one on each
+    side."""
+    premises = ("A man saw the body .", "A man is watching a body .", "A boy came with a body .")
+    words = f"There is a body, a cold, {WORDS[0]} and heat ."
+    for split in ("train", "dev"):
+        rows = []
+        for n, premise in enumerate(3 * premises):
+            rows.append(official(f"{split}-r{n}", LABELS[n % 3], premise, "A man is outside ."))
+            rows.append(official(f"{split}-w{n}", LABELS[n % 3], "Somebody sees it .", words))
+        path = home / "data" / "snli" / f"snli_1.0_{split}.jsonl"
+        write_rows(path, [*json_lines(path), *rows])
 
 
 @pytest.fixture(scope="module")

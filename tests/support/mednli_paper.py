@@ -86,8 +86,12 @@ def write_umls(folder: Path) -> None:
         if n:
             relations += umls_relation(cui(n), "PAR", cui(n - 1), "inverse_isa")
             relations += umls_relation(cui(n - 1), "CHD", cui(n), "isa")
-    relations += umls_relation(cui(0), "RO", cui(7), "has_finding_site")
-    relations += umls_relation(cui(7), "RO", cui(0), "finding_site_of")
+    for forward, backward in (
+        ("has_finding_site", "finding_site_of"),
+        ("may_treat", "may_be_treated_by"),
+    ):
+        relations += umls_relation(cui(0), "RO", cui(7), forward)
+        relations += umls_relation(cui(7), "RO", cui(0), backward)
     lay_out(folder, {"MRCONSO.RRF": names, "MRSTY.RRF": types, "MRREL.RRF": relations})
 
 
