@@ -253,6 +253,21 @@ def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked
     assert (len(err.splitlines()), "plugin_model" in err) == (1, True)
 
 
+def test_a_seed_that_diverged_is_named_at_the_end_and_in_the_result(monkeypatch):
+    monkeypatch.setenv(PLUGINS, "plugin_corpus,plugin_model")
+    model = ("--config.model.name=plugin_model:Divergent", "--config.seeds=0,1,2,3")
+
+    _, err = succeeds(train, *OWN, *model, "--workdir=run")
+
+    result = read_json("run/result.json")
+    diverged = [seed for seed in range(4) if result["best_epoch"][seed] == 0]
+    assert 0 < len(diverged) < 4
+    notes = [note for note in result["notes"] if "diverged" in note]
+    assert [note.partition(" diverged")[0] for note in notes] == [f"seed {n}" for n in diverged]
+    for note in notes:
+        assert f"warning: {note}" in err
+
+
 def test_code_of_ones_own_is_imported_only_where_it_is_allowed():
     err = refused(train, *OWN, "--workdir=run")
     assert (len(err.splitlines()), "MEDNLI_JAX_PLUGINS=plugin_corpus" in err) == (1, True)

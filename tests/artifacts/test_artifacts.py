@@ -63,6 +63,14 @@ def test_pmi_counts_and_shares_of_tokens_are_those_worked_out_by_hand():
     assert z.pmi == pytest.approx(math.log2(2 / 3))
 
 
+def test_tokens_of_many_pairs_of_one_premise_are_not_among_those_of_many_premises():
+    sentences = [("x",)] * 4 + [("y",)] * 3 + [("z",)]
+    table = hypotheses.token_rows(sentences, [E] * 7 + [N], premises="aaaabcde", min_count=1)
+
+    rows = table.best(2, premises=3).rows
+    assert [row.token for row in rows[E]] == ["y"]
+
+
 def test_a_token_that_a_class_never_has_is_not_listed_for_it():
     rows, _ = tokens_of_classes()
 

@@ -186,6 +186,20 @@ def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(tmp_path, c
     assert scores["confusion"] == result["test"]["confusion"]
 
 
+def test_the_texts_of_a_corpus_get_the_stored_predictions_of_a_model_with_links(tmp_path):
+    """Of at most three links, which are no round size."""
+    write_corpus(tmp_path / "own")
+    lay_out(tmp_path / "own" / "umls", DRUGS)
+    small = ("--config.model.hidden_size=4", "--config.train.epochs=1", "--workdir=run")
+
+    with at(tmp_path):
+        most = "--config.knowledge.max_links=3"
+        succeeds(train, config_flag("esim_kd", "file"), *OWN, *LINKS, *small, most)
+        predictions = load_run("run").predict(json_lines("own/test.jsonl"))
+
+        check_means(predictions, json_lines("run/private/predictions.test.jsonl"))
+
+
 # -- trees of features -----------------------------------------------------------------------------
 
 

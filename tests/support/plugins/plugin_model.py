@@ -49,4 +49,14 @@ class Narrow(MeanVectors):
         return nn.Dense(2)(jnp.ones((len(batch.label), 3)))
 
 
+class Divergent(MeanVectors):
+    """Returns no number in training with the weights of some seeds."""
+
+    @nn.compact
+    def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
+        drawn = self.param("drawn", nn.initializers.normal(), ())
+        logits_BC = super().__call__(batch, train=train)
+        return logits_BC * jnp.where(train & (drawn < 0), jnp.nan, 1.0)
+
+
 no_model = print
