@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.files import lay_out
 from support.ontology_files import WORDNET
+from support.pair_files import write_own
 from support.pairs import pair
 
 from mednli_jax.checks import check
@@ -171,46 +172,62 @@ def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
 # ---- in a corpus and in the loss ----
 
 
-def augmented(**data):
-    config = nli("esim", "demo", knowledge="typed")
-    config.data.augment = 0.1
-    config.data.limit = 300
-    config.data.update(data)
-    return config
+@pytest.fixture(scope="module")
+def augmented(wordnet, tmp_path_factory):
+    """A function of fields of `data` that gives the config of a small corpus with written pairs."""
+    folder = tmp_path_factory.mktemp("own")
+    premises = [
+        f"{n} See {name} ." for n in range(6) for name in ("the body", "the heat", "no body")
+    ]
+    train = [(e.premise, e.hypothesis, e.label) for e in training_pairs(*premises)]
+    write_own(folder, train=train, dev=[("See the body .", "x", label) for label in LABELS])
+
+    def config_with(**data):
+        config = nli("esim", "file", knowledge="typed")
+        config.knowledge.ontology = str(wordnet)
+        config.data.update({"dir": str(folder), "augment": 0.5, **data})
+        return config
+
+    return config_with
 
 
-def test_written_pairs_follow_those_of_the_corpus_in_train_alone():
+def test_written_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
     built = corpus_of(augmented()).build()
     plain = corpus_of(augmented(augment=0.0)).build()
+
     is_written = built.arrays["written"]
     sizes = {name: len(split) for name, split in built.splits.items()}
+    own = len(plain.splits["train"])
     assert "written" not in plain.arrays
     assert sizes["dev"] == len(plain.splits["dev"])
-    assert (
-        is_written.sum()
-        == sizes["train"] - 300
-        == built.facts["splits"]["train"]["written"]["pairs"]
-    )
-    assert is_written[300 : sizes["train"]].all()
+    assert is_written.sum() == sizes["train"] - own > 0
+    assert is_written.sum() == built.facts["splits"]["train"]["written"]["pairs"]
+    assert is_written[own : sizes["train"]].all()
 
 
-def test_written_pairs_have_links_beside_a_file_of_mentions(tmp_path):
+def test_written_pairs_have_links_beside_a_file_of_mentions(augmented, tmp_path):
     """The file has one mention in each split, and none of written pairs."""
     path = tmp_path / "mentions.tsv"
+    corpus = corpus_of(augmented())
+    ident = corpus.ontology.ids[0]
     lines = ["uid\tside\tstart\tend\tconcept"]
-    for split in corpus_of(augmented()).splits().values():
-        lines.append(f"{split.examples[0].uid}\tpremise\t0\t1\tD001249")
+    for split in corpus.splits().values():
+        lines.append(f"{split.examples[0].uid}\tpremise\t0\t1\t{ident}")
     path.write_text("\n".join(lines))
     config = augmented()
     config.knowledge.mentions = str(path)
+
     arrays = corpus_of(config).build().arrays
+
     has_link = (arrays["link_distance"] >= 0).any(axis=1)
     assert has_link[arrays["written"]].any()
     assert not has_link[~arrays["written"]].any()
 
 
-def test_hypothesis_only_empties_premises_of_written_pairs_too():
+def test_hypothesis_only_empties_premises_of_written_pairs_too(augmented):
     arrays = corpus_of(augmented(hypothesis_only=True)).build().arrays
+
+    assert arrays["written"].any()
     assert not arrays["premise_length"].any()
 
 
@@ -236,6 +253,6 @@ class _Layout:
     width = (3, 3)
 
 
-def test_a_negative_share_of_written_pairs_is_refused():
+def test_a_negative_share_of_written_pairs_is_refused(augmented):
     with pytest.raises(UserError, match=r"data\.augment"):
         check(augmented(augment=-0.1))
