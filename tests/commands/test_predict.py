@@ -151,53 +151,51 @@ DRUGS = {
     "MRSTY.RRF": umls_type("C0000001", "T121"),
     "MRREL.RRF": umls_relation("C0000001", "PAR", "C0000002"),
 }
-LINKS = ("--config.knowledge.ontology=umls", "--config.knowledge.types=")
-
-
-@pytest.mark.parametrize(
-    ("config", "flags"),
-    [
-        ("esim", ("--config.data.hypothesis_only=True",)),
-        ("esim_kd", LINKS),
-    ],
+# At most three links, which are no round size.
+LINKS = (
+    "--config.knowledge.ontology=umls",
+    "--config.knowledge.types=",
+    "--config.knowledge.max_links=3",
 )
-def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(tmp_path, config, flags):
-    """The other config names the corpus alone; the ontology is where the run found it, not in the
-    other folder."""
-    write_corpus(tmp_path / "own")
-    write_corpus(tmp_path / "there")
-    lay_out(tmp_path / "own" / "umls", DRUGS)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("esim", ("--config.data.hypothesis_only=True",)), ("esim_kd", LINKS)],
+    ids=["hypothesis only", "with links"],
+)
+def short_texts(request, tmp_path_factory):
+    """A folder with a corpus in own/, and in run/ a run of it whose texts are cut to three
+    tokens."""
+    config, flags = request.param
+    folder = tmp_path_factory.mktemp("short")
+    write_corpus(folder / "own")
+    lay_out(folder / "own" / "umls", DRUGS)
     reads = ("--config.data.max_length=3", "--config.data.keep=last")
     small = ("--config.model.hidden_size=4", "--config.train.epochs=1", "--workdir=run")
-    there = ("--config.data.dir=there", "--config.data.lowercase=False")
-
-    with at(tmp_path):
-        succeeds(
-            train,
-            config_flag(config, "file"),
-            *OWN,
-            *reads,
-            *small,
-            *flags,
-        )
-        scores = printed_json(evaluate, "--run=run", config_flag("esim", "file"), *there)
-
-    result = read_json(tmp_path, "run", "result.json")
-    assert scores["confusion"] == result["test"]["confusion"]
+    with at(folder):
+        succeeds(train, config_flag(config, "file"), *OWN, *reads, *small, *flags)
+    return folder
 
 
-def test_the_texts_of_a_corpus_get_the_stored_predictions_of_a_model_with_links(tmp_path):
-    """Of at most three links, which are no round size."""
-    write_corpus(tmp_path / "own")
-    lay_out(tmp_path / "own" / "umls", DRUGS)
-    small = ("--config.model.hidden_size=4", "--config.train.epochs=1", "--workdir=run")
-
-    with at(tmp_path):
-        most = "--config.knowledge.max_links=3"
-        succeeds(train, config_flag("esim_kd", "file"), *OWN, *LINKS, *small, most)
+def test_texts_are_cut_and_linked_as_in_training(short_texts):
+    with at(short_texts):
         predictions = load_run("run").predict(json_lines("own/test.jsonl"))
 
         check_means(predictions, json_lines("run/private/predictions.test.jsonl"))
+
+
+def test_another_corpus_is_read_and_encoded_as_the_corpus_of_the_run(short_texts):
+    """The other config names the corpus alone; the ontology is where the run found it, not in the
+    other folder."""
+    write_corpus(short_texts / "there")
+    there = ("--config.data.dir=there", "--config.data.lowercase=False")
+
+    with at(short_texts):
+        scores = printed_json(evaluate, "--run=run", config_flag("esim", "file"), *there)
+
+    result = read_json(short_texts, "run", "result.json")
+    assert scores["confusion"] == result["test"]["confusion"]
 
 
 # -- trees of features -----------------------------------------------------------------------------
