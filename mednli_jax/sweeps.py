@@ -312,7 +312,8 @@ class Worker:
                     ]
                 for slot in slots:
                     slot.result()
-            time.sleep(1)  # others train, and may die
+            elif "RUNNING" in states:  # others train, and may die
+                time.sleep(1)
         if self.stopped:
             raise KeyboardInterrupt
 
