@@ -299,12 +299,12 @@ class Worker:
         """Ends when all trials are finished. Raises: KeyboardInterrupt after SIGINT and SIGTERM."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
-        drawn, retry = self.sweep.values(self.values.trials), self.values.retry
+        drawn = self.sweep.values(self.values.trials)
+        retry = self.repeated(self._failed) if self.values.retry else set()
         seen: set[int] = set()
         states = {"RUNNING"}
         while states & {"RUNNING", "WAITING"} and not self.stopped:
             states = self.repeated(functools.partial(self._plan, drawn, retry, seen))
-            retry = False
             if "WAITING" in states:
                 with ThreadPoolExecutor(self.values.workers) as pool:
                     slots = [
@@ -312,7 +312,7 @@ class Worker:
                     ]
                 for slot in slots:
                     slot.result()
-            elif "RUNNING" in states:  # others train, and may die
+            elif "RUNNING" in states:  # only other processes train, and they may die
                 time.sleep(1)
         if self.stopped:
             raise KeyboardInterrupt
@@ -338,21 +338,34 @@ class Worker:
             say("the database does not answer: trainings go on, and it is asked again each second")
         self.last_outage = now
 
-    def _plan(self, drawn: list[dict], retry: bool, seen: set[int]) -> set[str]:
+    def _failed(self) -> set[int]:
+        """The trials whose last attempt failed."""
+        attempts_by_trial = attempts_of(self.study)
+        return {
+            trial
+            for trial, attempts in attempts_by_trial.items()
+            if "error" in attempts[-1].user_attrs
+        }
+
+    def _plan(self, drawn: list[dict], retry: set[int], seen: set[int]) -> set[str]:
         """Adds the attempts that are needed, and returns the states of all attempts.
 
         Args:
           drawn: the values of each trial.
-          retry: whether failed trials are tried again.
+          retry: failed trials that are tried again. Those whose attempt is added leave it.
           seen: ids of attempts that have run. Those that run now are added.
         """
         self._fail_dead_attempts()
+        # Read before the trials are looked at: one that fails from here on counts as running, so
+        # that it is looked at again.
+        earlier = self.study.get_trials(deepcopy=False)
         distributions = self.sweep.distributions()
         attempts_by_trial, added = attempts_of(self.study), 0
         for trial, params in enumerate(drawn):
             attempts = attempts_by_trial.get(trial, [])
             failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
-            if all(attempt.state.name == "FAIL" for attempt in attempts) and (retry or not failed):
+            is_wanted = trial in retry or not failed
+            if is_wanted and all(attempt.state.name == "FAIL" for attempt in attempts):
                 if self.sweep.tpe and added == self.values.workers:  # later trials learn from these
                     break
                 params = self._values(trial, attempts) if self.sweep.tpe else params
@@ -363,13 +376,14 @@ class Worker:
                     user_attrs={"trial": trial},
                 )
                 self.study.add_trial(new)
+                retry.discard(trial)
                 added += 1
-        all_attempts = self.study.get_trials(deepcopy=False)
-        running = {attempt._trial_id for attempt in all_attempts if attempt.state.name == "RUNNING"}
+        running = {attempt._trial_id for attempt in earlier if attempt.state.name == "RUNNING"}
         for trial_id in running - seen:  # a worker may have died before its first heartbeat
             self.storage.record_heartbeat(trial_id)
         seen |= running
-        return {attempt.state.name for attempt in all_attempts}
+        states = {attempt.state.name for attempt in earlier}
+        return states | {"WAITING"} if added else states
 
     def _fail_dead_attempts(self) -> None:
         """After an outage all workers have been silent, and have time to report again."""

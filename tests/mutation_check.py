@@ -172,7 +172,9 @@ def main(results: Path, *names: str) -> None:
     outcomes = saved_outcomes(results, code)
     covered = CoverageData(str(ROOT / ".coverage"))
     covered.read()
-    assert covered.measured_contexts() - {""}, ".coverage does not say which test runs a line"
+    assert covered.measured_contexts() - {""}, (
+        "no test of a line in .coverage: run pytest with --dist=no"
+    )
 
     for fault in faults:
         if fault.name not in outcomes:

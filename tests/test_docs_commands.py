@@ -74,7 +74,7 @@ def write_inputs(home):
     (home / "mypackage" / "__init__.py").touch()
     (home / "mypackage" / "models.py").write_text(MODEL)
     write_uids(home)
-    write_replaceable(home)
+    add_pairs_with_related_words(home)
     (home / "mine.tsv").write_text(ONTOLOGY)
     (home / "PUBMED").write_text("fever and pain . " * 200)
 
@@ -120,16 +120,17 @@ def write_uids(home):
     (home / "new.csv").write_text("case,note,claim\n1,patient has fever,refuted is noted\n")
 
 
-def write_replaceable(home):
-    """Pairs of SNLI with words that WordNet relates. No training pair has two of them, one on each
-    side."""
+def add_pairs_with_related_words(home):
+    """Adds to SNLI premises with a word that WordNet relates to others (r), and hypotheses in which
+    these occur (w). No training pair has one of them in its premise and another in its
+    hypothesis."""
     premises = ("A man saw the body .", "A man is watching a body .", "A boy came with a body .")
-    words = f"There is a body, a cold, {WORDS[0]} and heat ."
+    hypothesis = f"There is a body, a cold, {WORDS[0]} and heat ."
     for split in ("train", "dev"):
         rows = []
         for n, premise in enumerate(3 * premises):
-            rows.append(official(f"{split}-r{n}", LABELS[n % 3], premise, "A man is outside ."))
-            rows.append(official(f"{split}-w{n}", LABELS[n % 3], "Somebody sees it .", words))
+            rows.append(official(f"{split}-r{n}", LABELS[n // 3], premise, "A man is outside ."))
+            rows.append(official(f"{split}-w{n}", LABELS[n // 3], "Somebody sees it .", hypothesis))
         path = home / "data" / "snli" / f"snli_1.0_{split}.jsonl"
         write_rows(path, [*json_lines(path), *rows])
 

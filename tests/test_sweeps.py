@@ -36,7 +36,7 @@ from mednli_jax.workers import one_device  # noqa: E402
 SECRET = "zyzzyva"  # the training prints it, and the sweep must not
 CONFIG = """
 from ml_collections import config_dict
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from mednli_jax.sweeps import Sweep
 
 
@@ -325,6 +325,18 @@ def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(swept):
     assert len(attempts("FAIL")) == 4
 
 
+def test_all_trials_of_a_search_that_failed_are_tried_again_when_asked_for(space, swept):
+    """By one worker, which draws the trials of TPE one by one."""
+    space('{"train.rate": CategoricalDistribution((0.1,))}, trials=2, tpe=True')
+    fails = "--config.train.fails=0.1"
+    assert swept(fails).code == 2
+    assert attempts("FAIL") == [0, 1]
+
+    assert swept(fails, "--retry").code == 2
+
+    assert attempts("FAIL") == [0, 0, 1, 1]
+
+
 @pytest.mark.parametrize("sampler", [pytest.param("", id="random"), ", tpe=True"])
 def test_a_search_goes_on_to_more_trials_with_the_same_config(space, swept, sampler):
     space(SEARCH + sampler)
@@ -487,14 +499,14 @@ def set_version_of_tables(version):
 
 
 class Unreachable(SQLiteDialect_pysqlite):
-    """A database that fails while `down` is set, and then sets `met`."""
+    """A database. While `down` is set, each statement fails and sets `refused`."""
 
     supports_statement_cache = True
-    down, met = threading.Event(), threading.Event()
+    down, refused = threading.Event(), threading.Event()
 
     def do_execute(self, cursor, statement, parameters, context=None):
         if self.down.is_set():
-            self.met.set()
+            self.refused.set()
             raise sqlite3.OperationalError("down")
         super().do_execute(cursor, statement, parameters, context)
 
@@ -509,20 +521,23 @@ def test_an_outage_of_the_database_ends_no_trial_and_no_worker(space, swept, pac
     """The outage is longer than the time after which a silent worker counts as dead."""
     space(TWO)
 
-    def interrupt():
+    def take_down():
         wait_for(lambda: len(in_training()) == 2)
         Unreachable.down.set()
         time.sleep(5)
         Unreachable.down.clear()
 
-    Unreachable.met.clear()
-    outage = threading.Thread(target=interrupt)
+    Unreachable.refused.clear()
+    outage = threading.Thread(target=take_down)
     outage.start()
     storage = "--storage=sqlite+unreachable:///runs/kd/study.db"
-    code, table, err = swept(storage, "--workers=2", "--grace=3", f"--config.train.pace={pace}")
-    outage.join()
+    try:
+        outcome = swept(storage, "--workers=2", "--grace=3", f"--config.train.pace={pace}")
+    finally:
+        outage.join()
 
-    assert Unreachable.met.is_set()
+    code, table, err = outcome
+    assert Unreachable.refused.is_set()
     assert code == 0, err
     assert len(table.splitlines()) == 4, err
     assert err.count("the database does not answer") == 1

@@ -63,7 +63,7 @@ def test_pmi_counts_and_shares_of_tokens_are_those_worked_out_by_hand():
     assert z.pmi == pytest.approx(math.log2(2 / 3))
 
 
-def test_tokens_of_many_pairs_of_one_premise_are_not_among_those_of_many_premises():
+def test_tokens_are_left_out_by_the_number_of_their_premises_not_of_their_pairs():
     sentences = [("x",)] * 4 + [("y",)] * 3 + [("z",)]
     table = hypotheses.token_rows(sentences, [E] * 7 + [N], premises="aaaabcde", min_count=1)
 

@@ -151,7 +151,7 @@ DRUGS = {
     "MRSTY.RRF": umls_type("C0000001", "T121"),
     "MRREL.RRF": umls_relation("C0000001", "PAR", "C0000002"),
 }
-# At most three links, which are no round size.
+# The number of links is no power of two, so that those of new texts are padded.
 LINKS = (
     "--config.knowledge.ontology=umls",
     "--config.knowledge.types=",
@@ -178,7 +178,7 @@ def short_texts(request, tmp_path_factory):
     return folder
 
 
-def test_texts_are_cut_and_linked_as_in_training(short_texts):
+def test_new_texts_are_cut_and_encoded_as_in_training(short_texts):
     with at(short_texts):
         predictions = load_run("run").predict(json_lines("own/test.jsonl"))
 

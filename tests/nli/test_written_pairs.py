@@ -174,7 +174,7 @@ def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
 
 @pytest.fixture(scope="module")
 def augmented(wordnet, tmp_path_factory):
-    """A function of fields of `data` that gives the config of a small corpus with written pairs."""
+    """augmented(**fields of data) -> the config of a small corpus with written pairs."""
     folder = tmp_path_factory.mktemp("own")
     premises = [
         f"{n} See {name} ." for n in range(6) for name in ("the body", "the heat", "no body")
@@ -200,7 +200,8 @@ def test_written_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
     own = len(plain.splits["train"])
     assert "written" not in plain.arrays
     assert sizes["dev"] == len(plain.splits["dev"])
-    assert is_written.sum() == sizes["train"] - own > 0
+    assert sizes["train"] > own
+    assert is_written.sum() == sizes["train"] - own
     assert is_written.sum() == built.facts["splits"]["train"]["written"]["pairs"]
     assert is_written[own : sizes["train"]].all()
 
@@ -209,10 +210,10 @@ def test_written_pairs_have_links_beside_a_file_of_mentions(augmented, tmp_path)
     """The file has one mention in each split, and none of written pairs."""
     path = tmp_path / "mentions.tsv"
     corpus = corpus_of(augmented())
-    ident = corpus.ontology.ids[0]
+    concept = corpus.ontology.ids[0]
     lines = ["uid\tside\tstart\tend\tconcept"]
     for split in corpus.splits().values():
-        lines.append(f"{split.examples[0].uid}\tpremise\t0\t1\t{ident}")
+        lines.append(f"{split.examples[0].uid}\tpremise\t0\t1\t{concept}")
     path.write_text("\n".join(lines))
     config = augmented()
     config.knowledge.mentions = str(path)

@@ -86,6 +86,7 @@ def write_umls(folder: Path) -> None:
         if n:
             relations += umls_relation(cui(n), "PAR", cui(n - 1), "inverse_isa")
             relations += umls_relation(cui(n - 1), "CHD", cui(n), "isa")
+    # two types of relation, as a page's command names two
     for forward, backward in (
         ("has_finding_site", "finding_site_of"),
         ("may_treat", "may_be_treated_by"),

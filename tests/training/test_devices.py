@@ -74,7 +74,7 @@ def pages_of_step(number):
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-print(round(statistics.median(pages_of_step(number) for number in range(9))))
+print(statistics.median(pages_of_step(number) for number in range(9)))
 """
 
 

@@ -50,7 +50,7 @@ class Narrow(MeanVectors):
 
 
 class Divergent(MeanVectors):
-    """Returns no number in training with the weights of some seeds."""
+    """Its logits in training are NaN for the seeds that draw a negative weight."""
 
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
