@@ -300,7 +300,9 @@ class Worker:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
         drawn = self.sweep.values(self.values.trials)
-        retry = self.repeated(self._failed) if self.values.retry else set()
+        retry: set[int] = set()
+        if self.values.retry:
+            retry = self.repeated(lambda: failed_trials(attempts_of(self.study)))
         seen: set[int] = set()
         states = {"RUNNING"}
         while states & {"RUNNING", "WAITING"} and not self.stopped:
@@ -338,17 +340,9 @@ class Worker:
             say("the database does not answer: trainings go on, and it is asked again each second")
         self.last_outage = now
 
-    def _failed(self) -> set[int]:
-        """The trials whose last attempt failed."""
-        attempts_by_trial = attempts_of(self.study)
-        return {
-            trial
-            for trial, attempts in attempts_by_trial.items()
-            if "error" in attempts[-1].user_attrs
-        }
-
     def _plan(self, drawn: list[dict], retry: set[int], seen: set[int]) -> set[str]:
-        """Adds the attempts that are needed, and returns the states of all attempts.
+        """Adds the attempts that are needed. Returns the states that all attempts had before, and
+        WAITING where one was added.
 
         Args:
           drawn: the values of each trial.
@@ -361,10 +355,10 @@ class Worker:
         earlier = self.study.get_trials(deepcopy=False)
         distributions = self.sweep.distributions()
         attempts_by_trial, added = attempts_of(self.study), 0
+        failed = failed_trials(attempts_by_trial)
         for trial, params in enumerate(drawn):
             attempts = attempts_by_trial.get(trial, [])
-            failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
-            is_wanted = trial in retry or not failed
+            is_wanted = trial in retry or trial not in failed
             if is_wanted and all(attempt.state.name == "FAIL" for attempt in attempts):
                 if self.sweep.tpe and added == self.values.workers:  # later trials learn from these
                     break
@@ -515,6 +509,12 @@ def attempts_of(study: optuna.Study) -> dict[int, list[FrozenTrial]]:
         if "trial" in attempt.user_attrs and attempt.state.name != "PRUNED":
             attempts.setdefault(attempt.user_attrs["trial"], []).append(attempt)
     return attempts
+
+
+def failed_trials(attempts_by_trial: dict[int, list[FrozenTrial]]) -> set[int]:
+    """The trials whose last attempt failed."""
+    trials = attempts_by_trial.items()
+    return {trial for trial, attempts in trials if "error" in attempts[-1].user_attrs}
 
 
 def table(study: optuna.Study, with_test: bool = False) -> list[str]:
