@@ -37,17 +37,20 @@ class BOW(layers.PairModel):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        words_ND = self.embedded(batch, packing)
+        words = self.embedded(batch, packing)
         projection = self.linear(self.hidden_size, "projection")
-        projected_ND = layers.per_word(lambda words: nn.relu(projection(words)), words_ND)
-        sums_RD, padding_D = packing.sum(projected_ND), None
+
+        def project(vectors: jax.Array) -> jax.Array:
+            return nn.relu(projection(vectors))
+
+        sums_RD, padding_D = layers.sum_words(project, words, packing), None
         if self.masking == "paper":
-            padding_D = nn.relu(projection(jnp.zeros(words_ND.shape[-1:], projected_ND.dtype)))
+            padding_D = project(jnp.zeros(words.shape[-1:], sums_RD.dtype))
             sums_RD += (self.padded_length - packing.length_R)[:, None] * padding_D
         premise_QD, hypothesis_BD = jnp.split(sums_RD, [batch.premise.shape[0]])
         sums = {"premise": layers.per_pair(premise_QD, batch), "hypothesis": hypothesis_BD}
         if self.knowledge != "none":
-            padded = packing.unpack(projected_ND, *batch.shapes)
+            padded = packing.unpack(layers.per_word(project, words), *batch.shapes)
             premise_BD, hypothesis_BD = self._attended_sums(batch, padded, padding_D)
             sums |= {"premise_attended": premise_BD, "hypothesis_attended": hypothesis_BD}
         sides = []

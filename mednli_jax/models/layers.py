@@ -82,6 +82,15 @@ def per_word(layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words) -> j
     return jnp.take(layer(x.vectors), x.place, axis=0)
 
 
+def sum_words(
+    layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words, packing: Packing
+) -> jax.Array:
+    """[R, D], the sum of layer(x) over each sentence's tokens; see per_word."""
+    if not isinstance(x, Words):
+        return packing.sum(layer(x))
+    return packing.sum_rows(layer(x.vectors), x.place)
+
+
 def project(x: jax.Array | Words, kernel: jax.Array, dtype: DTypeLike | None) -> jax.Array:
     """x @ kernel."""
     return per_word(lambda vectors: matmul(vectors, kernel, dtype), x)

@@ -67,6 +67,46 @@ def _reorder_backward(
 reorder.defvjp(_reorder_forward, _reorder_backward)
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _row_sums(rows_UD: jax.Array, place_N: jax.Array, segments: Segments) -> jax.Array:
+    """The sum of the rows of each sentence's slots, from the longest sentence on.
+
+    Sentences with equally many slots are summed together, step by step: the compiler makes one loop
+    of their gathers and sums, and the gathered rows [N, D] are never written.
+
+    Args:
+      rows_UD: a table.
+      place_N: the row of each slot; U on slots without a token.
+    """
+    rows_UD = jnp.pad(rows_UD, ((0, 1), (0, 0)))
+    ends = np.cumsum([steps * sentences for steps, sentences in segments])
+    of_segments = jnp.split(place_N, ends[:-1])
+    longer = [sentences for _, sentences in segments[1:]] + [0]
+    places, sums = [], []
+    for place, shape, first in zip(of_segments, segments, longer, strict=True):
+        places.append(place.reshape(shape))
+        steps = jnp.concatenate([place_TR[:, first : shape[1]] for place_TR in places])
+        sums.append(functools.reduce(jnp.add, [rows_UD[place_R] for place_R in steps]))
+    return jnp.concatenate(sums[::-1])
+
+
+def _row_sums_forward(
+    rows_UD: jax.Array, place_N: jax.Array, segments: Segments
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _row_sums(rows_UD, place_N, segments), (jnp.zeros_like(rows_UD), place_N)
+
+
+def _row_sums_backward(
+    segments: Segments, saved: tuple[jax.Array, jax.Array], d_out_RD: jax.Array
+) -> tuple[jax.Array, None]:
+    zeros_UD, place_N = saved
+    ranks = [np.tile(np.arange(sentences), steps) for steps, sentences in segments]
+    return zeros_UD.at[place_N].add(d_out_RD[np.concatenate(ranks)], mode="drop"), None
+
+
+_row_sums.defvjp(_row_sums_forward, _row_sums_backward)
+
+
 class Packing:
     """The slots of the tokens of a batch.
 
@@ -170,6 +210,14 @@ class Packing:
     def sum(self, x_ND: jax.Array) -> jax.Array:
         """[R, D], the sum over each sentence's tokens."""
         return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
+
+    def sum_rows(self, rows_UD: jax.Array, place_N: jax.Array) -> jax.Array:
+        """[R, D], the sum of rows_UD[place_N] over each sentence's tokens."""
+        place_N = jnp.where(self.valid_N, place_N, rows_UD.shape[0])
+        sums_RD = _row_sums(rows_UD, place_N, self.segments)
+        without_slots = len(self.length_R) - len(sums_RD)
+        sums_RD = jnp.pad(sums_RD, ((0, without_slots), (0, 0)))
+        return reorder([sums_RD], [[self.rank_R]], [[self.order_R]])[0]
 
     def mean(self, x_ND: jax.Array) -> jax.Array:
         """[R, D], the mean over each sentence's tokens; zeros for a sentence without tokens."""

@@ -14,6 +14,7 @@ import flax.linen as nn
 import jax
 from jax.typing import DTypeLike
 
+from mednli_jax.models.bow import BOW
 from mednli_jax.models.esim import ESIM
 from mednli_jax.models.infersent import InferSent
 
@@ -29,6 +30,7 @@ _WITH_EIGEN: dict[tuple[str, type[nn.Module] | None, str], int] = {
     (AMD, InferSent, "predict"): 1,
     (AMD, ESIM, "train"): 1,
     (AMD, ESIM, "predict"): 1,
+    (INTEL, BOW, "predict"): 512,
     (INTEL, ESIM, "train"): 512,
     (INTEL, ESIM, "predict"): 512,
 }

@@ -119,6 +119,18 @@ def test_max_mean_and_sum_of_packed_sentences_are_those_of_the_padded_ones(packi
     assert_equal(getattr(packing, name)(spoilt), reduced)
 
 
+def test_sums_of_a_tables_rows_are_those_of_the_packed_tokens_also_in_gradients(packing):
+    table = random_array(5, SIZE)
+    places = jnp.asarray(np.random.default_rng(2).integers(0, 5, packing.size))
+
+    @jax.jit
+    def sums(table):
+        return packing.sum_rows(table, places)
+
+    assert_near(sums(table), packing.sum(table[places]), rtol=1e-14)
+    check_grads(sums, (table,), order=1, modes="rev", eps=1e-6, rtol=1e-6)
+
+
 # ---- recurrences ----
 
 
