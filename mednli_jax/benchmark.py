@@ -19,6 +19,7 @@ median ratio.
   --hidden=N --vectors=N       sizes of the model and of the synthetic word vectors
                                (300; readers 64, 200; encoders 384)
   --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
+  --buckets=N                  length buckets of our training batches, 1 to 4 (of each config)
   --rounds=N                   rounds of each row (3)
   --figure=FILE.png            a chart of the ratios and their ranges
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
@@ -79,6 +80,9 @@ def define(values: cli.Flags) -> None:
     cli.define_numbers(values, hidden=None, vectors=None, rounds=3)
     cli.define_numbers(values, least=8, tokens=1500)
     flags.DEFINE_integer("length", 64, "length", lower_bound=0, upper_bound=512, flag_values=values)
+    flags.DEFINE_integer(
+        "buckets", None, "buckets", lower_bound=1, upper_bound=4, flag_values=values
+    )
     output: flags.Flag[str] = flags.Flag(
         flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON"
     )
@@ -153,6 +157,7 @@ def _choices(values: cli.Flags) -> Choices:
         tokens=values.tokens,
         length=values.length,
         precision=values.precision,
+        buckets=values.buckets,
         against=values.against,
         rounds=values.rounds,
     )

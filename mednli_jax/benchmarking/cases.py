@@ -18,7 +18,6 @@ from ml_collections import ConfigDict
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.batching import MAX_BUCKETS
 from mednli_jax.errors import UsageError
 from mednli_jax.models import families
 from mednli_jax.models.families import FAMILIES
@@ -324,7 +323,6 @@ class Family(NamedTuple):
       batch: sizes of batches.
       rows: of training.
       rows_per_premise: or for each passage.
-      predict_buckets: number of length buckets in prediction.
     """
 
     settings: tuple[Setting, ...]
@@ -333,7 +331,6 @@ class Family(NamedTuple):
     batch: tuple[int, ...] = (64, 512)
     rows: int = 11_232
     rows_per_premise: int = PAIRS_PER_PREMISE
-    predict_buckets: int = MAX_BUCKETS
     packages: tuple[str, ...] = ("torch",)
 
 
@@ -343,8 +340,7 @@ RECURRENT = Family(
         Setting("chunked"),
         Setting("bucketed", compiled=True),
         Setting("chunked", compiled=True),
-    ),
-    predict_buckets=1,
+    )
 )
 READER = Family(
     (Setting("bucketed"),),
@@ -365,7 +361,7 @@ ENCODER = Family(
 DISENTANGLED = ENCODER._replace(settings=(Setting("eager"), Setting("eager", compiled=True)))
 ENCODERS = dict.fromkeys(FAMILIES, ENCODER) | {families.DEBERTA: DISENTANGLED}
 MODELS = {
-    "bow": Family((Setting("distinct"),), predict_buckets=1),
+    "bow": Family((Setting("distinct"),)),
     "infersent": RECURRENT,
     "esim": RECURRENT,
     "ga_reader": READER,
@@ -381,6 +377,7 @@ class Case:
     Args:
       seeds: trained in one program.
       pairs: training rows, which for readers are queries.
+      buckets: of training (train.max_buckets); None = those of the model's config.
       against: "torch" or "none".
     """
 
@@ -395,6 +392,7 @@ class Case:
     tokens: int = 1500
     length: int = 64
     precision: str = "float32"
+    buckets: int | None = None
     against: str = "torch"
     rounds: int = 3
 
@@ -415,6 +413,7 @@ class Choices:
     tokens: int
     length: int
     precision: str
+    buckets: int | None
     against: str
     rounds: int
 
@@ -446,6 +445,7 @@ def cases_of(choices: Choices) -> list[Case]:
                 tokens=choices.tokens,
                 length=choices.length,
                 precision=choices.precision,
+                buckets=choices.buckets,
                 against=choices.against,
                 rounds=choices.rounds,
             )
@@ -510,5 +510,7 @@ def config_of(case: Case) -> ConfigDict:
     config.model.hidden_size = case.hidden
     config.train.batch_size = case.batch
     config.train.precision = case.precision
+    if case.buckets:
+        config.train.max_buckets = case.buckets
     config.train.group = family.rows_per_premise if case.grouping == "premise" else 1
     return config

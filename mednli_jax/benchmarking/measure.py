@@ -84,6 +84,7 @@ class Measurement:
     corpus: str
     hidden: int
     precision: str
+    buckets: int | None  # of training, where they are not those of the config
     notes: list[str] = field(default_factory=list)
 
 
@@ -378,6 +379,7 @@ def _row_of_ours(case: Case, device: str, seconds: np.ndarray, usage: Usage) -> 
         corpus=usage.corpus,
         hidden=case.hidden,
         precision=case.precision,
+        buckets=case.buckets,
     )
 
 

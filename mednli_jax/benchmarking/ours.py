@@ -15,7 +15,7 @@ from mednli_jax.benchmarking.cases import Case, Workload
 from mednli_jax.cloze.encoding import Texts
 from mednli_jax.cloze.task import ClozeRows
 from mednli_jax.data.arrays import Prepared, Rows
-from mednli_jax.data.batching import Layout, TrainingBatches
+from mednli_jax.data.batching import MAX_BUCKETS, Layout, TrainingBatches
 from mednli_jax.run import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
@@ -54,7 +54,6 @@ class Ours:
 
     def __init__(self, case: Case, work: Workload, *, dropout: float | None = None) -> None:
         check_jax()
-        self.model_name = case.model
         self.config = cases.config_of(case)
         self.device = jax.devices()[0].platform
         if dropout is not None:
@@ -86,12 +85,12 @@ class Ours:
         return sorted(self._prediction_plan(), key=_tokens)
 
     def _prediction_plan(self) -> Sequence[LaidOut]:
+        """As `predict` takes a file of many rows."""
         train = self.config.train
-        buckets = cases.MODELS[self.model_name].predict_buckets
         batches = self.experiment.scorer.batches(
             self.prepared,
             "train",
-            TrainingBatches(train.batch_size, train.group, buckets),
+            TrainingBatches(train.batch_size, train.group, MAX_BUCKETS),
             shares=self.program.devices.count,
             model=self.program.model,
         )

@@ -133,6 +133,14 @@ def test_a_row_compares_with_the_fastest_setting(rows_of):
     json.dumps(vars(row), allow_nan=False)
 
 
+def test_length_buckets_are_those_of_the_config_or_those_asked_for(rows_of):
+    config, (row,) = cases.config_of(CASE), rows_of(CASE)
+    asked = replace(CASE, buckets=4)
+
+    assert (config.train.max_buckets, row.buckets) == (2, None)
+    assert cases.config_of(asked).train.max_buckets == rows_of(asked)[0].buckets == 4
+
+
 def test_the_sides_of_a_round_get_equal_batches_and_change_their_order(rows_of, rounds):
     rows_of(CASE)
 
