@@ -19,7 +19,7 @@ median ratio.
   --hidden=N --vectors=N       sizes of the model and of the synthetic word vectors
                                (300; readers 64, 200; encoders 384)
   --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
-  --buckets=N                  length buckets of our training batches, 1 to 4 (of each config)
+  --buckets=N                  length buckets of our training batches of pairs, 1 to 4
   --rounds=N                   rounds of each row (3)
   --figure=FILE.png            a chart of the ratios and their ranges
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE

@@ -84,7 +84,7 @@ class Measurement:
     corpus: str
     hidden: int
     precision: str
-    buckets: int | None  # of training, where they are not those of the config
+    buckets: int | None  # of training; None = those of the config
     notes: list[str] = field(default_factory=list)
 
 

@@ -85,7 +85,8 @@ class Ours:
         return sorted(self._prediction_plan(), key=_tokens)
 
     def _prediction_plan(self) -> Sequence[LaidOut]:
-        """As `predict` takes a file of many rows."""
+        """In length buckets, as PyTorch's side predicts rows of about one length together. The
+        layouts are fitted, as those of the splits of a corpus."""
         train = self.config.train
         batches = self.experiment.scorer.batches(
             self.prepared,

@@ -40,17 +40,19 @@ class BOW(layers.PairModel):
         words = self.embedded(batch, packing)
         projection = self.linear(self.hidden_size, "projection")
 
-        def project(vectors: jax.Array) -> jax.Array:
+        def hidden(vectors: jax.Array) -> jax.Array:
             return nn.relu(projection(vectors))
 
-        sums_RD, padding_D = layers.sum_words(project, words, packing), None
+        projected = layers.on_words(hidden, words)
+        sums_RD = layers.sum_of_tokens(projected, packing)
+        padding_D = None
         if self.masking == "paper":
-            padding_D = project(jnp.zeros(words.shape[-1:], sums_RD.dtype))
+            padding_D = hidden(jnp.zeros(words.shape[-1:], sums_RD.dtype))
             sums_RD += (self.padded_length - packing.length_R)[:, None] * padding_D
         premise_QD, hypothesis_BD = jnp.split(sums_RD, [batch.premise.shape[0]])
         sums = {"premise": layers.per_pair(premise_QD, batch), "hypothesis": hypothesis_BD}
         if self.knowledge != "none":
-            padded = packing.unpack(layers.per_word(project, words), *batch.shapes)
+            padded = packing.unpack(layers.per_token(projected), *batch.shapes)
             premise_BD, hypothesis_BD = self._attended_sums(batch, padded, padding_D)
             sums |= {"premise_attended": premise_BD, "hypothesis_attended": hypothesis_BD}
         sides = []

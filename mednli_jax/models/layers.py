@@ -48,8 +48,8 @@ def uniform_init(fan_in: int) -> Initializer:
 
 @dataclass(frozen=True)
 class Words:
-    """The frozen vectors of tokens, each distinct word once, so that layers compute each word once
-    (see `per_word`)."""
+    """The vectors of tokens, each distinct word once, so that layers compute each word once (see
+    `on_words`)."""
 
     vectors: jax.Array  # [U, D], of the distinct words
     place: jax.Array  # [N], the row of each token's word
@@ -72,28 +72,27 @@ def distinct_words(table_VD: jax.Array, tokens_N: jax.Array, most: int) -> Words
     return Words(table_VD[words_U], place_N)
 
 
-def per_word(layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words) -> jax.Array:
-    """layer(x) for each token, computed once for each distinct word where x are Words.
+def on_words(layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words) -> jax.Array | Words:
+    """layer(x), computed once for each distinct word where x are Words.
 
     The gradient is summed over the tokens of a word before it reaches the layer.
     """
-    if not isinstance(x, Words):
-        return layer(x)
-    return jnp.take(layer(x.vectors), x.place, axis=0)
+    return Words(layer(x.vectors), x.place) if isinstance(x, Words) else layer(x)
 
 
-def sum_words(
-    layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words, packing: Packing
-) -> jax.Array:
-    """[R, D], the sum of layer(x) over each sentence's tokens; see per_word."""
-    if not isinstance(x, Words):
-        return packing.sum(layer(x))
-    return packing.sum_rows(layer(x.vectors), x.place)
+def per_token(x: jax.Array | Words) -> jax.Array:
+    """[N, D]; NaN for words beyond the room of Words."""
+    return jnp.take(x.vectors, x.place, axis=0) if isinstance(x, Words) else x
+
+
+def sum_of_tokens(x: jax.Array | Words, packing: Packing) -> jax.Array:
+    """[R, D], the sum over each sentence's tokens; NaN as in `per_token`."""
+    return packing.sum_rows(x.vectors, x.place) if isinstance(x, Words) else packing.sum(x)
 
 
 def project(x: jax.Array | Words, kernel: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """x @ kernel."""
-    return per_word(lambda vectors: matmul(vectors, kernel, dtype), x)
+    """x @ kernel of each token."""
+    return per_token(on_words(lambda vectors: matmul(vectors, kernel, dtype), x))
 
 
 class WordEmbedding(nn.Module):

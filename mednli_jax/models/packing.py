@@ -6,7 +6,7 @@ longest sentences have a slot each. The caller must choose segments in which eve
 (data.batching).
 
 Dimension letters: R sentences (Q premises, then B hypotheses), T padded tokens of a side, N slots,
-F = R T padded positions of a side, D feature.
+F = R T padded positions of a side, D feature, U rows of a table.
 """
 
 import functools
@@ -69,24 +69,27 @@ reorder.defvjp(_reorder_forward, _reorder_backward)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _row_sums(rows_UD: jax.Array, place_N: jax.Array, segments: Segments) -> jax.Array:
-    """The sum of the rows of each sentence's slots, from the longest sentence on.
+    """The sum of each sentence's rows, the longest sentence first, of sentences that have slots.
 
-    Sentences with equally many slots are summed together, step by step: the compiler makes one loop
-    of their gathers and sums, and the gathered rows [N, D] are never written.
+    Sentences that end in the same segment are summed together. The compiler makes one loop of their
+    gathers and sums, and never writes the gathered rows [N, D].
 
     Args:
-      rows_UD: a table.
-      place_N: the row of each slot; U on slots without a token.
+      rows_UD: the table.
+      place_N: the row of each slot; U on slots without a token, whose row is zero; U + 1: a row of
+        NaN.
     """
     rows_UD = jnp.pad(rows_UD, ((0, 1), (0, 0)))
-    ends = np.cumsum([steps * sentences for steps, sentences in segments])
-    of_segments = jnp.split(place_N, ends[:-1])
-    longer = [sentences for _, sentences in segments[1:]] + [0]
-    places, sums = [], []
-    for place, shape, first in zip(of_segments, segments, longer, strict=True):
-        places.append(place.reshape(shape))
-        steps = jnp.concatenate([place_TR[:, first : shape[1]] for place_TR in places])
-        sums.append(functools.reduce(jnp.add, [rows_UD[place_R] for place_R in steps]))
+    rows_UD = jnp.pad(rows_UD, ((0, 1), (0, 0)), constant_values=jnp.nan)
+    sizes = [steps * sentences for steps, sentences in segments]
+    places = jnp.split(place_N, np.cumsum(sizes)[:-1])
+    going_on = [sentences for _, sentences in segments[1:]] + [0]
+    so_far, sums = [], []
+    for place, (steps, sentences), longer in zip(places, segments, going_on, strict=True):
+        so_far.append(place.reshape(steps, sentences))
+        # E: the sentences that end in this segment
+        place_TE = jnp.concatenate([place_TR[:, longer:sentences] for place_TR in so_far])
+        sums.append(functools.reduce(jnp.add, [rows_UD[place_E] for place_E in place_TE]))
     return jnp.concatenate(sums[::-1])
 
 
@@ -101,7 +104,8 @@ def _row_sums_backward(
 ) -> tuple[jax.Array, None]:
     zeros_UD, place_N = saved
     ranks = [np.tile(np.arange(sentences), steps) for steps, sentences in segments]
-    return zeros_UD.at[place_N].add(d_out_RD[np.concatenate(ranks)], mode="drop"), None
+    rank_N = np.concatenate(ranks)
+    return zeros_UD.at[place_N].add(d_out_RD[rank_N], mode="drop"), None
 
 
 _row_sums.defvjp(_row_sums_forward, _row_sums_backward)
@@ -212,11 +216,14 @@ class Packing:
         return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
 
     def sum_rows(self, rows_UD: jax.Array, place_N: jax.Array) -> jax.Array:
-        """[R, D], the sum of rows_UD[place_N] over each sentence's tokens."""
-        place_N = jnp.where(self.valid_N, place_N, rows_UD.shape[0])
+        """[R, D], the sum of rows_UD[place_N] over each sentence's tokens; NaN where a place has no
+        row."""
+        rows = rows_UD.shape[0]
+        place_N = jnp.where(place_N < rows, place_N, rows + 1)
+        place_N = jnp.where(self.valid_N, place_N, rows)
         sums_RD = _row_sums(rows_UD, place_N, self.segments)
-        without_slots = len(self.length_R) - len(sums_RD)
-        sums_RD = jnp.pad(sums_RD, ((0, without_slots), (0, 0)))
+        missing = len(self.length_R) - len(sums_RD)  # sentences without slots
+        sums_RD = jnp.pad(sums_RD, ((0, missing), (0, 0)))
         return reorder([sums_RD], [[self.rank_R]], [[self.order_R]])[0]
 
     def mean(self, x_ND: jax.Array) -> jax.Array:

@@ -10,6 +10,7 @@ from support.models import pair_batch
 from support.trees import assert_equal, assert_near
 
 from mednli_jax.models import layers
+from mednli_jax.models.packing import Packing
 from mednli_jax.models.table import Traits, traits
 
 
@@ -99,9 +100,12 @@ def test_words_of_a_batch_beyond_its_room_become_nan():
 
     words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(tokens), 3)
     projected = np.asarray(layers.project(words, jnp.ones((4, 2)), None))
+    sums = np.asarray(layers.sum_of_tokens(words, Packing(jnp.full(4, 2), steps=2)))
 
     assert np.isnan(projected[tokens == 7]).all()
     assert_equal(projected[tokens != 7], 4.0)
+    assert np.isnan(sums[1]).all()  # of 5 and 7: the slots are ordered by time, then by sentence
+    assert_equal(np.delete(sums, 1, axis=0), 2.0)
 
 
 def dropped(x, keys, train=True):

@@ -119,7 +119,7 @@ def test_max_mean_and_sum_of_packed_sentences_are_those_of_the_padded_ones(packi
     assert_equal(getattr(packing, name)(spoilt), reduced)
 
 
-def test_sums_of_a_tables_rows_are_those_of_the_packed_tokens_also_in_gradients(packing):
+def test_rows_summed_by_sentence_equal_the_sum_of_their_tokens(packing):
     table = random_array(5, SIZE)
     places = jnp.asarray(np.random.default_rng(2).integers(0, 5, packing.size))
 

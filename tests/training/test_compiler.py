@@ -38,6 +38,7 @@ def test_eigen_computes_the_products_of_esim():
         {"vendor": compiler.INTEL},
         {"vendor": "of another kind"},
         {"vendor": compiler.INTEL, "mode": "predict", "examples": 511},
+        {"vendor": compiler.INTEL, "model": BOW, "examples": 512},
     ],
     ids=str,
 )
@@ -45,9 +46,9 @@ def test_other_models_platforms_types_and_processors_keep_the_compilers_default(
     assert options_for(**differs) == {}
 
 
-@pytest.mark.parametrize("mode", ["train", "predict"])
-def test_eigen_computes_large_batches_of_esim_on_intel(mode):
-    assert options_for(vendor=compiler.INTEL, mode=mode, examples=512)
+@pytest.mark.parametrize(("model", "mode"), [(ESIM, "train"), (ESIM, "predict"), (BOW, "predict")])
+def test_eigen_computes_large_batches_on_intel(model, mode):
+    assert options_for(model, vendor=compiler.INTEL, mode=mode, examples=512)
 
 
 def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
