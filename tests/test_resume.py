@@ -56,7 +56,11 @@ def interrupted_at(number):
 
     def interrupting(session):
         if next(questions) == number:
-            signal.pthread_kill(main_thread, signal.SIGINT)  # trees grow in another thread
+            signal.pthread_kill(main_thread, signal.SIGINT)
+            # Trees grow in another thread, which must not end before the main thread has a turn.
+            deadline = time.monotonic() + 60
+            while not session.signals and time.monotonic() < deadline:
+                time.sleep(0.001)
         return should_stop(session)
 
     with pytest.MonkeyPatch.context() as patch:
