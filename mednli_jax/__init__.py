@@ -7,7 +7,7 @@ jax.
 
 from typing import Any
 
-__version__ = "2.0.0"
+__version__ = "1.0.0.dev0"
 Exported = Any  # a function or a class of api
 __all__ = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
