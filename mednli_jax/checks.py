@@ -51,8 +51,7 @@ NUMBERS = {
         train.checkpoint_epochs train.halve_from train.group
         model.buckets model.trees""",
     (0, COUNT): """data.max_passage data.max_words diskne.at_once
-        train.average_every train.average_from train.evaluate_every
-        train.least_epochs vectors.retrofit_rounds""",
+        train.evaluate_every train.least_epochs vectors.retrofit_rounds""",
     (0, 2**32 - 1): "vectors.seed knowledge.permute_seed data.augment_seed",
     (1, 4): "train.max_buckets",
     (0, 1e30): """train.learning_rate train.weight_decay train.clip
@@ -65,11 +64,6 @@ NUMBERS = {
 # Fields that must be 0, "", "none", None, False or () where the function holds for the config, and
 # the reason.
 EMPTY: Sequence[tasks.EmptyFields] = (
-    (
-        "train.average_every",
-        lambda config: not config.train.average_from,
-        "needs config.train.average_from",
-    ),
     (
         "transfer.private",
         lambda config: not config.transfer.init_from,
@@ -146,6 +140,3 @@ def _broken(config: Config, task: tasks.Task, model: Entry) -> Iterator[tasks.Br
     are_numbers = all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
     if not seeds or len(set(seeds)) < len(seeds) or not are_numbers:
         yield "seeds", "expected distinct numbers from 0 up", "give e.g. 0,1,2"
-    if config.train.average_from > config.train.epochs:
-        fix = "give a lower epoch, or leave it out"
-        yield "train.average_from", "is over config.train.epochs", fix

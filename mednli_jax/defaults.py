@@ -149,10 +149,6 @@ HELP = {
     "model.query_feature": "an input feature: whether the word of the passage occurs in the query",
     "seeds": "one model is trained with each seed",
     "task": "the kind of experiment; the config file sets it",
-    "train.average_every": "steps between two samples of that average; 0 = one sample an epoch",
-    "train.average_from": (
-        "first epoch whose weights are averaged (stochastic weight averaging); 0 = none"
-    ),
     "train.batch_size": "examples of a step, on all devices together",
     "train.checkpoint_epochs": "also a checkpoint after every N epochs, and after the last",
     "train.checkpoint_minutes": "time between two checkpoints",
@@ -425,8 +421,6 @@ def _train() -> ConfigDict:
         schedule="constant",
         warmup=0.1,
         halve_from=3,
-        average_from=0,
-        average_every=0,
         patience=5,
         least_epochs=0,
         evaluate_every=0,

@@ -72,8 +72,6 @@ def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least
 @pytest.mark.parametrize(
     "wrong, right",
     table_rows(f"""
-        train.average_every=3 | train.average_every=0
-        train.average_from=9 train.epochs=8 | train.average_from=8
         transfer.private=true | transfer.private=false
         seeds=[] | seeds=[0,1,2]
         seeds=[2,2] | seeds=[0,1,2]
@@ -98,7 +96,6 @@ def test_a_broken_rule_names_the_field_and_its_fix_works(wrong, right):
         bow | data.tokens="pieces"
         bow | data.builder="tfds"
         bow | vectors.seed={2**70}
-        bow | train.average_every=5
         esim | model.knowledge_scale=NaN
         esim | model.masking="paper" model.knowledge="typed"
         esim | knowledge.relations="may_treat" model.knowledge="replace"

@@ -219,9 +219,7 @@ def describe(
     train_body = partial(program.train_body, train, learner, plans["train"][train][0])
     dev_body = partial(program.predict_body, dev, learner.variables, plans["dev"][dev][0])
     program.compile([train_body, dev_body])
-    weights = [learner, learner.variables]  # of training, and the best
-    if settings.average_from:
-        weights.append(learner.variables)
+    weights = (learner, learner.variables)  # of training, and the best
     yield _memory_line(program, tree_bytes((weights, program.frozen, program.data)))
 
 

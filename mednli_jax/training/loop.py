@@ -55,9 +55,6 @@ class Settings:
       checkpoint_minutes, checkpoint_epochs: minutes and epochs between two checkpoints.
       schedule: one of optim.SCHEDULES, the one with which the optimiser was built.
       halve_from: of "halving": the first epoch with a lower rate.
-      average_from: the first epoch whose weights are averaged; 0 = no averaging.
-      average_every: steps between two samples of the average; 0 = one sample at the end of each
-        epoch.
       evaluate_every: steps between two evaluations of the dev split; 0 = only at the end of a pass.
       least_epochs: that are trained whatever the patience.
     """
@@ -68,8 +65,6 @@ class Settings:
     checkpoint_minutes: float
     schedule: str = "constant"
     halve_from: int = 1
-    average_from: int = 0
-    average_every: int = 0
     checkpoint_epochs: int = 1
     evaluate_every: int = 0
     least_epochs: int = 0
@@ -83,8 +78,6 @@ class Settings:
             checkpoint_minutes=train.checkpoint_minutes,
             schedule=train.schedule,
             halve_from=train.halve_from,
-            average_from=train.average_from,
-            average_every=train.average_every,
             checkpoint_epochs=train.checkpoint_epochs,
             evaluate_every=train.evaluate_every,
             least_epochs=train.least_epochs,
@@ -159,10 +152,6 @@ class Progress:
 class Trainer:
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
-    With `average_from`, `average` holds the running mean of the weights. From its first sample on,
-    the dev split is scored with this mean, which can become the best. Training continues with the
-    weights themselves.
-
     Args:
       splits, batches: name -> rows with `label`, name -> their batches; "train" and "dev" are used.
       seeds: A seeds.
@@ -206,20 +195,18 @@ class Trainer:
         self._hosts = program.devices.hosts
         self._profile = profile
         self.progress = Progress()
-        self._pass_steps = max(batches["train"].steps, 1)
+        pass_steps = max(batches["train"].steps, 1)
         # The last epoch of a pass may have fewer steps.
-        self._epoch_steps = settings.evaluate_every or self._pass_steps
-        self._epochs_of_pass = -(-self._pass_steps // self._epoch_steps)
+        self._epoch_steps = settings.evaluate_every or pass_steps
+        self._epochs_of_pass = -(-pass_steps // self._epoch_steps)
         started = time.monotonic()
         learner = program.draw(batches["train"].layouts[0], self.seeds)
         jax.block_until_ready(learner)
         program.compile_seconds += time.monotonic() - started  # most of this time is compilation
-        average = states.init_average(learner) if settings.average_from else None
         self.learner: states.Learner
         self.best: states.Best
-        self.average: states.Average | None
-        replicated = program.devices.replicate((learner, states.init_best(learner), average))
-        self.learner, self.best, self.average = replicated
+        replicated = program.devices.replicate((learner, states.init_best(learner)))
+        self.learner, self.best = replicated
         self._saved = time.monotonic()
         self._compiled_for = 0  # number of seeds for which the programs are compiled
         self._planner = ThreadPoolExecutor(1, "plans")
@@ -253,11 +240,10 @@ class Trainer:
             return
         message = json.dumps([len(self.learner.seed), self.progress.to_json()])
         live_seeds, meta = json.loads(self._hosts.exchange(message)[0])
-        learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
+        learner, best = jax.tree.map(np.asarray, (self.learner, self.best))
         # The arrays need the shapes of the first process.
-        learner, average = states.keep_seeds((learner, average), np.arange(live_seeds))
-        of_first = multihost_utils.broadcast_one_to_all((learner, best, average))
-        self.learner, self.best, self.average = of_first
+        learner = states.keep_seeds(learner, np.arange(live_seeds))
+        self.learner, self.best = multihost_utils.broadcast_one_to_all((learner, best))
         self._continue_from(self._arrays(), meta)
 
     def save(self) -> None:
@@ -274,16 +260,12 @@ class Trainer:
         over."""
         if over:
             return {"best": self.best}
-        arrays = {"learner": self.learner, "best": self.best}
-        if self.average is not None:
-            arrays["average"] = self.average
-        return arrays
+        return {"learner": self.learner, "best": self.best}
 
     def _continue_from(self, arrays: dict[str, PyTree], meta: dict[str, Any]) -> None:
         restored = self.program.devices.replicate(arrays)
         self.best = restored["best"]
         self.learner = restored.get("learner", self.learner)
-        self.average = restored.get("average", self.average)
         self.progress = Progress.from_json(meta)
 
     # -- training --------------------------------------------------------------------------------
@@ -334,8 +316,8 @@ class Trainer:
         is_live = np.isin(self._learner_slots(), self._live_slots())
         if self.progress.done == 0 and is_live.sum() <= len(is_live) // 2:
             rows = np.flatnonzero(is_live)
-            live = states.keep_seeds((self.learner, self.average), rows)
-            self.learner, self.average = self.program.devices.replicate(live)
+            live = states.keep_seeds(self.learner, rows)
+            self.learner = self.program.devices.replicate(live)
 
     def _train_epoch(self) -> tuple[int, bool]:
         """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after
@@ -413,20 +395,10 @@ class Trainer:
     def _train_chunk(self, chunk: Plan) -> list[Sums]:
         """Dispatches the steps of a chunk; returns the sums of each step, on the device."""
         sums = []
-        for number, (layout, index) in enumerate(chunk, start=self.progress.done + 1):
+        for layout, index in chunk:
             self.learner, step_sums = self.program.train(layout, self.learner, index)
             sums.append(step_sums)
-            if self._is_averaged(self._first_step + number):
-                self.average = states.add_sample(self.average, self.learner)
         return sums
-
-    def _is_averaged(self, step: int) -> bool:
-        """Whether the weights after this step of the current pass are a sample of the average."""
-        first_pass = self.settings.average_from
-        if first_pass == 0 or self._pass < first_pass:
-            return False
-        steps = (self._pass - first_pass) * self._pass_steps + step
-        return steps % (self.settings.average_every or self._pass_steps) == 0
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
@@ -457,14 +429,11 @@ class Trainer:
     def _finish_epoch(self, examples: int, save: bool) -> None:
         """Scores dev, keeps the weights that are the best so far, writes the epoch's row."""
         progress = self.progress
-        weights: states.Learner | states.Average = self.learner
-        if self.average is not None and np.all(self.average.count):
-            weights = self.average
-        scores = self._dev_scores(weights)
+        scores = self._dev_scores()
         slots = self._learner_slots()
         self.program.devices.check_replicas(self.learner.params)
         value = self._selected(scores, slots)
-        self.best = states.update_best(self.best, weights, slots, value, progress.epoch)
+        self.best = states.update_best(self.best, self.learner, slots, value, progress.epoch)
         row = self._row(scores, slots, examples)
         progress.finish_epoch(examples)
         # The row is written first: a run killed in between trains the epoch again and drops the
@@ -474,8 +443,8 @@ class Trainer:
         if save or self._over() or (progress.epoch - 1) % epochs_between == 0:
             self.save()
 
-    def _dev_scores(self, weights: states.Learner | states.Average) -> "_DevScores":
-        logits = self.predict("dev", weights.variables)
+    def _dev_scores(self) -> "_DevScores":
+        logits = self.predict("dev", self.learner.variables)
         scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
         accuracy = np.array(scores["accuracy"]["per_seed"])
         if scores["loss"] is not None:
@@ -521,8 +490,6 @@ class Trainer:
         if settings.schedule == "halving":
             factor = optim.DECAY ** max(0, self._pass - settings.halve_from + 1)
             row["rate_factor"] = [factor] * len(slots)
-        if self.average is not None:
-            row["averaged"] = int(np.max(self.average.count))
         if settings.evaluate_every:
             row["pass"] = self._pass
             steps_before = (self._pass - 1) * self.batches["train"].steps + self._first_step

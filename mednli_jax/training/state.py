@@ -1,4 +1,4 @@
-"""The state of training: the learner, the mean of its weights, and the best epoch of each seed.
+"""The state of training: the learner, and the best epoch of each seed.
 
 Dimension letters: S seeds still training, A all seeds of the run.
 """
@@ -53,20 +53,6 @@ class Best(_Weights):
     value: Array  # [A] the selected metric, lower is better
     epoch: Array  # [A] int32, 1-based; 0 before the first evaluation
     stale: Array  # [A] int32, evaluations since the best one
-    params: PyTree
-    batch_stats: PyTree
-
-
-@struct.dataclass
-class Average(_Weights):
-    """The unweighted mean of a learner's weights at some steps (Izmailov et al. 2018, Algorithm 1).
-
-    Running batch statistics are averaged like the parameters, which is cheap and close to those of
-    the averaged network. Exact statistics need a pass over the training data, here at every
-    evaluation; the paper makes one at the end.
-    """
-
-    count: jax.Array  # [S] int32, samples so far
     params: PyTree
     batch_stats: PyTree
 
@@ -148,12 +134,12 @@ def init_best(learner: Learner) -> Best:
 
 @jax.jit
 def update_best(
-    best: Best, weights: Learner | Average, slot_S: jax.Array, value_S: jax.Array, epoch: jax.Array
+    best: Best, learner: Learner, slot_S: jax.Array, value_S: jax.Array, epoch: jax.Array
 ) -> Best:
     """Replaces the best weights of seeds whose dev value is better.
 
     Args:
-      weights: of S seeds.
+      learner: of S seeds.
       slot_S: the index of each seed in Best.
       value_S: of this evaluation, lower is better.
       epoch: number of this evaluation.
@@ -168,35 +154,14 @@ def update_best(
         value=choose(best.value, value_S),
         epoch=choose(best.epoch, jnp.full_like(best.epoch[slot_S], epoch)),
         stale=best.stale.at[slot_S].set(jnp.where(better_S, 0, best.stale[slot_S] + 1)),
-        params=jax.tree.map(choose, best.params, weights.params),
-        batch_stats=jax.tree.map(choose, best.batch_stats, weights.batch_stats),
+        params=jax.tree.map(choose, best.params, learner.params),
+        batch_stats=jax.tree.map(choose, best.batch_stats, learner.batch_stats),
     )
 
 
 def _per_seed(value_S: jax.Array, array_S: jax.Array) -> jax.Array:
     """The values with axes of 1, to be combined with an array [S, ...]."""
     return value_S.reshape((-1,) + (1,) * (array_S.ndim - 1))
-
-
-def init_average(learner: Learner) -> Average:
-    """An Average without samples."""
-    zeros = jax.tree.map(jnp.zeros_like, learner.variables)
-    return Average(count=jnp.zeros(learner.seed.shape, jnp.int32), **zeros)
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def add_sample(average: Average, learner: Learner) -> Average:
-    """The mean including the learner's weights."""
-    count = average.count + 1
-
-    def mean(old: jax.Array, new: jax.Array) -> jax.Array:
-        return old + (new - old) / _per_seed(count, new).astype(new.dtype)
-
-    return Average(
-        count=count,
-        params=jax.tree.map(mean, average.params, learner.params),
-        batch_stats=jax.tree.map(mean, average.batch_stats, learner.batch_stats),
-    )
 
 
 def keep_seeds(tree: Tree, rows: np.ndarray) -> Tree:

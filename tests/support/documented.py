@@ -117,8 +117,6 @@ def training_flags(command: str, text: str) -> list[str]:
     if "--config=" not in text or "--fields" in text or "similar" in text:
         return []
     flags = [*TRAIN] if command == "train" else []
-    if flags and "average_from" in text:
-        flags[0] = "--config.train.epochs=3"
     if command == "train" and "--config.seeds" not in text:
         flags.append(SEED)
     if any(f"--workdir={run}" in text.split() and Path(run).exists() for run in FIRST_RUNS):

@@ -24,7 +24,6 @@ BOW = f"""--config=bow:mednli {" ".join(SMALL)} --config.vectors.path= --config.
     --config.model.dropout=0.3"""
 # The flags of each protocol; "source" is a finished run.
 PROTOCOLS = {
-    "average": f"{BOW} --config.train.average_from=2 --config.train.average_every=3",
     "warmup": f"""{BOW} --config.train.schedule=warmup_linear --config.train.clip=1.0
         --config.train.optimizer=adamw""",
     "transfer": f"{BOW} --config.transfer.init_from=source --config.transfer.private=True",

@@ -129,8 +129,6 @@ def trainer_of(program, seeds=SEEDS, *, settings=None, **hooks):
     learner = models.as_type(trainer.learner, np.float64)
     trainer.learner = learner
     trainer.begin(learner.params, learner.batch_stats)
-    if trainer.average is not None:
-        trainer.average = state.init_average(learner)
     return trainer
 
 
@@ -402,43 +400,6 @@ def test_patience_and_least_epochs_count_epochs_not_evaluations(bow, losses, set
     assert rows[-1]["step"] == STEPS * epochs
 
 
-# ---- averages ----
-
-
-@cases(
-    "every, first_epoch",
-    {
-        "every 4 steps": (4, 2),
-        "at the end of epochs": (0, 3),
-    },
-)
-def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first_epoch):
-    """Before the first sample the weights are scored, after it the average."""
-    run, weights = recorded(bow, average_from=first_epoch, average_every=every)
-    plain = train(bow)
-
-    between = every or STEPS
-    samples = range((first_epoch - 1) * STEPS + between - 1, 3 * STEPS, between)
-
-    def scored(epoch):
-        """The weights that are scored after an epoch."""
-        sampled = [weights[step] for step in samples if step < STEPS * epoch]
-        trees = sampled or [weights[STEPS * epoch - 1]]
-        return jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *trees)
-
-    average = run.trainer.average
-    assert average.count.tolist() == [len(samples)] * 3
-    assert_near(average.variables, scored(3), rtol=1e-10, atol=1e-12)
-    for place, epoch in enumerate(run.best.epoch.tolist()):
-        best = of_seed(run.best.variables, place)
-        assert_near(best, of_seed(scored(epoch), place), rtol=1e-10, atol=1e-12)
-    assert_equal(run.trainer.learner, plain.trainer.learner)  # training goes on without the average
-    logits = run.trainer.predict("dev", average.variables)
-    scores = bow.scorer.score(split("dev"), logits)
-    assert_equal(scores["loss"]["per_seed"], run.rows[-1]["dev_loss"])
-    assert run.rows[0]["dev_loss"] == plain.rows[0]["dev_loss"]
-
-
 # ---- other seeds ----
 
 
@@ -447,7 +408,6 @@ SCRIPT_OF_PARTS = {
     5: [2.0, 2.0, 1.0, *[2.0] * 20],  # ends with epoch 4
     7: [3.0 - 0.1 * n for n in range(20)],
 }
-AVERAGE = {"average_from": 2, "average_every": 4}
 
 
 @pytest.mark.parametrize(
@@ -465,20 +425,13 @@ AVERAGE = {"average_from": 2, "average_every": 4}
             {5: 8, 7: 14},
             id="parts",
         ),
-        pytest.param(
-            AVERAGE,
-            SCRIPT,
-            {5: 6, 7: 7},
-            id="average",
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_a_seed_trained_with_others_learns_and_ends_as_it_would_alone(
     bow, settings, script, evaluations
 ):
-    """Neither other seeds nor their end changes what a seed learns, its average or its end, up to
-    rounding errors after 60 steps."""
+    """Neither other seeds nor their end changes what a seed learns or its end, up to rounding
+    errors after 60 steps."""
     together = scripted(bow, SEEDS, script, epochs=7, **settings)
     assert together.rows[-1]["seeds"] == [7]  # the others were dropped once they were half of all
 
@@ -498,9 +451,6 @@ def test_a_seed_trained_with_others_learns_and_ends_as_it_would_alone(
 
     trainer, trainer_alone = together.trainer, alone.trainer  # seed 7 trains to the end of both
     assert_near(trainer_alone.learner.params, trainer.learner.params, atol=1e-4)
-    if trainer.average is not None:
-        assert trainer_alone.average.count.tolist() == trainer.average.count.tolist()
-        assert_near(trainer_alone.average.params, trainer.average.params, atol=1e-4)
 
 
 @cases(
