@@ -62,8 +62,7 @@ HELP = {
         "blanks, punctuation kept"
     ),
     "data.augment": (
-        "training pairs that the ontology writes, as a share of the corpus's training pairs; "
-        "0 = none"
+        "training pairs that WordNet writes, as a share of the corpus's training pairs; 0 = none"
     ),
     "data.augment_seed": "of the choice of these pairs",
     "data.augment_weight": "of these pairs in the training loss",

@@ -1,15 +1,14 @@
 """Sentences that are changed in their text and in their tokens alike, and changes by related words.
 
 A corpus gives the words, an ontology their relations. WordNet's words stand where the grammar lets
-them, and a replacement has its label by natural logic (nli.polarity). mention_changes.py has the
-changes by names of a terminology.
+them, and a replacement has its label by natural logic (nli.polarity).
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology
@@ -48,46 +47,32 @@ class Sentence(NamedTuple):
         new = self.text[:start] + text + self.text[end:]
         return Sentence.of(new, (*self.tokens[:first], *tokens, *self.tokens[last:]))
 
-    def with_words(self, first: int, last: int, text: str) -> "Sentence | None":
-        """With the words of a text in place of tokens `first` to `last` (exclusive); a capital
-        letter stays, and the article before them is made to fit."""
-        words = text.split()
-        if self.tokens[first].istitle():
-            words[0] = words[0].capitalize()
-        old = self.tokens[first - 1] if first else ""
-        if old.casefold() in ("a", "an"):
-            fitting = article(words[0])
-            words.insert(0, fitting.capitalize() if old.istitle() else fitting)
-            first -= 1
-        return self.changed(first, last, " ".join(words), words)
+    def with_word(self, place: int, word: str) -> "Sentence | None":
+        """With another word at a place; a capital letter stays, and the article before it is made
+        to fit."""
+        new = word.capitalize() if self.tokens[place].istitle() else word
+        before = self.tokens[place - 1] if place else ""
+        if before.casefold() not in ("a", "an"):
+            return self.changed(place, place + 1, new, [new])
+        fitting = article(word)
+        words = [fitting.capitalize() if before.istitle() else fitting, new]
+        return self.changed(place - 1, place + 1, " ".join(words), words)
 
 
 class Change(NamedTuple):
-    """Words in place of tokens `first` to `last` (exclusive) of a sentence.
+    """Another word at a place of a sentence.
 
-    scope: of these tokens: "plain", "negated", or "outside" of a negation. kind: of the relation.
+    scope: of the place: "plain", "negated", or "outside" of a negation. kind: of the relation.
     """
 
     scope: str
     kind: str
-    first: int
-    last: int
-    words: str
+    place: int
+    word: str
 
     @property
     def category(self) -> str:
         return self.kind if self.scope == "plain" else f"{self.kind}, {self.scope}"
-
-
-class Changer(Protocol):
-    """Knows what may stand in place of a part of a sentence."""
-
-    def changes(self, sentence: Sentence) -> Iterator[Change]:
-        """All changes whose scope is known."""
-
-    def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
-        """The sentence with a negation, None where none fits. turn: a number that chooses among
-        several."""
 
 
 def article(word: str) -> str:
@@ -213,24 +198,25 @@ def fits(
 
 
 class WordChanges:
-    """A Changer by the words of training pairs. kinds: of relations."""
+    """Changes of sentences by the words of training pairs."""
 
-    def __init__(self, train: Sequence[NLIExample], linker: Lemmas, kinds: Collection[str]) -> None:
-        self.kinds = kinds
+    def __init__(self, train: Sequence[NLIExample], linker: Lemmas) -> None:
         self.partners = partners_of(linker.ontology, list(words_of(train, linker)))
 
     def changes(self, sentence: Sentence) -> Iterator[Change]:
+        """All changes whose scope is known."""
         direction_of = directions(sentence.tokens)
         is_plain = not operators_in(sentence.tokens)
         scope_of = {UP: "plain" if is_plain else "outside", DOWN: "negated"}
         for place, partner in _replaceable(sentence.tokens, self.partners):
-            if direction_of[place] in scope_of and partner.kind in self.kinds:
+            if direction_of[place] in scope_of:
                 scope = scope_of[direction_of[place]]
-                yield Change(scope, partner.kind, place, place + 1, partner.text)
+                yield Change(scope, partner.kind, place, partner.text)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
-        """The negation is "not" or "n't" after the first auxiliary, or "no" in place of an
-        indefinite article or of a number that begins the sentence."""
+        """The sentence with a negation, None where none fits: "not" or "n't" after the first
+        auxiliary, or "no" in place of an indefinite article or of a number that begins the
+        sentence. turn: a number that chooses among them."""
         words = list(map(str.casefold, sentence.tokens))
         auxiliaries = [place for place, word in enumerate(words) if word in AUXILIARIES]
         determiners = list(_replaced_by_no(words))

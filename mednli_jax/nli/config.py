@@ -68,7 +68,8 @@ def lacks_polarity(config: Config) -> bool:
 
 def has_mentions(config: Config) -> bool:
     """Whether the concepts of a config come from a file."""
-    return config.model.knowledge != "none" and bool(config.knowledge.mentions)
+    has_concepts = config.model.knowledge != "none" or config.vectors.retrofit == "concepts"
+    return has_concepts and bool(config.knowledge.mentions)
 
 
 # (fields, condition on a config, reason): where the condition holds, the fields must be empty.
@@ -82,6 +83,7 @@ EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
     ),
     ("knowledge.polarity", lacks_polarity, "is for typed links of words"),
     ("data.augment", of_blanks, "pairs are not written in tokens 'blanks'"),
+    ("data.augment", has_mentions, "knowledge.mentions has no concepts of written pairs"),
     ("data.augment", of_features, "features are of the corpus's own pairs"),
     ("transfer.init_from", of_features, "features have no weights to transfer"),
     ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),

@@ -169,6 +169,10 @@ class Terminology:
         """The name of each ontology; a path may contain a +."""
         return [self.name] if Path(self.name).exists() else self.name.split("+")
 
+    @property
+    def is_wordnet(self) -> bool:
+        return load.find_source(self.name, self.folder).name == WORDNET
+
     def files(self) -> list[Path]:
         """The files of all ontologies; their readers refuse missing ones."""
         files: list[Path] = []
@@ -262,7 +266,7 @@ class NLICorpus:
         missing, see `needed`.
       many_names: a linker of a terminology with more names knows only those with words of the
         corpus.
-      augment: how the terminology writes training pairs, None for none.
+      augment: how WordNet writes training pairs, None for none.
     """
 
     name: str
@@ -596,8 +600,6 @@ class NLICorpus:
         if self.augment is not None:
             splits["train"] = self._augmented(splits["train"], self.augment)
         source = self.recogniser(splits)
-        if self.augment is not None and isinstance(source, Recognised):
-            source = self._with_written(source, splits["train"].examples)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
         arrays, facts = encoding.encode_splits(
             splits, texts, source, corpus_paths, labels=self.labels.names
@@ -612,24 +614,13 @@ class NLICorpus:
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
         return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
 
-    def _with_written(self, source: Recognised, train: Sequence[NLIExample]) -> Recognised:
-        """With the concepts of written pairs, which the package's linker finds."""
-        written = [example for example in train if example.uid.startswith(WRITTEN)]
-        sentences: dict[tuple[str, str], encoding.Tokens] = {}
-        for example in written:
-            for side in SIDES:
-                sentences[example.uid, side] = encoding.all_tokens(example, side)
-        words = {word for tokens in sentences.values() for word in tokens}
-        linker = self._linker(Linking(), words)
-        spans = {key: linker.link(tokens) for key, tokens in sentences.items()}
-        return replace(source, spans={**source.spans, **spans})
-
     def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
-        """The training pairs, and after them those that the ontology writes."""
-        linking = Linking(lemmas=True, abbreviations=BUNDLED)
-        linkers = [linking.linker(ontology) for ontology in self._ontologies]
+        """The training pairs, and after them those that WordNet writes."""
+        if self.terminology is None or not self.terminology.is_wordnet:
+            fix = ("leave it out, or give ", config_field("knowledge.ontology", WORDNET))
+            raise ConfigError("only WordNet writes pairs", field="data.augment", fix=fix)
         withheld = Withheld.of_files(augment.files())
-        written = written_pairs(train.examples, linkers, augment, withheld)
+        written = written_pairs(train.examples, Lemmas(self._joint_ontology), augment, withheld)
         facts = {**train.facts, "written": written.facts, "note": written.note}
         return replace(train, examples=train.examples + written.examples, facts=facts)
 

@@ -200,7 +200,7 @@ def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[
             continue
         for place, token in enumerate(tokens):
             for kind, partner in _partners_at(tokens, place, partners):
-                changed = sentence.with_words(place, place + 1, partner)
+                changed = sentence.with_word(place, partner)
                 if changed:
                     words = (token, partner, example.premise, changed.text)
                     yield ProbePair(kind, RULES[kind], example, *words)

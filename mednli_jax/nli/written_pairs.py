@@ -1,5 +1,5 @@
-"""Training pairs that an ontology writes: a premise, and a copy in which one word or name is
-replaced by a related one.
+"""Training pairs that WordNet writes: a premise, and a copy in which one word is replaced by a
+related one.
 
 Natural logic gives the label. The premises are those of the training pairs, with and without a
 negation that is put in.
@@ -7,7 +7,7 @@ negation that is put in.
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,10 +16,8 @@ from typing import NamedTuple
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files import json_lines, line_fault
-from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli.changes import RULES, Change, Changer, Sentence, WordChanges
-from mednli_jax.nli.mention_changes import MentionChanges
+from mednli_jax.nli.changes import RULES, Change, Sentence, WordChanges
 from mednli_jax.nli.polarity import NEGATIONS, operators_in
 
 FORMAT = 3  # raised when the same corpus gets other pairs
@@ -28,8 +26,8 @@ PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"
 WRITTEN = "written "  # begins the uid of each written pair
 
-# (scope of the replaced words, relation to what replaces them) -> label
-_ENTAILED, _OPEN, _EXCLUDED = "entailment", "neutral", "contradiction"
+# (scope of the replaced word, its relation to the new one) -> label
+_ENTAILED, _OPEN = "entailment", "neutral"
 LABEL_OF = {
     **{("plain", kind): label for kind, label in RULES.items()},
     # Beside a negation, and outside of its scope, words that exclude each other write no pair: the
@@ -43,13 +41,6 @@ LABEL_OF = {
     ("negated", "hyponym"): _ENTAILED,
     ("negated", "hypernym"): _OPEN,
     ("negated", "co_hyponym"): _OPEN,
-    # Of a terminology (nli.mention_changes): a patient may have two sibling diseases.
-    ("plain", "sibling"): _OPEN,
-    ("negated", "sibling"): _OPEN,
-    ("plain", "excluding"): _EXCLUDED,
-    ("plain", "disjoint"): _EXCLUDED,
-    ("plain", "absent"): _EXCLUDED,
-    ("negated", "present"): _EXCLUDED,
 }
 
 
@@ -140,9 +131,8 @@ class _Candidate(NamedTuple):
 
     @property
     def words(self) -> tuple[str, str]:
-        """The replaced words and the new ones, in lower case."""
-        old = self.premise.tokens[self.change.first : self.change.last]
-        return " ".join(old).casefold(), self.change.words.casefold()
+        """The replaced word and the new one, in lower case."""
+        return self.premise.tokens[self.change.place].casefold(), self.change.word
 
     @property
     def label(self) -> str:
@@ -150,12 +140,9 @@ class _Candidate(NamedTuple):
 
 
 def written_pairs(
-    train: Sequence[NLIExample],
-    linkers: Sequence[Linker | Lemmas],
-    augment: Augment,
-    withheld: Withheld,
+    train: Sequence[NLIExample], linker: Lemmas, augment: Augment, withheld: Withheld
 ) -> Written:
-    """The pairs of ontologies for the training pairs of a corpus.
+    """The pairs of WordNet for the training pairs of a corpus.
 
     Their labels have the shares of the training pairs' labels: where there are too few candidates
     of one label, fewer of the others are written. The categories of a label have equal shares, as
@@ -166,27 +153,18 @@ def written_pairs(
         problem = f"no training pair has the label {' or '.join(missing)}"
         fix = "pairs are written for entailment, neutral and contradiction: leave it out"
         raise DataError(f"config.data.augment: {problem}", fix=fix)
-    # Beside a terminology WordNet gives antonyms alone: two drugs do not exclude each other.
-    kinds: Collection[str] = RULES if len(linkers) == 1 else ("antonym",)
-    changers: list[Changer] = []
-    for linker in linkers:
-        if isinstance(linker, Lemmas):
-            changers.append(WordChanges(train, linker, kinds))
-        else:
-            changers.append(MentionChanges(train, linker))
-    candidates = _candidates(train, changers, withheld, augment.seed)
+    candidates = _candidates(train, WordChanges(train, linker), withheld, augment.seed)
     chosen = _chosen(candidates, balance, augment.share)
     examples = []
     for number, candidate in enumerate(chosen):
         examples.append(_example(candidate, train[candidate.number], number))
-    ontologies = [f"{linker.ontology.name} {linker.ontology.version}" for linker in linkers]
     categories = Counter(candidate.change.category for candidate in chosen)
     facts = {
         "pairs": len(chosen),
         "labels": dict(Counter(candidate.label for candidate in chosen)),
         "categories": dict(sorted(categories.items())),
         "word_pairs": len({frozenset(candidate.words) for candidate in chosen}),
-        "ontology": " and ".join(ontologies),
+        "ontology": f"{linker.ontology.name} {linker.ontology.version}",
     }
     return Written(tuple(examples), facts)
 
@@ -235,7 +213,7 @@ def _in_turn(queues: Queues, counts: Counter[tuple[str, ...] | int]) -> Iterator
 
 
 def _candidates(
-    train: Iterable[NLIExample], changers: Sequence[Changer], withheld: Withheld, seed: int
+    train: Iterable[NLIExample], changer: WordChanges, withheld: Withheld, seed: int
 ) -> Iterator[_Candidate]:
     """For each distinct premise at most PREMISE_MOST candidates of each category. Premises with an
     operator that is withheld are left out."""
@@ -248,35 +226,26 @@ def _candidates(
         if sentence is None or not withheld.operators.isdisjoint(operators_in(sentence.tokens)):
             continue
         candidates_of: Queues = defaultdict(list)
-        for premise, change in _changes(sentence, changers, turn=len(premises)):
-            candidate = _candidate(number, premise, change, seed)
-            is_withheld = frozenset(candidate.words) in withheld.words
-            if (change.scope, change.kind) in LABEL_OF and not is_withheld:
-                candidates_of[change.category].append(candidate)
+        negated = changer.negated(sentence, turn=len(premises))
+        for premise in filter(None, (sentence, negated)):
+            for change in changer.changes(premise):
+                candidate = _candidate(number, premise, change, seed)
+                is_withheld = frozenset(candidate.words) in withheld.words
+                if (change.scope, change.kind) in LABEL_OF and not is_withheld:
+                    candidates_of[change.category].append(candidate)
         for candidates in candidates_of.values():
             yield from sorted(candidates)[:PREMISE_MOST]
 
 
-def _changes(
-    sentence: Sentence, changers: Iterable[Changer], turn: int
-) -> Iterator[tuple[Sentence, Change]]:
-    """The changes of a sentence and of its negations. turn: see Changer."""
-    for changer in changers:
-        negated = changer.negated(sentence, turn)
-        for premise in filter(None, (sentence, negated)):
-            for change in changer.changes(premise):
-                yield premise, change
-
-
 def _candidate(number: int, premise: Sentence, change: Change, seed: int) -> _Candidate:
-    content = f"{seed}:{change.category}:{premise.text}:{change.first}:{change.words}"
+    content = f"{seed}:{change.category}:{premise.text}:{change.place}:{change.word}"
     return _Candidate(hashlib.sha256(content.encode()).digest(), number, premise, change)
 
 
 def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExample:
     """The pair. source: the training example of its premise."""
     premise, change = candidate.premise, candidate.change
-    hypothesis = premise.with_words(change.first, change.last, change.words)
+    hypothesis = premise.with_word(change.place, change.word)
     assert hypothesis is not None
     return NLIExample(
         uid=f"{WRITTEN}{number:06}",

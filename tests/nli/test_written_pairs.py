@@ -1,4 +1,4 @@
-"""Pairs that an ontology writes, from a made-up WordNet; the labels are worked out by hand."""
+"""Pairs that WordNet writes, from a made-up WordNet; the labels are worked out by hand."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
-from mednli_jax.nli.changes import RULES, Sentence, WordChanges
+from mednli_jax.nli.changes import Sentence, WordChanges
 from mednli_jax.nli.config import corpus_of
 from mednli_jax.nli.task import NLITask
 from mednli_jax.nli.written_pairs import Augment, Withheld, written_pairs
@@ -52,7 +52,7 @@ def training_pairs(*premises, labels=LABELS):
 
 
 def written_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
-    return written_pairs(training_pairs(*premises), [linker], Augment(share, seed), withheld)
+    return written_pairs(training_pairs(*premises), linker, Augment(share, seed), withheld)
 
 
 def all_labels(linker, premise, withheld=NOTHING):
@@ -109,7 +109,7 @@ def test_a_negation_follows_the_auxiliary_in_text_and_tokens(linker):
 
 @pytest.mark.parametrize("amount", ["a few", "a couple of", "a dozen"])
 def test_an_article_of_an_amount_is_not_negated(linker, amount):
-    changes = WordChanges(training_pairs(), linker, RULES)
+    changes = WordChanges(training_pairs(), linker)
     text = f"He sees {amount} men ."
     assert changes.negated(Sentence.of(text, text.split()), 0) is None
 
@@ -166,7 +166,7 @@ def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
     with pytest.raises(
         UserError, match=r"data\.augment: no training pair has the label contradiction"
     ):
-        written_pairs(train, [linker], Augment(1.0), NOTHING)
+        written_pairs(train, linker, Augment(1.0), NOTHING)
 
 
 # ---- in a corpus and in the loss ----
@@ -206,23 +206,20 @@ def test_written_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
     assert is_written[own : sizes["train"]].all()
 
 
-def test_written_pairs_have_links_beside_a_file_of_mentions(augmented, tmp_path):
-    """The file has one mention in each split, and none of written pairs."""
-    path = tmp_path / "mentions.tsv"
-    corpus = corpus_of(augmented())
-    concept = corpus.ontology.ids[0]
-    lines = ["uid\tside\tstart\tend\tconcept"]
-    for split in corpus.splits().values():
-        lines.append(f"{split.examples[0].uid}\tpremise\t0\t1\t{concept}")
-    path.write_text("\n".join(lines))
+def test_another_ontology_than_wordnet_writes_no_pairs(augmented):
     config = augmented()
-    config.knowledge.mentions = str(path)
+    config.knowledge.ontology = "mesh"
 
-    arrays = corpus_of(config).build().arrays
+    with pytest.raises(UserError, match=r"data\.augment: only WordNet writes pairs"):
+        corpus_of(config).build()
 
-    has_link = (arrays["link_distance"] >= 0).any(axis=1)
-    assert has_link[arrays["written"]].any()
-    assert not has_link[~arrays["written"]].any()
+
+def test_written_pairs_beside_a_file_of_mentions_are_refused(augmented):
+    config = augmented()
+    config.knowledge.mentions = "mentions.tsv"
+
+    with pytest.raises(UserError, match=r"data\.augment"):
+        check(config)
 
 
 def test_hypothesis_only_empties_premises_of_written_pairs_too(augmented):
