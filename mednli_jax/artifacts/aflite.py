@@ -417,8 +417,7 @@ def mean_vectors(
     Args:
       row_of: word -> its row of `vectors` [V, D]; the words of an entity are joined by underscores.
       lacking: the vector of a merged entity without one: the mean of its words' vectors ("parts"),
-        or none ("drop"). The paper's fastText composed a vector from the characters, as a .bin
-        model does here.
+        or none ("drop"). The paper's fastText composed a vector from the characters.
       unknown: the mean is over all units, those without a vector having one of zeros ("zero", as
         the published code has it), or over the units that have one ("skip").
     """

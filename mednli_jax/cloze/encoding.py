@@ -292,7 +292,7 @@ def merged(
 # -- arrays ----------------------------------------------------------------------------------------
 
 
-FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
 _PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length")
 _QUERY_FIELDS = ("query_tokens", "query_length", "blank", "query_passage", "gold")
 _CANDIDATE_TEXT, _ANSWER_TEXT = _TEXTS = ("candidate_text", "answer_text")

@@ -7,13 +7,10 @@
   word2vec: word2vec's .bin. A line `rows dim`, then for each row the word, a space, dim float32,
     and with most writers a line break. A space in a word shifts all that follows; such a file is
     refused.
-  fasttext: a .bin model of fastText (Bojanowski et al. 2017), read by the library of the extra
-    `embeddings`; see `read_sizes`.
 
-All but fastText's models may be gzipped. Errors name the file and the line, never a word.
+All may be gzipped. Errors name the file and the line, never a word.
 """
 
-import mmap
 import os
 import re
 import struct
@@ -21,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +36,8 @@ from mednli_jax.files import (
 
 WORDS_OF_PAIR, NUMBERS_OF_PAIR = "types.txt", "vectors.txt"  # BioASQ's names
 FORMATS = (
-    "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, a .bin"
-    " of fastText, or a folder with types.txt and vectors.txt"
+    "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, or a"
+    " folder with types.txt and vectors.txt"
 )
 # The largest absolute value of a number. Other data, read as float32, soon exceed it.
 LARGEST = 2.0**33
@@ -64,9 +60,6 @@ _REST_OF_WORD = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
 # reported where they are used.
 _LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
 _FASTTEXT_START = struct.pack("<i", 793712314)
-_DIM, _BUCKETS, _ENTRIES, _WORDS, _FIRST_ENTRY = 8, 40, 64, 68, 92  # bytes of a fastText model
-_AFTER_WORD = 10  # bytes of an entry from its NUL on
-_MATRIX_HEAD = "<?2q"  # of a fastText model: quantised, rows, columns
 
 
 @dataclass(frozen=True)
@@ -122,11 +115,7 @@ def numbers_file(path: Path) -> Path:
 def read_head(path: Path | str) -> Head:
     """Reads the header or the first row of a file. Raises DataError for a file without vectors."""
     path = vectors_path(path)
-    kind = _kind_of(path)
-    if kind == "fasttext":
-        sizes = read_sizes(path)
-        return Head(kind, sizes.words, sizes.dim)
-    head = _text_head(numbers_file(path), kind)
+    head = _text_head(numbers_file(path), _kind_of(path))
     if not head.dim:
         problem = "no file of vectors: the line is not a word and its numbers, such as 0.25"
         raise line_fault(numbers_file(path).name, 1, problem, f"give {FORMATS}")
@@ -139,18 +128,12 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
         return
     problem = f"holds {head.dim} numbers a word, expected {dim}"
     fix = ("set ", config_field("vectors.dim", head.dim), " or use another file")
-    line = None if head.kind == "fasttext" else 1
-    raise line_fault(numbers_file(path).name, line, problem, fix)
+    raise line_fault(numbers_file(path).name, 1, problem, fix)
 
 
 def read_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
     """The rows of a file; `problems` gets the faults of rows."""
-    readers = {
-        "text": _text_rows,
-        "pair": _paired_rows,
-        "word2vec": _word2vec_rows,
-        "fasttext": _fasttext_rows,
-    }
+    readers = {"text": _text_rows, "pair": _paired_rows, "word2vec": _word2vec_rows}
     return readers[head.kind](path, head, problems)
 
 
@@ -175,7 +158,8 @@ def _kind_of(path: Path) -> str:
     with opened(path) as stream:
         start = stream.read(_START_BYTES)
     if start.startswith(_FASTTEXT_START):
-        return "fasttext"
+        problem = "a fastText model, whose n-grams are not read"
+        raise line_fault(path.name, None, problem, "give the .vec of the same vectors")
     if _PICKLE_START.match(start):
         problem = "a Python pickle, which may run any program when it is opened"
         raise line_fault(path.name, None, problem, _UNPICKLE)
@@ -186,7 +170,7 @@ def _kind_of(path: Path) -> str:
         is_binary = bool(rest.translate(None, _TEXT))
         return "word2vec" if is_binary else "text"
     if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
-        problem = "a binary file, but neither word2vec's nor a fastText model of 2017 or later"
+        problem = "a binary file, but not word2vec's"
         fix = f"save the vectors as text and use that; read is {FORMATS}"
         raise line_fault(path.name, None, problem, fix)
     return "text"
@@ -326,129 +310,3 @@ def _shifted_row(path: Path, row: int) -> DataError:
     )
     fix = "save the vectors as text, or with underscores in place of spaces"
     return line_fault(path.name, None, problem, fix)
-
-
-# -- models of fastText ----------------------------------------------------------------------------
-
-
-class Sizes(NamedTuple):
-    """Sizes of a model. entries: words and labels. buckets: rows of hashed n-grams."""
-
-    words: int
-    dim: int
-    entries: int
-    buckets: int
-
-
-def read_sizes(path: Path, *, check_length: bool = False) -> Sizes:
-    """Reads the sizes of a fastText model.
-
-    The library reads past the end of a damaged file, so that sizes are compared first. The layout,
-    little endian:
-
-      int32 magic, version
-      int32 dim, window, epochs, min count, negatives, word n-grams, loss, model, buckets, minn,
-        maxn, update rate
-      float64 sampling threshold
-      int32 entries, words, labels
-      int64 tokens, pruned pairs
-      per entry: word, NUL, int64 count, int8 kind
-      bool quantised, int64 rows, columns, float32 [words + buckets, dim]: the input matrix
-      bool, int64, int64, float32: the output matrix, which vectors do not need
-
-    check_length: compares the sizes with the length of the file, and refuses quantised models.
-    """
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        try:
-            sizes = Sizes(
-                words=_int32(data, _WORDS),
-                dim=_int32(data, _DIM),
-                entries=_int32(data, _ENTRIES),
-                buckets=_int32(data, _BUCKETS),
-            )
-            # The magic number is there once the file is unpacked.
-            if data[: len(_FASTTEXT_START)] != _FASTTEXT_START:
-                problem = "a gzipped fastText model, which the fastText library does not read"
-                raise line_fault(path.name, None, problem, "unpack it with gunzip")
-            if check_length:
-                _check_length(path, data, sizes)
-        except struct.error:
-            problem = "the binary file is damaged or cut short"
-            raise line_fault(path.name, None, problem, FRESH_COPY) from None
-    return sizes
-
-
-def _int32(data: mmap.mmap, offset: int) -> int:
-    (number,) = struct.unpack_from("<i", data, offset)
-    return int(number)
-
-
-def _check_length(path: Path, data: mmap.mmap, sizes: Sizes) -> None:
-    """Raises DataError for a quantised model, struct.error where sizes contradict each other."""
-    offset = _FIRST_ENTRY
-    for _ in range(sizes.entries):
-        nul = data.find(b"\0", offset)
-        if nul < 0:
-            raise struct.error
-        offset = nul + _AFTER_WORD
-    quantised, rows, columns = struct.unpack_from(_MATRIX_HEAD, data, offset)
-    if quantised:
-        problem = "a quantised fastText model, which keeps its vectors only roughly"
-        fix = "use the whole model (.bin, not .ftz), or its .vec"
-        raise line_fault(path.name, None, problem, fix)
-    head_bytes = struct.calcsize(_MATRIX_HEAD)
-    offset += head_bytes + 4 * rows * columns
-    if (rows, columns) != (sizes.words + sizes.buckets, sizes.dim) or offset > len(data):
-        raise struct.error
-    _, rows, columns = struct.unpack_from(_MATRIX_HEAD, data, offset)
-    if offset + head_bytes + 4 * rows * columns != len(data):
-        raise struct.error
-
-
-class FastTextModel:
-    """A model that the fastText library has loaded. matrix: float32 [words + buckets, dim]."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            import fasttext  # an extra
-        except ImportError:
-            problem = "the fastText library, which reads this file, is missing"
-            fix = "pip install 'mednli_jax[embeddings]', or use the model's .vec"
-            raise line_fault(path.name, None, problem, fix) from None
-        self.sizes = read_sizes(path, check_length=True)
-        try:
-            self._model = fasttext.load_model(os.fsencode(path))
-        except (ValueError, RuntimeError, MemoryError) as error:
-            problem = f"the fastText library cannot load it ({type(error).__name__})"
-            fix = f"{FRESH_COPY}, or use its .vec, which takes less memory"
-            raise line_fault(path.name, None, problem, fix) from None
-        self.matrix = np.asarray(self._model.f.getInputMatrix())  # get_input_matrix would copy it
-
-    def words(self) -> Iterator[bytes]:
-        for word in self._model.get_words(on_unicode_error="surrogateescape"):
-            yield word.encode("utf-8", "surrogateescape")
-
-    def number(self, form: bytes) -> int:
-        """The number of a word, or of a label, which come after the words; -1 for neither."""
-        return int(self._model.get_word_id(form))
-
-    def vector(self, form: bytes, *, skipped: int = 0) -> np.ndarray | None:
-        """float64 [dim], the mean over the rows of a word and of its n-grams; None where it has
-        none. (get_word_vector of fasttext-community 0.11.9 would return it at length 1.)
-
-        skipped: how many of these rows to leave out at the front.
-        """
-        rows = self._model.get_subwords(form, "replace")[1][skipped:]
-        if not len(rows):
-            return None
-        with np.errstate(invalid="ignore", over="ignore"):  # reported where the numbers are used
-            mean: np.ndarray = self.matrix[rows].mean(axis=0, dtype=np.float64)
-        return mean
-
-
-def _fasttext_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
-    model = FastTextModel(path)
-    for number, word in enumerate(model.words(), start=1):
-        vector = model.vector(word)
-        if vector is not None:
-            yield number, word, vector

@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from mednli_jax.data.text import PAD, SPECIALS, UNK, Vocab
 from mednli_jax.data.vector_formats import (
     LARGEST,
-    FastTextModel,
     Head,
     check_dim,
     files_of,
@@ -24,13 +23,12 @@ from mednli_jax.data.vector_formats import (
     vectors_path,
 )
 from mednli_jax.errors import DataError, Problems, config_field
-from mednli_jax.files import FRESH_COPY, line_fault, sha256
+from mednli_jax.files import line_fault, sha256
 from mednli_jax.terminal import warn
 
-# How a word got its vector: by its own row, by that of its lower-case form, or from its character
-# n-grams alone.
-ROUTES = ("missing", "exact", "lowered", "subwords")
-MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
+# How a word got its vector: by its own row, or by that of its lower-case form.
+ROUTES = ("missing", "exact", "lowered")
+MISSING, EXACT, LOWERED = range(len(ROUTES))
 # The standard deviation of the numbers of 60,811 words of GloVe 6B 100d is .48, and longer vectors
 # have smaller numbers.
 RANDOM_SD = 0.4
@@ -90,8 +88,7 @@ def load_vectors(
     unknown: str = "mean",
     lowered: bool = True,
 ) -> Vectors:
-    """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their
-    character n-grams.
+    """Looks up the words of a vocabulary, first as they are, then lower-cased.
 
     Args:
       path: a file of a known format, or a folder with BioASQ's pair; None for `random_vectors`.
@@ -108,10 +105,7 @@ def load_vectors(
     head = read_head(path)
     check_dim(path, head, dim)
     forms = _FormVectors(vocabulary[len(SPECIALS) :], dim, lowered)
-    if head.kind == "fasttext":
-        _fill_from_model(path, forms)
-    else:
-        _fill_from_rows(path, head, forms)
+    _fill_from_rows(path, head, forms)
     if forms.duplicates:
         problem = f"{forms.duplicates} rows repeat a word of the corpus; the first of each counts."
         warn(f"{path.name}: {problem}")
@@ -150,19 +144,17 @@ class _FormVectors:
 
     places: bytes of a form -> its row in `numbers` float32 [F, D].
     filled: bool [F], whether the form has a vector.
-    composed: bool [F], whether its vector is made of character n-grams alone.
     duplicates: number of rows whose form an earlier row has.
     """
 
     def __init__(self, words: Sequence[str], dim: int, lowered: bool) -> None:
-        self.words, self.lowered = words, lowered
+        self.lowered = lowered
         self.places: dict[bytes, int] = {}
         for word in words:
             for form, _ in self._forms(word):
                 self.places.setdefault(form, len(self.places))
         self.numbers = np.zeros((len(self.places), dim), np.float32)
         self.filled = np.zeros(len(self.places), bool)
-        self.composed = np.zeros(len(self.places), bool)
         self.duplicates = 0
 
     def _forms(self, word: str) -> list[tuple[bytes, int]]:
@@ -192,16 +184,12 @@ class _FormVectors:
         return bool((np.abs(self.numbers[place]) <= LARGEST).all())
 
     def find(self, word: str) -> tuple[int, int]:
-        """(row in `numbers`, route) of a word: as it is, else lower-cased, else from its n-grams;
-        else (-1, MISSING)."""
-        composed_place = -1
+        """(row in `numbers`, route) of a word: as it is, else lower-cased; else (-1, MISSING)."""
         for form, route in self._forms(word):
             place = self.places[form]
-            if self.filled[place] and not self.composed[place]:
+            if self.filled[place]:
                 return place, route
-            if self.filled[place] and composed_place < 0:
-                composed_place = place
-        return composed_place, MISSING if composed_place < 0 else SUBWORDS
+        return -1, MISSING
 
 
 def _encoded(word: str) -> bytes:
@@ -218,33 +206,6 @@ def _fill_from_rows(path: Path, head: Head, forms: _FormVectors) -> None:
             file = numbers_file(path).name
             problems.add(line_fault(file, line, problem, "correct or remove the row"))
     problems.raise_if_any()
-
-
-def _fill_from_model(path: Path, forms: _FormVectors) -> None:
-    """Fills the vectors of forms from a fastText model.
-
-    A word that the model does not have, not even in lower case, gets the vector of its n-grams: in
-    lower case if the model has no capital letter.
-    """
-    model = FastTextModel(path)
-    number_of = {form: model.number(form) for form in forms.places}
-    in_model = {form for form, number in number_of.items() if 0 <= number < model.sizes.words}
-    has_capitals = any(word != word.lower() for word in model.words())
-    composed = set()
-    for word in forms.words:
-        exact, lower = _encoded(word), _encoded(word.lower())
-        if exact not in in_model and lower not in in_model:
-            composed.add(exact if has_capitals or not forms.lowered else lower)
-    for form in in_model | composed:
-        # The first row of a label is the label's number, where the matrix has an n-gram.
-        is_label = form in composed and number_of[form] >= 0
-        vector = model.vector(form, skipped=int(is_label))
-        if vector is None:
-            continue
-        forms.composed[forms.places[form]] = form in composed
-        if not forms.add(form, vector):
-            problem = f"a word's vector holds something that is not a number up to {LARGEST:.1g}"
-            raise line_fault(path.name, None, problem, FRESH_COPY)
 
 
 def random_vectors(

@@ -35,7 +35,7 @@ KINDS = ("same", "synonym", "antonym", "hypernym", "hyponym", "co_hyponym")
 SAME, SYNONYM, ANTONYM, HYPERNYM, HYPONYM, CO_HYPONYM = (1 << place for place in range(len(KINDS)))
 INVERSE = "inverse_"
 MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
-FORMAT = 2  # of typed links; when to raise it: tests/data/test_prepared_content.py
+FORMAT = 3  # of typed links; when to raise it: tests/data/test_prepared_content.py
 _BLOCK = 1 << 9  # units whose pairs are found at once
 # Most is-a edges on each side: up to the common ancestor of co-hyponyms, and over which a named
 # relation is inherited.

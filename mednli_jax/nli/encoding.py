@@ -32,7 +32,7 @@ from mednli_jax.knowledge.words import Lemmas, normalise, singular
 from mednli_jax.nli.polarity import DOWN, directions
 from mednli_jax.terminal import watched
 
-FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
 GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 

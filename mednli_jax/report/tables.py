@@ -16,7 +16,7 @@ from typing import Any
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report.options import PaperRun, Read
 from mednli_jax.report.sections import Grid, Section
-from mednli_jax.rundir import RunData, RunDirectory, RunResult, differing, read_json
+from mednli_jax.rundir import RunDirectory, RunResult, differing, read_json
 
 # Fields that may differ from those of the paper's run: places of files, which are compared by their
 # content, and how a run is kept.
@@ -159,7 +159,7 @@ def unlike(folder: Path, read: Read, paper_run: PaperRun) -> list[str]:
     if seeds != wanted > 1:
         remarks.append(f"{seeds} seed{'s' * (seeds != 1)}")
     if "vectors." not in UNUSED.get(result.model, ()):
-        remarks += _other_vectors(expected, config, directory.data(), paper_run)
+        remarks += _other_vectors(expected, config, paper_run)
     return remarks
 
 
@@ -204,20 +204,14 @@ def _uses_knowledge(config: Fields) -> bool:
     return _at(config, "model.knowledge") != "none" or bool(_at(config, "vectors.retrofit"))
 
 
-def _other_vectors(
-    expected: Fields, config: Fields, data: RunData, paper_run: PaperRun
-) -> Iterator[str]:
-    """Whether the file of vectors has another name than the paper's run has, or vectors of
-    subwords."""
+def _other_vectors(expected: Fields, config: Fields, paper_run: PaperRun) -> Iterator[str]:
+    """Whether the file of vectors has another name than the paper's run has."""
     name, usual = (_stem(_at(fields, "vectors.path")) for fields in (config, expected))
     names = paper_run.vectors or (usual,)
     # Files of a row with other vectors than usual have no fixed name.
     is_papers = name in names if usual in names else name not in ("", usual)
     if not is_papers:
         yield "other vectors" if name else "random vectors"
-    coverage = data.values.get("vocabulary", {}).get("coverage", {})
-    if coverage.get("share_of_words", {}).get("subwords"):
-        yield "vectors of subwords"
 
 
 def _stem(path: str | None) -> str:

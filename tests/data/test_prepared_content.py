@@ -27,7 +27,7 @@ from support.files import lay_out, write
 from support.ontologies import HEART
 from support.ontology_files import OBO, UMLS, WORDNET, snomed_folder
 from support.pairs import encode_corpus
-from support.vector_files import fasttext_model, word2vec
+from support.vector_files import word2vec
 
 from mednli_jax import defaults
 from mednli_jax.cloze.clicr import load_demo_cloze
@@ -251,12 +251,10 @@ def content_of_words(folder):
 
 
 def vectors_of_each_kind(folder):
-    """The vectors of a text file and of the binary files of word2vec and fastText."""
-    numbers = np.arange(39).reshape(13, 3) / 8
+    """The vectors of a text file and of a binary file of word2vec."""
     files = {
         "v.txt": "fever 1 2 3\ncough -1 0 0.25\n",
         "w.bin": word2vec(),
-        "f.bin": fasttext_model(["fever", "cough"], numbers, buckets=11, minn=3, maxn=4),
     }
     contents = []
     for name, content in files.items():

@@ -151,18 +151,6 @@ def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, field, value, r
     assert remark in cell["remark"]
 
 
-def test_vectors_of_subwords_are_not_the_papers(tmp_path):
-    run = tmp_path / "vectors-fasttext-wiki-esim"
-    for folder in (tmp_path / "esim", run):
-        write_as_published(folder, *SIX)
-    change(run / "config.json", vectors__path="/data/vectors/wiki.en.bin")
-    assert cell_of(tmp_path, 5, run.name)["verdict"] == "FAIL"
-
-    change(run / "data.json", vocabulary__coverage={"share_of_words": {"subwords": 0.1}})
-
-    assert cell_of(tmp_path, 5, run.name)["remark"] == "vectors of subwords"
-
-
 def test_a_fasttext_classifier_of_other_epochs_is_not_judged(tmp_path):
     run = tmp_path / "hypothesis"
     write_as_published(run, wrong(4))
