@@ -89,7 +89,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     config, is_file = values.config, Path(values.corpus or "").is_file()
     if config is not None and not is_file:  # a file has labels of its own
         config = tasks.with_labels(cli.config(values))
-    task = tasks.with_analysis(analysis, config)
+    task = tasks.with_analysis(analysis)
     if config is not None:
         _check_config(config, task, analysis)
     options = _options(values)
@@ -97,7 +97,8 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     results: dict[str, Json] = {}
     sections: list[Section] = []
     notes, status = list(corpus.notes), cli.OK
-    for name in tasks.in_all(task) if whole else [analysis]:
+    names = [name for name in analyses if name not in task.alone] if whole else [analysis]
+    for name in names:
         try:
             report = analyses[name](corpus, options)
         except UserError as error:
@@ -134,7 +135,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     return status
 
 
-def _check_config(config: ConfigDict, task: tasks.Analyses, analysis: str) -> None:
+def _check_config(config: ConfigDict, task: tasks.Task, analysis: str) -> None:
     """Raises UserError for a config with a fault, or of another task than the analysis."""
     from mednli_jax import checks
 

@@ -88,13 +88,9 @@ def check(config: Config) -> Checked:
     """The task and the model of a config. Raises ConfigError for the first rule that the config
     breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
-    _check_choices(config, CHOICES)
-    if isinstance(task, tasks.Limits):
-        _check_choices(config, task.choices)
+    _check_choices(config, {**CHOICES, **task.choices})
     _check_numbers(config)
-    _check_empty(config, EMPTY)
-    if isinstance(task, tasks.Limits):
-        _check_empty(config, task.empty)
+    _check_empty(config, (*EMPTY, *task.empty))
     for field, problem, fix in chain(_broken(config, task, model), task.rules(config)):
         raise ConfigError(problem, field=field, fix=fix)
     return Checked(task, model)

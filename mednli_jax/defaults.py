@@ -6,8 +6,7 @@ text for each.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
 from ml_collections.config_dict import ConfigDict, placeholder
@@ -213,8 +212,6 @@ HELP = {
 
 
 Value = Any  # of a field
-Fields = Mapping[str, Value]
-NO_FIELDS: Fields = MappingProxyType({})
 
 
 def _section(**fields: Value) -> ConfigDict:
@@ -516,46 +513,8 @@ def _sa_reader(config: ConfigDict) -> None:
 READERS = {"ga_reader": _ga_reader, "sa_reader": _sa_reader}
 
 
-def of_task(task: tasks.Task, model: str) -> ConfigDict:
-    """The default config of a model of a TASK."""
-    base = BASES[task.base] if isinstance(task.base, str) else task.base
-    config: ConfigDict = base(model)
-    return config
-
-
-# The functions above that a TASK may name as its `base`.
-BASES = {base.__name__: base for base in (nli, cloze, diskne)}
-
-
-def own(
-    task: str,
-    model_name: str,
-    *,
-    data: Fields = NO_FIELDS,
-    vectors: Fields = NO_FIELDS,
-    model: Fields = NO_FIELDS,
-    train: Fields = NO_FIELDS,
-) -> ConfigDict:
-    """A config for a TASK of the user's own code.
-
-    Args:
-      task, model_name: import paths, `package.module:TASK` and `package.module:Model`.
-      data, vectors, model, train: fields of these sections with their values; others have the
-        values below.
-    """
-    config = ConfigDict()
-    config.task = task
-    config.seeds = (0,)
-    config.data = _section(name="", dir=placeholder(str), limit=placeholder(int))
-    config.vectors = _section(path=placeholder(str), dim=100, seed=0)
-    config.model = _section(name=model_name)
-    config.train = _train()
-    config.data.update(dict(data))
-    config.vectors.update(dict(vectors))
-    config.model.update(dict(model))
-    config.train.update(dict(train))
-    return config
-
+# The functions above by config.task.
+BASES = {tasks.NLI: nli, tasks.CLOZE: cloze, tasks.DISKNE: diskne}
 
 # Shown by --list, by the type of the examples.
 VARIANTS_OF = {

@@ -61,12 +61,7 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    if values.predictions is not None:
-        report = answers(values)
-    elif values.probe:
-        report = probe(values)
-    else:
-        report = scores(values)
+    report = answers(values) if values.predictions is not None else scores(values)
     if values.scores:
         write_over(values.scores, str(report.private[ITEMS]), '{"uid": ')
     if values.json:
@@ -82,6 +77,9 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
     return EvaluationOptions(
         split=values.split,
         partitions=partitions,
+        probe=values.probe,
+        merged=values.merged,
+        spans=values.spans,
         vectors=values.vectors,
         skills=values.skills,
         item_scores=bool(values.scores),
@@ -89,8 +87,13 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
 
 
 def scores(values: cli.Flags) -> Report:
-    """The scores of a finished run, on its own corpus or on that of --config."""
+    """The scores of a finished run: on its own corpus, on that of --config, or on the pairs of
+    --probe."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
+    if values.probe and (values.config is not None or values.merged or values.partition):
+        raise UsageError(
+            "--probe replaces the corpus", fix="leave --config, --merged and --partition out"
+        )
     elsewhere = tasks.with_labels(cli.config(values)) if values.config is not None else None
     if values.workdir and elsewhere is None:
         raise UsageError(
@@ -104,14 +107,12 @@ def scores(values: cli.Flags) -> Report:
     partitions = read_partitions(values.partition)
     _check_split(folder, values.split)
     run = _opened(folder, values)
-    if values.merged:
-        run = tasks.part(run.task, tasks.PairTask, "--merged").merged(run, values.spans)
-    elif elsewhere is not None:
+    if elsewhere is not None:
         run.check_task(elsewhere)
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
         run.write(values.workdir, cli.command_line())
-    return tasks.evaluate(run.task, run, _options(values, partitions))
+    return run.task.evaluate(run, _options(values, partitions))
 
 
 def _check_split(folder: Path, split: str) -> None:
@@ -121,17 +122,6 @@ def _check_split(folder: Path, split: str) -> None:
     if split not in names:
         problem = f"--split={split}: there is no such split.{did_you_mean(split, names)}"
         raise UsageError(problem, fix=f"give one of {', '.join(names)}")
-
-
-def probe(values: cli.Flags) -> Report:
-    """The scores of a finished run on the labelled pairs of --probe."""
-    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
-    if values.config is not None or values.merged or values.partition:
-        raise UsageError(
-            "--probe replaces the corpus", fix="leave --config, --merged and --partition out"
-        )
-    run = _opened(folder, values)
-    return tasks.part(run.task, tasks.PairTask, "--probe").probe(run, values.probe)
 
 
 def answers(values: cli.Flags) -> Report:
@@ -148,7 +138,7 @@ def answers(values: cli.Flags) -> Report:
     cli.required(
         values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli"
     )
-    task = next(task for task in tasks.tasks().values() if isinstance(task, tasks.QueryAnswers))
+    task = tasks.with_flag("evaluate", "corpus")
     return task.evaluate_answers(values.corpus, values.predictions, _options(values))
 
 
@@ -158,7 +148,7 @@ def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Repo
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
     config.vectors.path = ""  # answers need none
     run, partitions = answered(config, file, values.split), read_partitions(values.partition)
-    report = tasks.evaluate(run.task, run, _options(values, partitions))
+    report = run.task.evaluate(run, _options(values, partitions))
     if values.workdir:
         run.write(values.workdir, cli.command_line())
     of_run = ("run", "trained_on", "seeds")

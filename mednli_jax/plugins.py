@@ -1,4 +1,4 @@
-"""Imports of the user's own code: corpora, tasks and models that a config names."""
+"""Imports of the user's own code: corpora and models that a config names."""
 
 import os
 import pkgutil

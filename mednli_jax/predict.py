@@ -101,8 +101,7 @@ def _opened(folder: Path) -> FinishedRun:
 
 def _write_maps(run: FinishedRun, chunk: Sequence[Input]) -> Path:
     """Writes the attention maps of inputs and returns their folder."""
-    attention = tasks.part(run.task, tasks.Attention, "--attention")
-    return attention.write_attention(run, [line.texts for line in chunk])
+    return run.task.write_attention(run, [line.texts for line in chunk])
 
 
 def _predict(
@@ -114,12 +113,11 @@ def _predict(
     """Predicts the inputs of all chunks, to a file or stdout. target: the file's path."""
     counts = Counts(Counter(), Counter())
     predicted = predictions(run, chunks, counts)
-    shown = tasks.predictions(run.task)
     if output and target:
-        rows = ({**columns, **shown.prediction(row)} for row, columns in predicted)
+        rows = ({**columns, **run.task.prediction(row)} for row, columns in predicted)
         _write_records(rows, output, target.suffix)
     else:
-        for line in shown.prediction_lines(row for row, _ in predicted):
+        for line in run.task.prediction_lines(row for row, _ in predicted):
             print(line)
             if not terminal.output_is_read():  # the end of `predict ... | head`
                 return

@@ -26,7 +26,6 @@ from typing import Any
 from mednli_jax import cli, tasks
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.corpus import left_out
-from mednli_jax.errors import UsageError
 from mednli_jax.terminal import warn
 
 # training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by
@@ -47,12 +46,7 @@ def main(values: cli.Flags) -> None:
 
     started = time.monotonic()
     if values.metamap:
-        task = tasks.task_of(config)
-        if not isinstance(task, tasks.PairTask):
-            raise UsageError(
-                "--config: its corpus does not hold sentence pairs", fix="give a config for pairs"
-            )
-        splits = task.pairs(config).splits()
+        splits = tasks.task_of(config).pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
         written = write_metamap_input(examples, values.metamap)
         counts = f"{written.sentences} sentences, {written.changed_characters} characters changed"
@@ -66,9 +60,9 @@ def main(values: cli.Flags) -> None:
         prepared, experiment.task.name, experiment.scorer.sides, experiment.task.units
     ):
         print(line)
-    for line in tasks.warnings(experiment.task, prepared):
+    for line in experiment.task.warnings(prepared):
         warn(line)
-    tasks.check_prepared(experiment.task, experiment, prepared, excerpt=FEW_PAIRS)
+    experiment.task.check_prepared(experiment, prepared, excerpt=FEW_PAIRS)
 
 
 # -- the facts of a prepared corpus; a line is shown where the manifest has its facts --------------
@@ -81,7 +75,7 @@ def fact_lines(
 
     Args:
       task_name: of the task, whose own facts stand under its name in the manifest.
-      sides: names of the texts of a row, two or one.
+      sides: names of the two texts of a row.
       units: name of the rows.
     """
     manifest = prepared.manifest
@@ -135,7 +129,7 @@ def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], units: str
     if unanswered:
         size += f", {unanswered} without an answer in their passage left out"
     longest = []
-    for side, length_N in zip(sides, rows.length, strict=False):  # a row may have one text
+    for side, length_N in zip(sides, rows.length, strict=True):
         longest.append(f"{side} {max(length_N.tolist(), default=0)}")
     return f"  {title}: {size}; longest {', '.join(longest)} tokens"
 

@@ -215,8 +215,7 @@ class Experiment:
         if self.scores_types:
             scorer = cast(PhraseScorer, self.scorer)
             write_kept(directory, TYPES, {"types": scorer.types(prepared)})
-        if isinstance(self.task, tasks.Training):
-            self.task.keep(directory, prepared)
+        self.task.keep(directory, prepared)
 
     @property
     def scores_types(self) -> bool:
@@ -260,7 +259,7 @@ def experiment_of(config: Config) -> Experiment:
         settings=loop.Settings.from_config(train),
         batches=batches,
         transfer=transferred,
-        trained_by=task.fit(config) if isinstance(task, tasks.Training) else None,
+        trained_by=task.fit(config),
         precision=train.precision,
     )
 
@@ -343,7 +342,7 @@ def train(
     RunDirectory.check(folder, resume=resume, force=force)
     # Before the directory is created, so that bad data or a bad source leaves none.
     data = _training_data(experiment, process)
-    warnings = tasks.warnings(experiment.task, data.prepared)
+    warnings = list(experiment.task.warnings(data.prepared))
     created = RunDirectory.create(folder, config, resume=resume, force=force, wait=wait)
     with contextlib.closing(created) as directory:
         session = Session(
@@ -421,7 +420,7 @@ def _finish(
         lines = [scorer.summary(split, scores) for split, scores in scores_of.items() if scores]
         result |= scores_of
     session.write_complete(result)
-    for section in tasks.closing_sections(experiment.task, directory):
+    for section in experiment.task.closing_sections(directory, directory.result()):
         lines += sections.lines(section)
     lines += [f"warning: {note}" if note in fitted.notes else note for note in notes]
     for line in (*lines, *fitted.lines, f"run: {directory.folder}"):
@@ -457,7 +456,7 @@ def _scored(
 def write_page(directory: RunDirectory, task: tasks.Task) -> Path:
     """Writes the report.html of a run and returns its path."""
     path = directory.folder / "report.html"
-    write_atomic(path, html.run_page(directory, tasks.run_sections(task), task.units).html())
+    write_atomic(path, html.run_page(directory, task.run_sections, task.units).html())
     return path
 
 
@@ -508,7 +507,7 @@ def _training_data(experiment: Experiment, process: hosts.Hosts) -> TrainingData
     if process.leads:
         process.meet()
     process.check_same("corpus", prepared.manifest["files"])
-    tasks.check_prepared(experiment.task, experiment, prepared)
+    experiment.task.check_prepared(experiment, prepared)
     if not experiment.transfer.init_from:
         return TrainingData(prepared, was_cached)
     source, vectors = None, np.asarray(prepared.vectors)
@@ -960,8 +959,7 @@ class Answered(System):
         return self.experiment.prepare()[0]
 
     def _logits(self, split: str) -> np.ndarray:
-        task = tasks.part(self.task, tasks.PairTask, "--predictions")
-        return task.answers(self.directory.folder, self.prepared.splits[split], self.config)
+        return self.task.answers(self.directory.folder, self.prepared.splits[split], self.config)
 
     def scored_splits(self) -> Mapping[str, Rows]:
         return {self.split: self.prepared.splits[self.split]}
@@ -1020,8 +1018,7 @@ def load_run(folder: str | Path) -> FinishedRun:
         vocabulary=experiment.corpus.read_vocabulary(vocabulary),
         vectors=np.load(vectors, allow_pickle=False),
     )
-    predictor = run.task.predictor(run) if isinstance(run.task, tasks.Training) else None
-    if predictor:
+    if predictor := run.task.predictor(run):
         return replace(run, predictor=predictor)
     return replace(run, variables=_best(directory, result))
 
@@ -1154,7 +1151,7 @@ def saved_config(directory: RunDirectory) -> Config:
     """The config of a run. Raises RunError where its files lack a field that this version reads."""
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
-        default = defaults.of_task(tasks.named(values["task"]), values["model"]["name"])
+        default = defaults.BASES[values["task"]](values["model"]["name"])
         for section, names in ADDED.items():
             for name in sorted(names.intersection(default.get(section, ()))):
                 values[section].setdefault(name, default[section][name])

@@ -122,7 +122,7 @@ def _describe(experiment: Experiment, *, is_timed: bool) -> None:
 
     run.start_jax()
     prepared, _ = experiment.prepare()
-    for line in tasks.warnings(experiment.task, prepared):
+    for line in experiment.task.warnings(prepared):
         warn(line)
     program, batches = experiment.program(prepared)
     settings, seeds = experiment.settings, experiment.seeds

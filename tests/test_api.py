@@ -1,4 +1,4 @@
-"""The package as a Python library, and the user's own corpora, tasks and models."""
+"""The package as a Python library, and the user's own corpora and models."""
 
 import json
 import re
@@ -20,6 +20,7 @@ from support.commands import (
     succeeds,
     use_one_device,
 )
+from support.documented import modules
 from support.pair_files import write_own_pairs
 from support.protocols import results
 
@@ -29,7 +30,7 @@ from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.models import table
 from mednli_jax.plugins import PLUGINS
 
-NAME = "plugin_model:MeanVectors"
+NAME = "mymodel:MeanWords"
 FIELDS = {"train.epochs": 1, "vectors.dim": 8, "data.limit": 30, "model.hidden_size": 4}
 FLAGS = [f"--config.{field}={value}" for field, value in FIELDS.items()]
 BOW = (config_flag("bow", "file"), *FLAGS)
@@ -41,7 +42,9 @@ def home(monkeypatch, tmp_path, tmp_path_factory):
     cache = tmp_path_factory.getbasetemp() / "cache-api"
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(cache))
     monkeypatch.syspath_prepend(ROOT / "tests" / "support" / "plugins")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    Path("mymodel.py").write_text(modules("docs/extending.md")["mymodel"])
     use_one_device(monkeypatch)
 
 
@@ -210,7 +213,6 @@ def test_a_name_of_no_model_is_refused(name, monkeypatch):
 def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, place, reason):
     monkeypatch.setenv(PLUGINS, "plugin_corpus,plugin_model,plugin_syntax")
     Path("plugin_syntax.py").write_text("def read(folder) return folder\n")
-    monkeypatch.syspath_prepend(".")
     flags = (*BOW, "--config.data.name=plugin_corpus:read", "--workdir=run", f"--config.{field}")
 
     code, _, err = call_command(train, *flags)
@@ -232,25 +234,28 @@ OWN = (
     config_flag("esim", "file"),
     *FLAGS,
     "--config.data.name=plugin_corpus:read",
-    "--config.task=plugin_corpus:TASK",
     f"--config.model.name={NAME}",
 )
 
 
-def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):
-    monkeypatch.setenv(PLUGINS, "another,plugin_corpus,plugin_model")
+def test_a_corpus_and_a_model_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):
+    monkeypatch.setenv(PLUGINS, "another,plugin_corpus,mymodel")
     succeeds(train, *OWN, "--workdir=run")
 
-    assert read_json("run/result.json")["config"] == "MeanVectors-file"
+    assert read_json("run/result.json")["config"] == "MeanWords-file"
     assert printed_json(evaluate, "--run=run")["examples"] == 9
     prepared, _ = succeeds(prepare, *OWN)
     assert prepared.startswith("found")
     assert "train: 30 pairs" in prepared
-    assert succeeds(predict, "--run=run", stdin="No CHF.\tCHF.\n")[0] in ("yes\n", "no\n")
+    header, row = succeeds(predict, "--run=run", stdin="No CHF.\tCHF.\n")[0].splitlines()
+    label, *probabilities = row.split("\t")
+    assert header.split("\t") == ["label", "entailment", "neutral", "contradiction"]
+    assert label in header
+    assert sum(map(float, probabilities)) == pytest.approx(1, abs=1e-5)
 
     monkeypatch.setenv(PLUGINS, "plugin_corpus")
     err = refused(predict, "--run=run", stdin="No CHF.\tCHF.\n")
-    assert (len(err.splitlines()), "plugin_model" in err) == (1, True)
+    assert (len(err.splitlines()), "mymodel" in err) == (1, True)
 
 
 def test_a_seed_that_diverged_is_named_at_the_end_and_in_the_result(monkeypatch):
@@ -270,7 +275,7 @@ def test_a_seed_that_diverged_is_named_at_the_end_and_in_the_result(monkeypatch)
 
 def test_code_of_ones_own_is_imported_only_where_it_is_allowed():
     err = refused(train, *OWN, "--workdir=run")
-    assert (len(err.splitlines()), "MEDNLI_JAX_PLUGINS=plugin_corpus" in err) == (1, True)
+    assert (len(err.splitlines()), "MEDNLI_JAX_PLUGINS=mymodel" in err) == (1, True)
 
 
 def test_splits_of_a_function_are_ordered_whatever_order_it_returns(monkeypatch):

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import pytest
 from support.commands import ROOT, environment_of, run_python, succeeds
+from support.documented import modules
 from support.files import write_program
 
 from mednli_jax.__main__ import COMMANDS
-from mednli_jax.errors import PLUGINS
 
 PAGES = pytest.mark.parametrize(
     "page",
@@ -40,7 +40,6 @@ STUB = """#!/bin/bash
 """
 OF_THE_TEST = {"PATH", "CALLS", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"}
 PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "mypy", "git")
-MODULE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.S)  # code of a module that a page shows
 
 
 class Call(NamedTuple):
@@ -121,21 +120,15 @@ def check(call):
 @PAGES
 def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))  # modules that pages link to
-    monkeypatch.setenv(PLUGINS, "similar")
     text = page.read_text("utf-8")
     configs = {}  # the config files that the page shows
-    for name, code in MODULE.findall(text):
+    for name, code in modules(page).items():
         (tmp_path / f"{name}.py").write_text(code)
         configs[f"--config={name}.py"] = f"--config={tmp_path / name}.py"
 
     for number, code in enumerate(blocks(text)):
         for call in calls(code, tmp_path / str(number)):
             check(call._replace(words=[configs.get(word, word) for word in call.words]))
-
-    for name, _ in MODULE.findall(text):
-        sys.modules.pop(name, None)
 
 
 def anchors(page):
@@ -164,8 +157,7 @@ def test_the_readme_is_short():
 
 
 def test_the_program_of_the_page_splits_pairs_by_note(tmp_path):
-    page = (ROOT / "docs" / "fine-tuning.md").read_text("utf-8")
-    (tmp_path / "split.py").write_text(dict(MODULE.findall(page))["split"])
+    (tmp_path / "split.py").write_text(modules("docs/fine-tuning.md")["split"])
     rows = [f"{number},note {number // 3},claim {number},yes" for number in range(60)]
     (tmp_path / "pairs.csv").write_text("\n".join(["case,note,claim,truth", *rows]) + "\n")
 

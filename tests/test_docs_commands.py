@@ -6,7 +6,6 @@
 import gzip
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -36,13 +35,9 @@ for run in runs/esim runs/table3/esim; do cp -r runs/kd $run; done
 mednli-jax train --config=ga_anonym:clicr --config.vectors.path=vectors/clicr.vec \\
   --workdir=folder/ga_anonym
 """
-MODULE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.S)  # code of a module that a page shows
 ONTOLOGY = """id\tname\ttree_numbers\tsynonyms
 D001\theart disease\tC14.280\tcardiac disease|cardiopathy
 D002\theart failure\tC14.280.434\tCHF
-"""
-MODEL = """
-from mednli_jax.models.bow import BOW as MyModel
 """
 
 
@@ -70,9 +65,6 @@ def write_inputs(home):
     shutil.copy(home / "data" / "metamap.mmi", home / "metamap.mmi")
     (home / "private" / "metamap").mkdir(parents=True)
     shutil.copy(home / "data" / "metamap.mmi", home / "private" / "metamap" / "out.mmi")
-    (home / "mypackage").mkdir()
-    (home / "mypackage" / "__init__.py").touch()
-    (home / "mypackage" / "models.py").write_text(MODEL)
     write_uids(home)
     add_pairs_with_related_words(home)
     (home / "mine.tsv").write_text(ONTOLOGY)
@@ -106,13 +98,8 @@ def write_uids(home):
         truth = ("supported", "refuted", "possible", "unclear")[number % 4]
         cells.append(f"{number},patient {number // 2} has fever,{truth} is noted,{truth}\n")
     (home / "pairs.csv").write_text(f"case,note,claim,truth\n{''.join(cells)}")
-    (home / "folder").mkdir()
     (home / "data" / "mine").mkdir()
     for split in ("train", "dev", "test"):
-        rows = [f"patient {n} has fever\tpatient {n} is ill\t" for n in range(24)]
-        labels = [("same", "other")[n % 2] for n in range(24)]
-        lines = [row + label + "\n" for row, label in zip(rows, labels, strict=True)]
-        (home / "folder" / f"{split}.tsv").write_text("".join(lines))
         cells = [f"patient {n} has fever,patient {n} is ill,{n % 3 - 1}\n" for n in range(24)]
         text = f"note,claim,verdict\n{''.join(cells)}"
         (home / "data" / "mine" / f"{split}.csv").write_text(text)
@@ -171,11 +158,11 @@ def run_block(home, code):
         **os.environ,
         **IMPORTS,
         "PATH": f"{home / 'programs'}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{ROOT}:{home}:{ROOT / 'docs'}",
+        "PYTHONPATH": f"{ROOT}:{home}",
         "MEDNLI_JAX_DATA": str(home / ("diskne" if "diskne" in code else "data")),
         "MEDNLI_JAX_CACHE": str(home / "cache"),
         "DOCUMENTED": str(record),
-        PLUGINS: "mycorpus,mypackage,similar",
+        PLUGINS: "mycorpus,mymodel",
     }
     bash = subprocess.run(
         ["/bin/bash", "-ec", code], cwd=home, env=environment, capture_output=True, text=True
@@ -189,7 +176,7 @@ def run_block(home, code):
 def test_each_command_of_a_page_runs(page, home):
     start_page(home)
     failed = []
-    for name, code in MODULE.findall(page.read_text("utf-8")):
+    for name, code in documented.modules(page).items():
         (home / f"{name}.py").write_text(code)
     for code in documented.commands(page.read_text("utf-8")):
         bash, ran = run_block(home, code)

@@ -4,11 +4,10 @@ pairs, and its Tables 1 to 6 beside our figures.
 The tables read a folder that `reproduce artifacts` filled.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mednli_jax.artifacts.aflite import difficulty, features_text
@@ -26,11 +25,8 @@ from mednli_jax.artifacts.runs import (
 )
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
-from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.config import Config
-from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.report.metrics import majority_share
-from mednli_jax.report.options import AnalysisOptions, PaperTable, Read, TableOptions
+from mednli_jax.report.options import PaperTable, Part, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import check_folder, heading, published, unlike
 from mednli_jax.rundir import read_json
@@ -232,27 +228,13 @@ TABLES = (_accuracies, _confusion, _tokens, _lengths, _heuristics, _partitions)
 # -- for the commands ------------------------------------------------------------------------------
 
 
-class Artifacts:
-    """Analyses and tables, without a task of its own (see tasks.Part)."""
-
-    corpora = PAIRS.corpora
-    analyses: Mapping[str, Callable[[Pairs, AnalysisOptions], Report]] = MappingProxyType(
-        {
-            "lexical": tokens,
-            "lengths": hypothesis_lengths,
-            "heuristics": heuristics,
-            "aflite": difficulty,
-        }
-    )
-    alone: Sequence[str] = ()
-
-    def analysed(self, config: Config, options: AnalysisOptions) -> Pairs:
-        return PAIRS.analysed(config, options)
-
-    @property
-    def tables(self) -> Mapping[str, PaperTable]:
-        """Table 2 counts single pairs, and Table 6 small partitions."""
-        return {NAME: PaperTable(filled, PAPER["source"], shareable=False)}
-
-
-PART = Artifacts()
+PART = Part(
+    analyses={
+        "lexical": tokens,
+        "lengths": hypothesis_lengths,
+        "heuristics": heuristics,
+        "aflite": difficulty,
+    },
+    # Table 2 counts single pairs, and Table 6 small partitions.
+    tables={NAME: PaperTable(filled, PAPER["source"], shareable=False)},
+)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mednli_jax.cloze import baselines, page, stats, tables
 from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
 from mednli_jax.cloze.encoding import DEMO, NAMES, SETUPS, ClozeCorpus, ClozeEncoding, Texts
 from mednli_jax.cloze.runs import TABLE
 from mednli_jax.cloze.scores import ANSWERS
-from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
@@ -68,10 +68,9 @@ class Named(NamedTuple):
 
 
 class Cloze:
-    """The TASK of cloze queries (see tasks)."""
+    """The TASK of cloze queries (see tasks.Task)."""
 
     name = "cloze"
-    base = "cloze"
     corpora = "cloze queries"
     units = "queries"
     models = ("ga_reader", "sa_reader")
@@ -92,6 +91,13 @@ class Cloze:
     def accepts(self, name: str, module: Module) -> bool:
         """A class of the user names its task."""
         return name in self.models or getattr(module, "task", "") == self.name
+
+    def with_labels(self, config: Config) -> Config:
+        return config
+
+    def pairs(self, config: Config) -> NoReturn:
+        problem = "--config: its corpus does not hold sentence pairs"
+        raise UsageError(problem, fix="give a config for pairs")
 
     def corpus(self, config: Config) -> ClozeCorpus:
         data = config.data
@@ -162,6 +168,9 @@ class Cloze:
 
     def evaluate(self, run: FinishedRun, options: EvaluationOptions) -> Report:
         return page.evaluate(run, options)
+
+    def answers(self, path: Path, rows: Rows, config: Config) -> NoReturn:
+        raise UsageError("--config is for answers to pairs", fix="for queries give --corpus")
 
     def evaluate_answers(
         self, corpus: str, predictions: Path, options: EvaluationOptions

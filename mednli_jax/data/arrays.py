@@ -32,7 +32,7 @@ class Rows:
     """One split of a prepared corpus.
 
     first: its first row in the arrays. label: [N] index into LABELS, -1 = none. length: of
-    (premise [N], hypothesis [N]); hypotheses of rows of one text have length 0.
+    (premise [N], hypothesis [N]).
     """
 
     name: str
@@ -58,16 +58,11 @@ def rows_of(
     uids: Iterable[str],
     tags: Iterable[Iterable[str]],
 ) -> Rows:
-    """The rows of a split. facts: its first row and the number of its rows, as in a manifest.
-
-    Rows of one text have no array of hypotheses.
-    """
+    """The rows of a split. facts: its first row and the number of its rows, as in a manifest."""
     first = facts["first"]
     rows = slice(first, first + facts["rows"])
     premise = np.array(arrays["premise_length"][rows])
-    hypothesis = np.zeros_like(premise)
-    if "hypothesis_length" in arrays:
-        hypothesis = np.array(arrays["hypothesis_length"][rows])
+    hypothesis = np.array(arrays["hypothesis_length"][rows])
     label = np.array(arrays["label"][rows])
     return Rows(name, first, label, (premise, hypothesis), tuple(uids), tuple(map(tuple, tags)))
 

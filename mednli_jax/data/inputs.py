@@ -1,5 +1,4 @@
-"""Checks new inputs for prediction: dicts, tuples and lists become tuples of strings, one for each
-text."""
+"""Checks new inputs for prediction: dicts, tuples and lists become tuples of two texts."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,8 +12,8 @@ from mednli_jax.files import KEEP_ONE, repeated_name
 
 # SNLI's lines may end before the columns label2 ... label5.
 SPARE = re.compile(r"label\d")
-Input = Any  # of a user: a mapping, a tuple or a list; where inputs have one text, also a string
-Texts = Any  # of an input: a tuple of two strings, or of one
+Input = Any  # of a user: a mapping, a tuple or a list
+Texts = tuple[str, str]  # of an input
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -27,7 +26,7 @@ class Form:
     """The form of the inputs of a task.
 
     Args:
-      fields: for each text of an input, two or one, the accepted names of a dict's field; messages
+      fields: for each of the two texts of an input, the accepted names of a dict's field; messages
         show the first name.
       description: of an input, for messages.
       check: (each text) -> (problem, fix), or None for a good input.
@@ -57,10 +56,7 @@ class Form:
 
     def __str__(self) -> str:
         fields = ", ".join(f'"{name}": ...' for name in self.names)
-        values = ", ".join(self.names)
-        if len(self.names) > 1:
-            values = f"({values})"
-        return f"{values} or {{{fields}}}"
+        return f"({', '.join(self.names)}) or {{{fields}}}"
 
     def checked(self, inputs: Iterable[Input]) -> list[Texts]:
         """The texts of the inputs of `predict`, from items as `texts` takes them."""
@@ -77,8 +73,7 @@ class Form:
         return texts_of_inputs
 
     def texts(self, values: Input, place: str, line: int | None = None) -> Texts:
-        """The texts of a dict with one field for each text, or of a tuple or list of as many
-        strings. Where an input has one text, a string is an input, too."""
+        """The texts of a dict with a field for each text, or of a tuple or list of two strings."""
 
         def fault(problem: str, fix: Text) -> DataError:
             return DataError(problem, file=place, line=line, fix=fix)
@@ -89,13 +84,11 @@ class Form:
         problem = f"is not {self.description}"
         if isinstance(values, Mapping):
             values = [_text_of(values, names, fault) for names in self.fields]
-        elif isinstance(values, str) and len(self.fields) == 1:
-            values = [values]
         if not isinstance(values, tuple | list):
             raise fault(problem, fix)
         if len(values) != len(self.fields):
-            expected = f"{len(self.fields)} field{'s' * (len(self.fields) > 1)}"
-            raise fault(f"{problem}: expected {expected}, found {len(values)}", fix)
+            problem += f": expected {len(self.fields)} fields, found {len(values)}"
+            raise fault(problem, fix)
         for name, text in zip(self.names, values, strict=True):
             if not isinstance(text, str) or not text.strip():
                 raise fault(f"{problem}: {name} has no text", fix)
@@ -103,7 +96,8 @@ class Form:
             raise fault("contains a NUL or half a surrogate pair", "remove it")
         if wrong := self.check(*values):
             raise fault(*wrong)
-        return tuple(values)
+        first, second = values
+        return first, second
 
     def header(self, line: Input, file: str, number: int) -> list[str]:
         """The cells of a line that names the columns of all texts, in any case; [] for another

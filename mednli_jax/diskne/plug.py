@@ -47,10 +47,9 @@ def _is_file(config: Config) -> bool:
 
 
 class DisKnE(NLI):
-    """The TASK of DisKnE's folds (see tasks)."""
+    """The TASK of DisKnE's folds (see tasks.Task)."""
 
     name = "diskne"
-    base = "diskne"
     corpora = "diseases"
     flags = MappingProxyType({
         "report": NLI.flags["report"],

@@ -78,10 +78,9 @@ NOTES = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.or
 
 
 class NLI:
-    """The TASK of sentence pairs (see tasks)."""
+    """The TASK of sentence pairs (see tasks.Task)."""
 
     name: str = "nli"
-    base: str = "nli"
     corpora: str = "sentence pairs"
     units: str = "pairs"
     models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert", "encoder")
@@ -171,6 +170,10 @@ class NLI:
         return page.compare(folders, split)
 
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
+        if options.probe:
+            return self._probe(run, options.probe)
+        if options.merged:
+            run = self.merged(run, options.spans)
         return page.evaluate(run, options.split, options.partitions)
 
     def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
@@ -180,7 +183,12 @@ class NLI:
         answer_N = np.array(read_answers(path, rows.name, rows.uids, labels, columns))
         return np.where(answer_N[:, None] == labels.names, 0.0, -np.inf)[None]
 
-    def probe(self, run: Run, path: Path) -> Report:
+    def evaluate_answers(
+        self, corpus: str, predictions: Path, options: EvaluationOptions
+    ) -> Report:
+        raise UsageError("--corpus is for answers to queries", fix="for pairs give --config")
+
+    def _probe(self, run: Run, path: Path) -> Report:
         """The scores of the labelled pairs of a file, which the run reads as its corpus."""
         data = run.config.data
         labels, columns = labels_of(data), columns_of(data.columns)

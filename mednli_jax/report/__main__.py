@@ -57,7 +57,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags, *words: str) -> None:
     folders = [local_path(word, "an argument") for word in words]
     if values.public:
-        shareable = values.table is None or tasks.with_table(values.table, values.runs).shareable
+        shareable = values.table is None or tasks.with_table(values.table).shareable
         public.check(values.flag_values_dict(), folders, shareable)
     if values["with"].value and values.table is None:
         raise UsageError("--with adds to a table", fix="give --table=3 --runs=FOLDER, too")
@@ -92,7 +92,7 @@ def _public_page(values: cli.Flags, folder: Path) -> None:
 
 def _table(values: cli.Flags) -> None:
     runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
-    table = tasks.with_table(values.table, runs)
+    table = tasks.with_table(values.table)
     options = TableOptions(
         cli.read_config,
         _config_of,
@@ -135,10 +135,10 @@ def _systems(values: cli.Flags) -> dict[str, Path]:
 
 def _page(values: cli.Flags, folder: Path) -> None:
     task = tasks.task_of_run(folder)
-    more = tasks.more_sections(task, [folder], _options(values))
+    more = task.more_sections([folder], _options(values))
     shown = [*more.sections, *more.page_only]
     directory = RunDirectory.existing(folder)
-    page = html.run_page(directory, tasks.run_sections(task), task.units, shown)
+    page = html.run_page(directory, task.run_sections, task.units, shown)
     if more.sections:
         _print(values, more.sections, more.figures)
     elif values.json or values.latex or values.markdown:
@@ -153,7 +153,7 @@ def _page(values: cli.Flags, folder: Path) -> None:
 def _comparison(values: cli.Flags, folders: Sequence[Path]) -> None:
     if len(folders) == 1:
         raise UsageError("--compare takes two runs at least", fix="name another run directory")
-    task = tasks.part(tasks.same_task(folders), tasks.Reports, "report on several runs")
+    task = tasks.same_task(folders)
     compared = task.compare(folders, values.split)
     more = task.more_sections(folders, _options(values))
     sections = [*compared.sections, *more.sections]

@@ -70,10 +70,19 @@ class AnalysisOptions:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Options of `evaluate`. item_scores: whether those of single items are wanted."""
+    """Options of `evaluate`.
+
+    Args:
+      item_scores: whether those of single items are wanted.
+      probe: a file of labelled pairs that are scored in place of the split.
+      merged: whether entities are one token: those of the file of spans, else the concepts.
+    """
 
     split: str = "test"
     partitions: Sequence[Partition] = ()
+    probe: Path | None = None
+    merged: bool = False
+    spans: Path | None = None
     vectors: Path | None = None
     skills: Path | None = None
     item_scores: bool = False
@@ -163,6 +172,21 @@ class PaperTable(NamedTuple):
     source: str
     shareable: bool = True
     systems: bool = False
+
+
+Analysis = Callable[[Any, AnalysisOptions], Report]  # of a corpus, as Task.analysed gives it
+
+
+class Part(NamedTuple):
+    """A paper on the corpora of another paper's TASK.
+
+    Args:
+      analyses: name -> analysis, for `analyze`.
+      tables: name, as --table takes it -> the table.
+    """
+
+    analyses: Mapping[str, Analysis]
+    tables: Mapping[str, PaperTable]
 
 
 @dataclass(frozen=True)

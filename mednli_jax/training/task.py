@@ -49,7 +49,7 @@ class Scorer(Protocol):
 
     Attributes:
       name: in result.json.
-      sides: names of the texts of a row, two or one, in messages and in the facts of a corpus.
+      sides: names of the two texts of a row, in messages and in the facts of a corpus.
       units: name of the rows.
       pieces: whether the rows are of word pieces, whose embeddings the model has.
       labels: of the logits of a classifier; () for other models.
@@ -62,7 +62,7 @@ class Scorer(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def sides(self) -> tuple[str, ...]: ...
+    def sides(self) -> tuple[str, str]: ...
     @property
     def units(self) -> str: ...
     @property
@@ -146,7 +146,7 @@ class LabelScorer(Scorer, Protocol):
 
 
 class AttentionScorer(Scorer, Protocol):
-    """A Scorer whose models show attention (see tasks.Attention)."""
+    """A Scorer whose models show attention (see tasks.Task.write_attention)."""
 
     def looked_at(
         self,

@@ -27,12 +27,13 @@ from support.files import assert_private, contents, lines
 from support.pair_files import SECRET
 from support.runs import GOLD, write_run
 
-from mednli_jax import evaluate
+from mednli_jax import evaluate, prepare
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze import tables
 from mednli_jax.cloze.plug import TASK as CLOZE
 from mednli_jax.cloze.task import ClozeTask
-from mednli_jax.errors import UserError
+from mednli_jax.errors import UsageError, UserError
+from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
@@ -312,17 +313,27 @@ WRONG = {
     "a partition": (evaluate, "--run=run", "--partition=ids.txt"),
     "answers and a run": (evaluate, "--predictions=answers.json", "--corpus=own", "--run=run"),
     "kinds of error": (report, "run", "--categories"),
+    "texts for MetaMap": (prepare, CONFIG, "--metamap=out"),
+    "answers to pairs": (evaluate, "--predictions=answers.json", CONFIG),
 }
 
 
 @cases("call", WRONG)
 def test_options_that_queries_lack_are_refused_by_name(call, at_home):
-    named = call[-1].partition("=")[0] if call[-1] != "--compare" else "pairs: is no run on cloze"
+    named = call[-1].partition("=")[0]
+    named = {"--compare": "pairs: is no run on cloze", "--metamap": "--config"}.get(named, named)
 
     message = refused(*call)
 
     assert named in message
     assert " Fix: " in message
+
+
+def test_a_task_refuses_answers_of_another_kind():
+    with pytest.raises(UsageError, match="--corpus"):
+        CLOZE.answers(Path("answers.csv"), None, None)
+    with pytest.raises(UsageError, match="--config"):
+        PAIRS.evaluate_answers("mednli", Path("answers.json"), None)
 
 
 # -- report ----------------------------------------------------------------------------------------

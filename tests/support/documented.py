@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```bash\n(.*?)```|((?:^ {4}(?:python|metamap)[^\n]*\n)+)", re.S | re.M)
+MODULE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.S)
 INLINE = re.compile(r"`((?:python -m mednli_jax\.|mednli-jax )[a-z]+ [^`]+)`")
 # Commands that do not run here, and why.
 EXCLUDED = {
@@ -57,6 +58,11 @@ REPRODUCE = {
     "clicr": ("--only=baselines/*",),
     "diskne": ("--only=main/BOW", *TRAIN, *MODEL),
 }
+
+
+def modules(page: str | Path) -> dict[str, str]:
+    """{name of a module: its code} that a page shows."""
+    return dict(MODULE.findall((ROOT / page).read_text("utf-8")))
 
 
 def commands(text: str) -> list[str]:
@@ -114,7 +120,7 @@ def flags_of(words: list[str]) -> list[str]:
 
 def training_flags(command: str, text: str) -> list[str]:
     """Of a command with the config of a model; those of another config have their own sizes."""
-    if "--config=" not in text or "--fields" in text or "similar" in text:
+    if "--config=" not in text or "--fields" in text:
         return []
     flags = [*TRAIN] if command == "train" else []
     if command == "train" and "--config.seeds" not in text:

@@ -1,9 +1,6 @@
-"""A user's own corpus and task, as another package would define them (docs/extending.md)."""
+"""A user's own corpora, as another package would define them (docs/extending.md)."""
 
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-
-from mednli_jax.nli.plug import NLI
 
 Splits = dict[str, list[tuple[str, ...]]]
 
@@ -47,14 +44,3 @@ def unlabelled(folder: Path) -> Splits:
     """The rows of test lack a label."""
     splits = read(folder)
     return {**splits, "test": [row[:2] for row in splits["test"]]}
-
-
-class Verdicts(NLI):
-    """Sentence pairs whose predictions are printed as words."""
-
-    def prediction_lines(self, rows: Iterable[Mapping[str, float]]) -> Iterator[str]:
-        for row in rows:
-            yield "yes" if max(row, key=row.get) == "entailment" else "no"
-
-
-TASK = Verdicts()
