@@ -93,8 +93,7 @@ HELP = {
         "concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)"
     ),
     "knowledge.ontology": (
-        '"mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo '
-        'file; two: "wordnet+mesh"'
+        '"mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file'
     ),
     "knowledge.permute_seed": "a control: this seed permutes the concepts of the ontology",
     "knowledge.polarity": (

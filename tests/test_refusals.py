@@ -109,6 +109,7 @@ BAD_FLAGS = table_rows(f"""
     prepare --config=bow:multinli/travel {NO_VECTORS} | multinli_1.0_train.jsonl
     {OWN} --config.vectors.path=v.txt | v.txt / --config.vectors.path=
     {KD} --config.knowledge.ontology=mehs | config.knowledge.ontology
+    {KD} --config.knowledge.ontology=wordnet+mesh | config.knowledge.ontology / takes one
     evaluate --run=a --partition=p.txt | p.txt
     prepare --confg=x | mean --config?
     prepare --config=bow more | 'more'

@@ -11,13 +11,12 @@ import ahocorasick
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.files import text_lines
-from mednli_jax.knowledge.ontology import Ontology, first_concepts
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.words import (
     EVERYDAY_WORDS,
     FUNCTION_WORDS,
     UNITS,
-    Lemmas,
     folded_words,
     is_ordinary,
     pieces_of,
@@ -328,29 +327,6 @@ def _mostly_in_capitals(names: Iterable[tuple[str, int]]) -> bool:
 def _may_be_linked(exact: str) -> bool:
     """Whether a name has a letter, and is no word of grammar."""
     return exact not in FUNCTION_WORDS and any(map(str.isalpha, exact))
-
-
-class Linkers:
-    """All mentions of several linkers, which may overlap.
-
-    ontology: the `side_by_side` of the linkers' ontologies.
-    """
-
-    def __init__(self, ontology: Ontology, linkers: Sequence[Linker | Lemmas]) -> None:
-        self.ontology, self._linkers = ontology, tuple(linkers)
-        self._first_concepts = first_concepts([linker.ontology for linker in linkers])
-
-    def link(self, tokens: Sequence[str]) -> list[Mention]:
-        """The mentions of one sentence, in order."""
-        mentions = [mention for linker in self._linkers for mention in linker.link(tokens)]
-        return sorted(mentions, key=lambda mention: (mention.start, mention.end))
-
-    def indices(self, concept: str) -> list[int]:
-        """The concepts of `ontology` that a mention's `concept` stands for."""
-        indices = []
-        for linker, first in zip(self._linkers, self._first_concepts, strict=True):
-            indices += [first + index for index in linker.indices(concept)]
-        return indices
 
 
 def bundled_abbreviations() -> Path:

@@ -5,12 +5,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, count
-from operator import attrgetter
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import block_diag, coo_array, csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.terminal import warn
@@ -190,48 +189,6 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
         cross_references=moved(ontology.cross_references),
         sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
     )
-
-
-def side_by_side(ontologies: Sequence[Ontology]) -> Ontology:
-    """The concepts of all ontologies, one after the other. Relations of one name are one."""
-    size = sum(map(len, ontologies))
-    ids: list[str] = []
-    labels: list[str] = []
-    types: list[str] = []
-    names: list[tuple[str, int]] = []
-    references: list[tuple[str, int]] = []
-    edges: dict[str, list[np.ndarray]] = {}
-    for ontology, first in zip(ontologies, first_concepts(ontologies), strict=True):
-        ids += ontology.ids
-        labels += ontology.labels
-        types += ontology.types or [""] * len(ontology)
-        names += [(name, first + concept) for name, concept in ontology.names]
-        references += [(code, first + concept) for code, concept in ontology.cross_references]
-        for name, matrix in ontology.relations.items():
-            edges.setdefault(name, []).append(np.stack(matrix.nonzero()) + first)
-    relations = {}
-    for name in sorted(edges):
-        relations[name] = edge_matrix(np.concatenate(edges[name], axis=1), size)
-    sha256 = "+".join(ontology.sha256 for ontology in ontologies)
-    parents = [ontology.parents for ontology in ontologies]
-    return Ontology(
-        name="+".join(map(attrgetter("name"), ontologies)),
-        version="+".join(map(attrgetter("version"), ontologies)),
-        ids=tuple(ids),
-        labels=tuple(labels),
-        names=tuple(names),
-        parents=csr_array(block_diag(parents, format="csr", dtype=bool)),
-        sha256=hashlib.sha256(sha256.encode()).hexdigest(),
-        types=tuple(types),
-        abbreviations=frozenset().union(*map(attrgetter("abbreviations"), ontologies)),
-        relations=relations,
-        cross_references=tuple(references),
-    )
-
-
-def first_concepts(ontologies: Sequence[Ontology]) -> list[int]:
-    """The first concept of each ontology, where they stand one after the other."""
-    return list(accumulate(map(len, ontologies), initial=0))[:-1]
 
 
 class Edges:

@@ -27,12 +27,11 @@ from mednli_jax.knowledge.distances import stored_paths
 from mednli_jax.knowledge.linking import (
     BUNDLED,
     Linker,
-    Linkers,
     bundled_abbreviations,
     read_abbreviations,
 )
 from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli import encoding, polarity, readers
@@ -156,8 +155,7 @@ def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
 
 @dataclass(frozen=True)
 class Terminology:
-    """An ontology as a config names it: see knowledge.load.load_ontology, or several with + between
-    them."""
+    """An ontology as a config names it, see knowledge.load.load_ontology."""
 
     name: str
     folder: Path | None = None
@@ -165,30 +163,18 @@ class Terminology:
     permute_seed: int | None = None
 
     @property
-    def names(self) -> list[str]:
-        """The name of each ontology; a path may contain a +."""
-        return [self.name] if Path(self.name).exists() else self.name.split("+")
-
-    @property
     def is_wordnet(self) -> bool:
         return load.find_source(self.name, self.folder).name == WORDNET
 
     def files(self) -> list[Path]:
-        """The files of all ontologies; their readers refuse missing ones."""
-        files: list[Path] = []
-        for name in self.names:
-            files += filter(Path.is_file, load.ontology_files(name, self.folder))
-        return files
+        """The files that exist; the reader refuses missing ones."""
+        return list(filter(Path.is_file, load.ontology_files(self.name, self.folder)))
 
-    def ontologies(self) -> list[Ontology]:
-        """Reads each ontology."""
-        ontologies = []
-        for name in self.names:
-            ontology = load.load_ontology(name, self.folder, self.options, cache_dir=cache_folder())
-            if self.permute_seed is not None:
-                ontology = permuted(ontology, self.permute_seed)
-            ontologies.append(ontology)
-        return ontologies
+    def read(self) -> Ontology:
+        ontology = load.load_ontology(
+            self.name, self.folder, self.options, cache_dir=cache_folder()
+        )
+        return ontology if self.permute_seed is None else permuted(ontology, self.permute_seed)
 
     def key(self) -> Facts:
         """The settings as JSON."""
@@ -356,24 +342,20 @@ class NLICorpus:
         warn_of_exposure(self.folder, tuple(licensed(sorted(names))))
 
     def _licensed(self) -> list[str]:
-        linked = self.terminology.names if self.terminology and self.linking else []
+        linked = [self.terminology.name] if self.terminology and self.linking else []
         return [self.name, *linked]
 
     # -- concepts --
 
     @cached_property
-    def _ontologies(self) -> list[Ontology]:
-        return self.terminology.ontologies() if self.terminology is not None else []
-
-    @cached_property
-    def _joint_ontology(self) -> Ontology:
-        ontologies = self._ontologies
-        return side_by_side(ontologies) if len(ontologies) > 1 else ontologies[0]
+    def _ontology(self) -> Ontology:
+        assert self.terminology is not None
+        return self.terminology.read()
 
     @property
     def ontology(self) -> Ontology | None:
-        """The ontology of links and of retrofitting, several side by side."""
-        return self._joint_ontology if self.terminology is not None else None
+        """The ontology of links and of retrofitting."""
+        return self._ontology if self.terminology is not None else None
 
     @property
     def knowledge(self) -> str:
@@ -393,8 +375,7 @@ class NLICorpus:
         return self._linker(self.linking)
 
     def _linker(self, linking: Linking, vocabulary: Iterable[str] | None = None) -> TextLinker:
-        linkers = [linking.linker(ontology, vocabulary) for ontology in self._ontologies]
-        return Linkers(self._joint_ontology, linkers) if len(linkers) > 1 else linkers[0]
+        return linking.linker(self._ontology, vocabulary)
 
     def recogniser(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
         """Finds concepts in these splits, by a file of mentions or by a linker; None for a corpus
@@ -416,7 +397,7 @@ class NLICorpus:
             return read_recognised(
                 linking.mentions, linking.candidates, ontology, splits, filtered=filtered
             )
-        if self.pieces or len(self._joint_ontology.names) <= self.many_names:
+        if self.pieces or len(self._ontology.names) <= self.many_names:
             return self.linker
         tokens: set[str] = set()
         for example in examples_of(splits):
@@ -434,7 +415,7 @@ class NLICorpus:
         """The words [V, V] that draw each other together, by the terminology or by a lexicon."""
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
-            return retrofit.ontology_word_graph(self._joint_ontology, words, relations=relations)
+            return retrofit.ontology_word_graph(self._ontology, words, relations=relations)
         if lexicon := self.encoding.retrofit_lexicon:
             return retrofit.word_graph(retrofit.read_lexicon(lexicon), words)
         return None
@@ -620,7 +601,7 @@ class NLICorpus:
             fix = ("leave it out, or give ", config_field("knowledge.ontology", WORDNET))
             raise ConfigError("only WordNet writes pairs", field="data.augment", fix=fix)
         withheld = Withheld.of_files(augment.files())
-        written = written_pairs(train.examples, Lemmas(self._joint_ontology), augment, withheld)
+        written = written_pairs(train.examples, Lemmas(self._ontology), augment, withheld)
         facts = {**train.facts, "written": written.facts, "note": written.note}
         return replace(train, examples=train.examples + written.examples, facts=facts)
 

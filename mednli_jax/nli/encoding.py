@@ -22,7 +22,7 @@ from mednli_jax.data.pieces import Pieces, PieceVocabulary, room_for
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.knowledge.distances import shortest_paths
-from mednli_jax.knowledge.linking import Linker, Linkers
+from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced
@@ -38,7 +38,7 @@ UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
 Tokens = tuple[str, ...]
 # Finds concepts in any sentence, or in the sentences of a corpus alone.
-TextLinker = Linker | Lemmas | Linkers
+TextLinker = Linker | Lemmas
 ConceptSource = TextLinker | Recognised
 # The side, the number of the pair and a visible mention -> its words.
 MentionWords = Callable[[str, int, Mention], Sequence[str]]

@@ -265,7 +265,7 @@ def vectors_of_each_kind(folder):
 
 
 def content_of_typed_links(folder):
-    """Links by concepts, by words of WordNet, and by both."""
+    """Links by concepts, and by words of WordNet."""
     config = own_files(folder)
     config = changed(config, model__knowledge="typed", knowledge__relations="all")
     pairs = [
@@ -276,12 +276,11 @@ def content_of_typed_links(folder):
     write_jsonl(folder / "dev.jsonl", named("dev", pairs))
     (folder / "dev.tsv").unlink()
     wordnet = lay_out(folder / "wordnet", WORDNET)
-    tiny = config.knowledge.ontology
     return built(
         config,
         {},
         {"knowledge__ontology": str(wordnet), "knowledge__relations": "entails"},
-        {"knowledge__ontology": f"{wordnet}+{tiny}", "knowledge__max_path": 1},
+        {"knowledge__ontology": str(wordnet), "knowledge__max_path": 1},
     )
 
 

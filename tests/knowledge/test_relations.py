@@ -1,11 +1,11 @@
-"""Types of relations by hand: in small ontologies of each format, and in two ontologies at once."""
+"""Types of relations by hand: in small ontologies of each format."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 from support.files import lay_out
-from support.ontologies import bundled_mesh, graph, random_graph
+from support.ontologies import graph, random_graph
 from support.ontology_files import (
     RF2_ROWS,
     WORDNET,
@@ -18,11 +18,11 @@ from support.tables import table_rows
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.linking import Linker, Linkers
-from mednli_jax.knowledge.ontology import OntologyOptions, side_by_side
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
-from mednli_jax.knowledge.relations import kinds_of, related, typed_links
+from mednli_jax.knowledge.relations import kinds_of, related
 from mednli_jax.knowledge.words import Lemmas
 
 ALL = OntologyOptions(relations="all")
@@ -282,33 +282,3 @@ def test_a_named_relation_is_inherited_over_two_is_a_edges_to_wholes_over_two_an
 def test_a_relation_that_the_ontology_lacks_is_refused(lemmas):
     with pytest.raises(UserError, match="relations"):
         between(lemmas, "inhale", "cold", "entail")
-
-
-def test_links_through_two_ontologies_have_the_relations_of_both(lemmas):
-    mesh = bundled_mesh()
-    premise = "he has a cold , no heart attack"
-    hypothesis = "heat after a myocardial infarction"
-    both = side_by_side([lemmas.ontology, mesh])
-    vocabulary = f"{premise} {hypothesis}".split()
-    linker = Linkers(both, [lemmas, Linker(mesh, vocabulary=vocabulary)])
-    mentions = [[linker.link(text.split())] for text in (premise, hypothesis)]
-
-    links = typed_links(
-        both,
-        *mentions,
-        lambda side, number, mention: (mention.concept, tuple(linker.indices(mention.concept))),
-        named=(),
-        max_links=20,
-        max_tokens=50,
-    )
-
-    is_link = links.distance[0] >= 0
-    columns = (links.premise, links.hypothesis, links.distance, links.relation)
-    relations = {}
-    for i, j, distance, bits in np.stack(columns, axis=-1)[0][is_link].tolist():
-        relations[i, j] = distance, bits
-    bit_of = {kind: 1 << place for place, kind in enumerate(kinds_of(()))}
-    assert relations[3, 0] == (1, bit_of["antonym"] | bit_of["co_hyponym"])  # cold - heat
-    for cell in product((6, 7), (3, 4)):  # heart attack - myocardial infarction
-        assert relations[cell] == (0, bit_of["same"])
-    assert not links.relation[0][~is_link].any()
