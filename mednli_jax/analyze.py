@@ -4,7 +4,7 @@
   python -m mednli_jax.analyze paths --config=esim_kd:mednli --out=figures
 
   stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between concepts of both sentences (its Figure 3), types of relations
+  paths        path lengths between concepts of both sentences (its Figure 3)
   lexical      tokens that predict a class, by PMI (Table 3 of Herlihy & Rudinger)
   lengths      length of hypotheses by class (Table 4)
   heuristics   pairs that satisfy hypernym, probable cause, everything is fine (Table 5)

@@ -255,23 +255,6 @@ def typed_links(
     return packed(blocks, len(premise_mentions), max_links, kinds=len(kinds_of(named)))
 
 
-def kinds_in_pairs(
-    ontology: Ontology,
-    premise_mentions: MentionsOfSide,
-    hypothesis_mentions: MentionsOfSide,
-    unit_of: UnitOf,
-    *,
-    named: Sequence[str],
-    max_length: int,
-) -> np.ndarray:
-    """uint32 [N], the bits of all related mentions of each pair."""
-    bits_N = np.zeros(len(premise_mentions), np.uint32)
-    mentions = premise_mentions, hypothesis_mentions
-    for match in _matches(ontology, *mentions, unit_of, named, max_length):
-        np.bitwise_or.at(bits_N, match.premise.pair, match.bits)
-    return bits_N
-
-
 class _Matches(NamedTuple):
     """Related mentions of some pairs of a corpus, [M] each."""
 

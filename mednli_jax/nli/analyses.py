@@ -1,5 +1,5 @@
 """The pairs of a corpus as analyses take them, and two of the analyses: `stats` (Table 2 of Romanov
-& Shivade 2018) and `paths` (Figure 3, and kinds of relations by class).
+& Shivade 2018) and `paths` (Figure 3).
 
 Figures are JSON values. Dimension letters: N examples, D distinct pairs of concepts, M pairs of
 places in the ontology.
@@ -24,7 +24,6 @@ from mednli_jax.files import sha256
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import encoding
 from mednli_jax.nli.corpora import OWN
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
@@ -39,7 +38,6 @@ from mednli_jax.report.sections import (
     columns_of,
     count,
     mean,
-    p_value,
 )
 from mednli_jax.report.tables import of_corpus
 
@@ -288,7 +286,7 @@ def sizes_section(corpus: str, values: Facts, labels: Sequence[str] = LABELS) ->
 
 
 def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """Path lengths and types of relations between the concepts of premises and hypotheses."""
+    """Path lengths between the concepts of premises and hypotheses."""
     source = pairs.needs_knowledge("paths")
     settings, linking = pairs.corpus.encoding, pairs.corpus.linking
     size = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
@@ -307,16 +305,6 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         # Paths of a word with several senses start at its most frequent one, which is the first.
         return senses[:1] if linking is not None and linking.lemmas else senses
 
-    named = settings.relations or ()
-    bits = kinds_in_pairs(
-        graph,
-        premises,
-        hypotheses,
-        encoding.units_of(encoding.mention_words(pairs.examples, settings), source),
-        named=named,
-        max_length=settings.max_path,
-    )
-    classes = Counter(example.label for example in examples)
     figures = {
         **concepts_key(pairs.corpus),
         "split": options.lengths,
@@ -324,12 +312,13 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         "max_path": settings.max_path,
         "graph": settings.graph,
         **path_statistics(examples, premises, hypotheses, indices, distances, pairs.labels),
-        "classes": {name: classes[name] for name in pairs.labels if classes[name]},
-        "relations": relation_statistics(examples, bits, kinds_of(named), pairs.labels),
     }
-    sections = [path_section(pairs.name, figures), relation_section(figures)]
     chart = path_chart(pairs.name, figures)
-    return Report(figures, sections, {"paths.png": chart.file("png")} if chart else {})
+    return Report(
+        figures,
+        [path_section(pairs.name, figures)],
+        {"paths.png": chart.file("png")} if chart else {},
+    )
 
 
 def path_statistics(
@@ -475,69 +464,3 @@ def sections_of_file(path: str | Path | None) -> list[Section]:
         problem = f"holds no path lengths ({type(error).__name__})"
         fix = "give the paths.json that analyze paths --out=FOLDER writes"
         raise DataError(problem, file=str(path), fix=fix) from None
-
-
-# -- relations -------------------------------------------------------------------------------------
-
-
-def relation_statistics(
-    examples: Iterable[NLIExample],
-    bits_N: np.ndarray,
-    kinds: Sequence[str],
-    labels: Sequence[str] = LABELS,
-) -> Facts:
-    """The distribution of types of relations over the classes.
-
-    bits_N: uint32, see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
-    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
-    class, over labelled examples; None if all have it, or there is one class.
-    """
-    from scipy.stats import chi2_contingency  # a slow import
-
-    label_N = _labels(examples)
-    classes = [name for name in labels if (label_N == name).any()]
-    figures = {}
-    for bit, kind in enumerate(kinds):
-        has_N = (bits_N >> bit & 1).astype(bool)
-        if not has_N.any():
-            continue
-        having, lacking = [], []
-        for name in classes:
-            of_class = has_N[label_N == name]
-            having.append(int(of_class.sum()))
-            lacking.append(int((~of_class).sum()))
-        chi_square = p = None
-        if len(classes) > 1 and any(having) and any(lacking):
-            test = chi2_contingency([having, lacking], correction=False)
-            chi_square, p = float(test.statistic), float(test.pvalue)
-        figures[kind] = {
-            "examples": int(has_N.sum()),
-            "labels": dict(zip(classes, having, strict=True)),
-            "chi_square": chi_square,
-            "p_value": p,
-        }
-    return figures
-
-
-def relation_section(figures: Facts) -> Section:
-    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each
-    class as `classes`."""
-    classes = figures["classes"]
-    words = [
-        "examples in which a word of the premise stands in such a relation to one of the "
-        "hypothesis",
-        "chi-square: of having the relation against the class, no correction for the number of "
-        "relations",
-    ]
-    rows = []
-    for kind, relation in figures["relations"].items():
-        cells = []
-        for name, number in relation["labels"].items():
-            cells.append(f"{number:,} ({100 * number / classes[name]:.1f} %)")
-        test = ("", "")
-        if relation["chi_square"] is not None:
-            test = (f"{relation['chi_square']:,.1f}", p_value(relation["p_value"]))
-        rows.append((kind, f"{relation['examples']:,}", *cells, *test))
-    of_classes = [f"{name} ({number:,})" for name, number in classes.items()]
-    header = ("relation", "examples", *of_classes, "chi-square", "p")
-    return Section("Kinds of relations by class", words, [Grid("", header, rows)])

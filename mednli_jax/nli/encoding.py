@@ -322,13 +322,6 @@ def _links(
     )
 
 
-def mention_words(examples: Sequence[NLIExample], encoding: Encoding) -> MentionWords:
-    def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
-        return tokens_of(examples[number], side, encoding)[mention.start : mention.end]
-
-    return words_of
-
-
 def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
     """The `unit_of` of knowledge.relations. A concept that the ontology lacks gets a number after
     those of the ontology."""
@@ -573,7 +566,11 @@ class WordTexts:
         return find_mentions(encoded.examples, source, self.encoding)
 
     def mention_words(self, encoded: Encoded) -> MentionWords:
-        return mention_words(encoded.examples, self.encoding)
+        def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
+            tokens = tokens_of(encoded.examples[number], side, self.encoding)
+            return tokens[mention.start : mention.end]
+
+        return words_of
 
     def facts(self, encoded: Encoded) -> Facts:
         return {"truncated": encoded.cut}

@@ -1,6 +1,5 @@
 """Corpus statistics against numbers counted by hand."""
 
-import numpy as np
 import pytest
 from support.ontologies import HEART
 from support.pairs import mentions, pair
@@ -157,30 +156,3 @@ def test_the_chart_of_paths_names_the_edges(paths, direction, of_is_a):
     (axes,) = analyses.path_chart("corpus", figures).figure.axes
 
     assert ("is-a" in axes.get_xlabel()) == of_is_a
-
-
-# -- types of relations ----------------------------------------------------------------------------
-
-EIGHT = [pair("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
-
-
-def test_counts_and_chi_square_of_relations_by_class_are_those_worked_out_by_hand():
-    """3 of 4 entailments and no contradiction have the first type, so chi-square is
-    8 (3 4 - 1 0)^2 / (4 4 3 5)."""
-    bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)
-
-    relations = analyses.relation_statistics(EIGHT, bits, ("synonym", "antonym", "hypernym"))
-
-    assert list(relations) == ["synonym", "antonym"]
-    assert relations["synonym"]["labels"] == {"entailment": 3, "contradiction": 0}
-    assert relations["synonym"]["chi_square"] == pytest.approx(8 * 12**2 / (4 * 4 * 3 * 5))
-    assert relations["antonym"]["examples"] == 6
-    classes = {"entailment": 4, "contradiction": 4}
-    (grid,) = analyses.relation_section({"classes": classes, "relations": relations}).grids
-    assert grid.rows[0][:4] == ("synonym", "3", "3 (75.0 %)", "0 (0.0 %)")
-
-
-def test_a_relation_of_all_pairs_has_no_p_value():
-    relations = analyses.relation_statistics(EIGHT, np.ones(8, np.uint32), ("synonym",))
-
-    assert relations["synonym"]["p_value"] is None
