@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
-from markupsafe import Markup
 
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
@@ -54,7 +53,7 @@ def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
         lstrip_blocks=True,
     )
     page = templates.get_template("report.html.j2")
-    return page.render(title=title, sections=sections, warning=warning, Markup=Markup)
+    return page.render(title=title, sections=sections, warning=warning)
 
 
 # -- a run -----------------------------------------------------------------------------------------

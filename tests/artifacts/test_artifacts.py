@@ -431,7 +431,7 @@ def test_the_page_of_all_analyses_has_their_tables_and_charts(ask, tmp_path):
         assert title in words, title
     # The flags as the user typed them.
     assert re.search(r"python -m mednli_jax\.analyze all \S+ --corpus=snli --out=o", words)
-    assert [tag for tag, _ in page.tags].count("svg") == 2  # of paths and of lengths
+    assert [tag for tag, _ in page.tags].count("img") == 2  # of paths and of lengths
 
 
 def test_heuristics_are_counted_over_all_splits(ask, tmp_path):
