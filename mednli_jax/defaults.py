@@ -512,9 +512,6 @@ def _sa_reader(config: ConfigDict) -> None:
 READERS = {"ga_reader": _ga_reader, "sa_reader": _sa_reader}
 
 
-# The functions above by config.task.
-BASES = {tasks.NLI: nli, tasks.CLOZE: cloze, tasks.DISKNE: diskne}
-
 # Shown by --list, by the type of the examples.
 VARIANTS_OF = {
     "sentence pairs": VARIANTS + CODE_VARIANTS,

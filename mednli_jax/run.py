@@ -1004,8 +1004,8 @@ def load_run(folder: str | Path) -> FinishedRun:
         problem = f"{directory.folder}: a run of {kind} keeps no weights"
         report = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
         raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")
-    config = saved_config(directory)
-    manifest = read_json(directory.folder / "data.json")
+    config = restored_config(directory.config)
+    manifest = read_json(directory.folder / "data.json", "files", "key", "splits")
     experiment = experiment_of(config)
     vocabulary = _kept_file(directory, manifest, "vocabulary.json")
     vectors = _kept_file(directory, manifest, "vectors.npy")
@@ -1138,39 +1138,3 @@ def restored_config(values: Mapping[str, Json]) -> Config:
         return tuple(value) if isinstance(value, list) else value
 
     return config_dict.ConfigDict(with_tuples(values))
-
-
-# Fields of each section that runs of earlier versions lack.
-ADDED = {
-    "data": {"labels", "columns", "augment", "augment_seed", "augment_weight", "augment_without"},
-    "knowledge": {"polarity"},
-}
-
-
-def saved_config(directory: RunDirectory) -> Config:
-    """The config of a run. Raises RunError where its files lack a field that this version reads."""
-    values = directory.config
-    with contextlib.suppress(AttributeError, KeyError, TypeError):
-        default = defaults.BASES[values["task"]](values["model"]["name"])
-        for section, names in ADDED.items():
-            for name in sorted(names.intersection(default.get(section, ()))):
-                values[section].setdefault(name, default[section][name])
-        data, result = (read_json(directory.folder / name) for name in ("data.json", "result.json"))
-        needed = (
-            (default.to_dict(), values),
-            (dict.fromkeys(("files", "key", "splits")), data),
-            (dict.fromkeys(("corpus", "model", "notes", "seeds")), result),
-        )
-        if all(_leaf_names(fields) <= _leaf_names(written) for fields, written in needed):
-            return restored_config(values)
-    problem = f"{directory.folder}: another version wrote this run"
-    raise RunError(problem, fix="train again with this version")
-
-
-def _leaf_names(tree: Json, prefix: str = "") -> set[str]:
-    """Dotted names of the leaves of nested dicts, and of the dicts."""
-    names = {prefix}
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            names |= _leaf_names(value, f"{prefix}.{key}")
-    return names

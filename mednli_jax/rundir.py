@@ -65,20 +65,9 @@ CHECK_WORKDIR = ("check ", WORKDIR)
 RESTORE_FILE = "restore the file"
 RESTORE = (f"{RESTORE_FILE}, or start over with ", FORCE)
 WRITE_AGAIN = ("restore it, or remove it and train with ", RESUME, ", which writes it again")
-# Fields of configs of version 1 that are gone, and the value with which a run of that version means
-# the same today.
-RETIRED = {
-    "data.features": False,
-    "data.mix": "",
-    "data.sample": None,
-    "knowledge.cycles": "drop",
-    "knowledge.stop": "",
-    "model.attention": "bilinear",
-    "model.characters": 0,
-    "model.gate": "mul",
-    "model.heads": 1,
-    "transfer.freeze": "",
-}
+# The format of a run's files, a field of result.json. Raise it where a run of before cannot be read
+# any more.
+FORMAT = 1
 # Files of a run besides result.json; config.json is last.
 _FILES = (
     "report.html",
@@ -113,10 +102,14 @@ def read_json(path: Path, *fields: str, fix: Text = RESTORE_FILE) -> dict[str, J
     except (ValueError, OSError) as error:
         problem = f"{path}: cannot be read as JSON ({type(error).__name__})"
         raise RunError(problem, fix=fix) from None
+    _check_fields(path, values, fields, fix)
+    return values
+
+
+def _check_fields(path: Path, values: Mapping[str, Json], fields: Sequence[str], fix: Text) -> None:
     for name in fields:
         if name not in values:
             raise RunError(f"{path}: has no field '{name}', which every run writes", fix=fix)
-    return values
 
 
 # -- the files as values ---------------------------------------------------------------------------
@@ -149,22 +142,6 @@ class RunEnvironment:
     command: Sequence[str] = ()
     devices: Sequence[str] = ()
     settings: Mapping[str, Json] = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Json]) -> RunEnvironment:
-        return cls(
-            mednli_jax=values.get("mednli_jax", ""),
-            commit=values.get("commit", ""),
-            python=values.get("python", ""),
-            versions=values.get("versions", {}),
-            platform=values.get("platform", ""),
-            cpus=values.get("cpus"),
-            load=values.get("load", 0.0),
-            started=values.get("started", ""),
-            command=values.get("command", ()),
-            devices=values.get("devices", ()),
-            settings=values.get("settings", {}),
-        )
 
     def to_json(self) -> dict[str, Json]:
         """The fields; devices and settings only where they were recorded."""
@@ -432,8 +409,8 @@ class RunDirectory:
         if resume and not run.folder.exists():
             fix = ("name the run to continue with, or leave ", RESUME, " out to start a run there")
             raise RunError(f"{run.folder}: no such run directory", fix=fix)
-        if is_run and not (resume or force) and (locked or not run.in_training()):
-            status = run.status()
+        status = run.status() if is_run and not force else ""
+        if status and not resume and (locked or not run.in_training()):
             first = (f"{FAILED}, then ",) if status == "failed" else ()
             go_on = (RESUME, " to continue, ") if run.can_resume() else ()
             fix = (*first, *go_on, FORCE, " to start over, or another ", WORKDIR)
@@ -590,15 +567,8 @@ class RunDirectory:
 
     @property
     def config(self) -> dict[str, Json]:
-        """The content of config.json, without the fields that this version no longer has."""
-        config = read_json(self.folder / "config.json")
-        for name, default in RETIRED.items():
-            section, _, field = name.partition(".")
-            if section in config and config[section].pop(field, default) != default:
-                sets = f"the run sets config.{name}, which this version does not have"
-                fix = "open the run with version 1 of the package"
-                raise RunError(f"{self.folder}: {sets}", fix=fix)
-        return config
+        """The content of config.json."""
+        return read_json(self.folder / "config.json")
 
     @property
     def task(self) -> str:
@@ -616,7 +586,14 @@ class RunDirectory:
         path = self.folder / "result.json"
         if not path.is_file():
             return RunResult("running")
-        return RunResult.from_json(read_json(path, "status", *fields, fix=fix))
+        values = read_json(path, "status", fix=fix)
+        number = values.get("format", 0)
+        if number != FORMAT:
+            problem = f"{self.folder}: the run has format {number}, and this version reads {FORMAT}"
+            fix = "train it again with --force, or use the version of mednli_jax in its env.json"
+            raise RunError(problem, fix=fix)
+        _check_fields(path, values, fields, fix)
+        return RunResult.from_json(values)
 
     def status(self) -> str:
         return self.result().status
@@ -638,7 +615,7 @@ class RunDirectory:
         path = self.folder / "env.json"
         if not path.is_file():
             return RunEnvironment()
-        return RunEnvironment.from_json(read_json(path, fix=fix))
+        return RunEnvironment(**read_json(path, fix=fix))
 
     def unfinished(self, status: str) -> RunError:
         """The error for a run that is not complete: its state and what to do."""
@@ -667,7 +644,7 @@ class RunDirectory:
     # -- writing -----------------------------------------------------------------------------------
 
     def write_result(self, status: str, values: Mapping[str, Json]) -> None:
-        write_json(self.folder / "result.json", {**values, "status": status})
+        write_json(self.folder / "result.json", {"format": FORMAT, **values, "status": status})
 
     def append_metrics(self, row: Mapping[str, Json]) -> None:
         """Writes one line to metrics.jsonl at once, so that an interrupted run keeps it."""

@@ -182,9 +182,7 @@ def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
 def baselines_in(folder: Path, split: str) -> tuple[Mapping[str, Scores], str]:
     """The scores of the baselines by name, and their corpus; ({}, "") without their file."""
     path = folder / BASELINES
-    if split != "test" or not path.is_file():  # as version 1 wrote it
-        path = path.with_name(f"baselines.{split}.json")
-    if not path.is_file():
+    if split != "test" or not path.is_file():
         return {}, ""
     values = read_json(path, "corpus", "rows", fix="remove the file, and give `reproduce` again")
     corpus = values["corpus"]
@@ -240,7 +238,7 @@ def cell(scores: Scores | None, metric: str) -> str:
 
 
 def words_of(scores: Scores) -> str:
-    """The mean length of the answers in words; older runs lack it."""
+    """The mean length of the answers in words; "-" where nothing was answered."""
     length = scores.get("predicted_length")
     return f"{length['mean']:.1f}" if length else "-"
 

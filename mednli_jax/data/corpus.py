@@ -20,8 +20,7 @@ Vocabulary = Any  # a Vocab, or a PieceVocabulary
 
 
 class Corpus(Protocol):
-    """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate` or
-    `mednli+snli`."""
+    """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate`."""
 
     @property
     def name(self) -> str: ...

@@ -16,8 +16,6 @@ from mednli_jax.terminal import warn
 
 RELATIONS = ("is_a", "all")
 GRAPHS = ("whole", "mentioned")
-# A constant part of the digests of ontologies: an option of version 1, whose runs store digests.
-DROPPED_CYCLES = "drop"
 # the relation of is-a edges on cycles, if all relations are taken
 CIRCULAR = "circular_is_a"
 # the relation of concepts of which nothing is both

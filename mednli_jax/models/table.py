@@ -21,15 +21,13 @@ from mednli_jax.plugins import imported
 FieldValue = Any  # a number, a string or a bool
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as in this
-# table (None: any value). Runs of version 1.0.0 have the last two.
+# table (None: any value).
 UNUSED = {
     "name": None,
     "weights": None,
     "knowledge": "none",
     "masking": "masked",
     "weighting": "auto",
-    "rematerialise": None,
-    "activation": None,
 }
 # fields of bow and infersent, whose configs may name a class of the user
 OF_CONFIGS = ("matching", "cell", "pooling")

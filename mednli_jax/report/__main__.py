@@ -181,9 +181,9 @@ def _options(values: cli.Flags) -> ReportOptions:
 
 
 def _config_of(folder: Path) -> tasks.Config:
-    from mednli_jax.run import saved_config
+    from mednli_jax.run import restored_config
 
-    return saved_config(RunDirectory.existing(folder))
+    return restored_config(RunDirectory.existing(folder).config)
 
 
 def _print(values: cli.Flags, shown: Sequence[Section], figures: Mapping[str, Any]) -> None:

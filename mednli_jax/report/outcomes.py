@@ -82,9 +82,8 @@ class Finished:
 
     @property
     def corpus(self) -> str:
-        """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the
-        training pairs."""
-        return self.result.corpus.partition("+")[0]
+        """The corpus it was tested on."""
+        return self.result.corpus
 
 
 def complete(folder: Path) -> tuple[RunDirectory, RunResult]:

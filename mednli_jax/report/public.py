@@ -20,7 +20,7 @@ MEASURES = ("accuracy", "macro_f1", "f1", "bleu2", "bleu4", "embedding", "loss")
 AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
 # Fields of a config whose values are words that this package defines.
 CHOICES = (
-    *("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation"),
+    *("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching"),
     *("optimizer", "schedule", "select", "precision"),
 )
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus

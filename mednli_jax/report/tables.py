@@ -25,7 +25,6 @@ FREE = re.compile(
     r"|knowledge\.mentions|transfer\.init_from|model\.weights|train\.checkpoint_\w+"
     r"|diskne\.at_once|data\.augment_\w+"
 )
-LATER = ("data.augment", "knowledge.polarity")  # runs of earlier versions lack them
 # Sections that a model does not use.
 UNUSED = {
     "features": ("train.",),
@@ -195,8 +194,6 @@ def _other_fields(expected: Fields, config: Fields, model: str) -> Iterator[str]
         if config["model"].get("weights") and _at(expected, field) is None:
             continue
         value = _at(config, field)
-        if field in LATER and not value:
-            continue
         yield f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}"
 
 

@@ -385,7 +385,7 @@ def table(home, at_home):
     summary = answers.summary(answers.query_scores(split, fever))
     (folder / "baselines" / "private").mkdir(parents=True, exist_ok=True)
     baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": summary}}
-    (folder / "baselines" / "baselines.test.json").write_text(json.dumps(baselines))
+    (folder / "baselines" / "cloze-baselines.json").write_text(json.dumps(baselines))
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query", "sim-entity"):
         path = folder / "baselines" / "private" / f"{name}.test.jsonl"
         path.write_text(answers.answer_lines(fever), "utf-8")

@@ -27,8 +27,7 @@ from support.files import contents, lines
 from support.pair_files import LABELS, SECRET, write_pairs
 from support.runs import edit
 
-from mednli_jax import cli, evaluate, train
-from mednli_jax.errors import UserError
+from mednli_jax import cli, evaluate, rundir, train
 from mednli_jax.report import __main__ as report
 from mednli_jax.run import load_run
 from mednli_jax.rundir import RunDirectory
@@ -339,19 +338,29 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in refused(*EVALUATE)
 
 
-@pytest.mark.parametrize(
-    "file, field",
-    [
-        ("config.json", "hidden_size"),
-        ("result.json", "notes"),
-    ],
+@cases(
+    "command",
+    {
+        "evaluate": EVALUATE,
+        "predict": ("predict", "--run=copy"),
+        "report": (report, "copy"),
+        "resume": RESUME,
+        "another training": (train, *TRAINED, "--workdir=copy"),
+    },
 )
-def test_a_run_of_another_version_is_refused(at_home, file, field):
-    text = Path("copy", file).read_text()
-    Path("copy", file).write_text(text.replace(f'"{field}":', '"other":', 1))
+@pytest.mark.parametrize("number", [None, rundir.FORMAT + 1])
+def test_a_run_of_another_format_is_refused(at_home, command, number):
+    edit(Path("copy/result.json"), format=number)
 
-    with pytest.raises(UserError, match=r"^copy: another version wrote this run\. Fix: "):
-        load_run("copy")
+    assert refused(*command).startswith(f"error: copy: the run has format {number or 0}, ")
+
+
+def test_a_run_of_another_format_is_trained_again_with_force(at_home):
+    edit(Path("copy/result.json"), format=rundir.FORMAT + 1)
+
+    succeeds(train, *TRAINED, "--workdir=copy", "--force")
+
+    assert read_json("copy/result.json")["format"] == rundir.FORMAT
 
 
 # -- answers of any system -------------------------------------------------------------------------

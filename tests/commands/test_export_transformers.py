@@ -15,16 +15,39 @@ from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.encoder import Encoder
 
 GOLDEN = ROOT / "tests" / "golden"
-OLD_RUNS = GOLDEN / "old_runs"
 PAIRS_FOLDER = ROOT / "tests" / "cases" / "w07_added_tokens" / "data"
-PAIRS = [tuple(pair) for pair in read_json(OLD_RUNS, "expected.json")["pairs"]]
+PAIRS = [
+    ("asthma in dev 0 .", "patient has asthma"),
+    ("gout with sepsis .", "patient may have stroke"),
+    ("pneumonia", "no pneumonia today"),
+]
 EXPORT = ("model", "--format=transformers")
 
 
+def trained(workdir, *flags, config="encoder"):
+    """The messages of a training for one epoch."""
+    short = ("--config.train.epochs=1", "--config.data.max_length=60")
+    places = (f"--config.data.dir={PAIRS_FOLDER}", f"--workdir={workdir}")
+    return succeeds(f"train --config={config}:file", *places, *short, *flags)[1]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """A folder with a run of a small BERT in bert/, whose pieces and weights are its own."""
+    home = tmp_path_factory.mktemp("bert")
+    sizes = [f"--config.model.{name}=8" for name in ("hidden_size", "intermediate_size")]
+    layers = ["--config.model.layers=1", "--config.model.attention_heads=2"]
+    learns = ["--config.train.learning_rate=3e-2", "--config.train.batch_size=16"]
+    with at(home):
+        trained("bert", *sizes, *layers, *learns, "--config.data.pieces=120", config="bert")
+    return home / "bert"
+
+
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
-    shutil.copytree(OLD_RUNS, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)  # the configs name own.tsv
+def runs(bert, tmp_path, monkeypatch):
+    """The working folder, with the run of `bert` in bert/."""
+    shutil.copytree(bert, tmp_path / "bert")
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -51,17 +74,20 @@ def test_a_folder_with_files_gets_no_export(runs):
     assert "holds files already" in refused("export bert", *EXPORT)
 
 
-def test_a_run_of_a_model_that_transformers_lacks_is_not_exported(runs):
-    assert "no model like 'esim'" in refused("export esim", *EXPORT)
+def test_a_run_of_a_model_that_transformers_lacks_is_not_exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trained("bow", "--config.vectors.path=", "--config.vectors.dim=8", config="bow")
 
-    assert not (runs / "model").exists()
+    assert "no model like 'bow'" in refused("export bow", *EXPORT)
+
+    assert not (tmp_path / "model").exists()
 
 
 def test_transformers_predicts_what_an_exported_run_predicts(runs):
     """Skipped without torch and transformers."""
     succeeds("export bert", *EXPORT)
 
-    assert_transformers_predicts(load_run("bert").predict(PAIRS), length=32)
+    assert_transformers_predicts(load_run("bert").predict(PAIRS), length=60)
 
 
 def assert_transformers_predicts(predictions, length):
@@ -126,13 +152,6 @@ def write_encoder(folder, architecture, tokenizer):
     labels = ("LABEL_0", "LABEL_1", "LABEL_2")
     for name, content in weights.exported_files(model, params, labels).items():
         (folder / name).write_bytes(content)
-
-
-def trained(workdir, *flags):
-    """The messages of a training for one epoch."""
-    short = ("--config.train.epochs=1", "--config.data.max_length=60")
-    places = (f"--config.data.dir={PAIRS_FOLDER}", f"--workdir={workdir}")
-    return succeeds("train --config=encoder:file", *places, *short, *flags)[1]
 
 
 @pytest.fixture(scope="module")

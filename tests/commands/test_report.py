@@ -230,7 +230,7 @@ def test_a_comparison_of_two_runs_is_printed(pair_of_runs):
     assert cells[-4:] == ["1", "2", "1.0000", "1.0000"]
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
-    assert succeeds("report a b --compare")[0] == out  # as version 1 is asked
+    assert succeeds("report a b --compare")[0] == out
 
 
 def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):

@@ -116,6 +116,7 @@ def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     """The finished run trained on 1,000 pairs a second, over both seeds, for five epochs."""
     (tmp_path / "esim").mkdir()
     result = {
+        "format": 1,
         "status": "complete",
         "model": "esim",
         "seeds": [0, 1],
@@ -158,7 +159,7 @@ echo "$*" >>"$0.calls"
 words="$*"
 place=${words##*--workdir=}
 place=${place%% *}
-mkdir -p "$place/checkpoints" && echo '{"status": "complete"}' >"$place/result.json"
+mkdir -p "$place/checkpoints" && echo '{"format": 1, "status": "complete"}' >"$place/result.json"
 """
 
 

@@ -19,6 +19,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.nli.runs import NAMES, RUNS
 from mednli_jax.report import metrics
 from mednli_jax.report.options import PaperRun
+from mednli_jax.rundir import FORMAT
 
 Json = dict[str, Any]
 
@@ -115,7 +116,7 @@ def write_run(
     numbers = list(range(len(seeds)))
     predicted = {"test": seeds, "dev": dev or seeds}
     command = [*ENV["command"], f"--workdir={folder}", "--resume"]
-    result: Json = {"status": status}
+    result: Json = {"format": FORMAT, "status": status}
     if status == "complete":
         result |= {"corpus": corpus, "config": f"esim-{corpus}", "seeds": numbers, **RESULT}
         result["best_epoch"] = [1] * len(seeds)

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, Digest, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
-    DROPPED_CYCLES,
     Edges,
     Ontology,
     OntologyOptions,
@@ -100,7 +99,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     are imported in part: it is left out and counted. So is one that `_is_conditional`. A term
     without a name is kept, but never linked.
     """
-    digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES, SCOPES)).encode())
+    digest = hashlib.sha256(repr((options.relations, SCOPES)).encode())
     file = _read_stanzas(path, digest)
     terms = [term for term in file.terms if not term.is_obsolete]
     index = _index(path, file.terms)

@@ -19,7 +19,6 @@ import numpy as np
 from mednli_jax.errors import DataError
 from mednli_jax.files import Digest
 from mednli_jax.knowledge.ontology import (
-    DROPPED_CYCLES,
     Edges,
     Ontology,
     OntologyOptions,
@@ -118,7 +117,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
       conso: the UMLS's MRCONSO.RRF; its CUIs are the `cross_references` of the concepts.
     """
     snapshot = snomed_files(folder, options.languages)
-    filters = (options.languages, options.relations, DROPPED_CYCLES)
+    filters = (options.languages, options.relations)
     digest = hashlib.sha256(repr(filters).encode())
     concept_table = _table(snapshot.concept, "Concept")
     concepts = _read_concepts(concept_table, digest)

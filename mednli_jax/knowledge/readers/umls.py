@@ -17,7 +17,6 @@ import numpy as np
 from mednli_jax.errors import DataError
 from mednli_jax.files import Digest, either_name
 from mednli_jax.knowledge.ontology import (
-    DROPPED_CYCLES,
     Edges,
     Ontology,
     OntologyOptions,
@@ -74,7 +73,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     its RELA, else its REL: relations["part_of"][a, b] says that a is part_of b. Rows from a concept
     to itself, and REL XR (not related) and DEL, are left out.
     """
-    filters = (options.sources, options.languages, options.relations, DROPPED_CYCLES)
+    filters = (options.sources, options.languages, options.relations)
     digest = hashlib.sha256(repr(filters).encode())
     files = umls_files(folder)
     conso, sty, rel = (Table(files[name], COLUMNS[name], is_rrf=True) for name in COLUMNS)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from mednli_jax.errors import Problems
 from mednli_jax.files import Digest, either_name, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
-    DROPPED_CYCLES,
     Edges,
     Graphs,
     Ontology,
@@ -130,7 +129,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     paths = wordnet_files(folder)
     if take_all:
         paths |= further_files(folder)
-    digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES)).encode())
+    digest = hashlib.sha256(repr(options.relations).encode())
     letters = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
     synsets: list[_Synset] = []
     versions: list[str] = []
