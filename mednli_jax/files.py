@@ -18,9 +18,12 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
+
+if TYPE_CHECKING:  # only readers of Parquet need it
+    import pyarrow as pa
 
 # -- writing ---------------------------------------------------------------------------------------
 
@@ -350,7 +353,7 @@ def check_readable(path: Path, fix: Text = "check the path") -> None:
 def opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a plain or gzipped file as a buffered stream."""
     path = Path(path)
-    if not os.path.isfile(path):
+    if not (os.path.isfile(path) or path.is_fifo()):
         raise no_such_file(path)
     try:
         with open(path, "rb") as file:
@@ -391,14 +394,14 @@ def raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, line.rstrip(b"\r\n")
 
 
-def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with opened(path) as stream:
         yield from raw_lines(stream)
 
 
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its line break and without U+FEFF)."""
-    for number, line in _raw_lines(path):
+    for number, line in numbered_lines(path):
         yield number, line.replace(_MARK_BYTES, b"")
 
 
@@ -424,7 +427,7 @@ def text_lines(
     digest: of hashlib, updated with every line and "\\n".
     """
     path = Path(path)
-    for number, line in _raw_lines(path):
+    for number, line in numbered_lines(path):
         if digest is not None:
             digest.update(line + b"\n")
         try:
@@ -453,10 +456,10 @@ class RepeatedField(dict):
         self.entry = next(
             place for place, name in enumerate(names, 1) if name in names[: place - 1]
         )
-        self.problem = f"gives the field{_shown(names[self.entry - 1])} twice"
+        self.problem = f"gives the field{shown_name(names[self.entry - 1])} twice"
 
 
-def _shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """The name of a field for a message; "" for a longer one, which may be a text."""
     return f" '{name}'" if re.fullmatch(r"[A-Za-z_]\w{0,29}", name) else ""
 
@@ -529,9 +532,19 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             yield numbers[0], cells
 
 
-def column_records(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+def column_records(
+    path: Path,
+    columns: Callable[[tuple[str, ...]], Sequence[str]],
+    is_text: Callable[[str], bool],
+) -> Iterator[tuple[int, dict[str, Json]]]:
     """(number from 1, values by column) of each row of a Parquet file, or of an Arrow file that
-    save_to_disk of the datasets library wrote."""
+    save_to_disk of the datasets library wrote.
+
+    Args:
+      columns: names in the file -> names of the columns; "" for one that is not read. It may raise
+        DataError.
+      is_text: whether the bytes of a column of this name are UTF-8.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -539,15 +552,36 @@ def column_records(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     try:
         with open(path, "rb") as file:
             if path.suffix == ".parquet":
-                batches: Iterable[pa.RecordBatch] = parquet.ParquetFile(file).iter_batches()
+                table = parquet.ParquetFile(file)
+                schema, batches = table.schema_arrow, table.iter_batches()
             else:
                 batches = pa.ipc.open_stream(file)
+                schema = batches.schema
+            names = columns(tuple(schema.names))
+            check_distinct(names, path.name)
             for batch in batches:
-                for values in batch.to_pylist():
+                values_of = {}
+                for name, column in zip(names, batch.columns, strict=True):
+                    if name:
+                        values_of[name] = _python_values(column, is_text(name))
+                for row in zip(*values_of.values(), strict=True):
                     number += 1
-                    yield number, values
+                    yield number, dict(zip(values_of, row, strict=True))
     except pa.ArrowException:  # its message may quote the text
         raise DataError("is damaged or cut short", file=path.name, fix=FRESH_COPY) from None
+
+
+def _python_values(column: pa.Array, is_text: bool) -> list[Json]:
+    """The values of a column. Times with nanoseconds, which Python does not have, are texts."""
+    import pyarrow as pa
+
+    types = pa.types
+    is_bytes = types.is_binary(column.type) or types.is_large_binary(column.type)
+    is_time = types.is_timestamp(column.type) or types.is_time64(column.type)
+    if (is_bytes and is_text) or (is_time and column.type.unit == "ns"):
+        column = column.cast(pa.string())
+    values: list[Json] = column.to_pylist()
+    return values
 
 
 def is_quoted_cell(cell: str) -> bool:
@@ -574,6 +608,13 @@ def repeated_name(names: Iterable[str]) -> str:
     return ""
 
 
+def check_distinct(names: Iterable[str], file: str, line: int | None = None) -> None:
+    """Raises DataError where two columns have one name."""
+    if repeated := repeated_name(names):
+        problem = f"two columns have the same name{shown_name(repeated)}, case ignored"
+        raise DataError(problem, file=file, line=line, field=repeated, fix=KEEP_ONE)
+
+
 def table_rows(
     file: str,
     records: Iterable[tuple[int, Sequence[str]]],
@@ -596,14 +637,9 @@ def table_rows(
                 return
             try:
                 names = columns(number, [cell.strip() for cell in cells])
+                check_distinct(names, file, number)
             except DataError as error:
                 problems.add(error)
-                return
-            if repeated := repeated_name(names):
-                problem = f"two columns have the same name{_shown(repeated)}, case ignored"
-                problems.add(
-                    DataError(problem, file=file, line=number, field=repeated, fix=KEEP_ONE)
-                )
                 return
             continue
         lacking = names[len(cells) :]

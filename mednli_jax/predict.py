@@ -6,10 +6,11 @@ its seeds).
   python -m mednli_jax.predict --run=runs/a < pairs.jsonl > probabilities.tsv
 
   --run=DIR       the run directory
-  --input=FILE    .csv, .tsv, .jsonl (may be gzipped) or .parquet in place of stdin; columns are
-                  named as in training
+  --input=FILE    .csv, .tsv, .jsonl (may be gzipped), .parquet or a named pipe in place of stdin;
+                  columns are named as in training
   --output=FILE   write .csv, .tsv, .jsonl or .parquet in place of stdout: all columns of the input
-                  except the texts, then `predicted` and the probabilities
+                  except the texts, then `predicted` and the probabilities. In .csv, .tsv and
+                  .jsonl times and decimals are texts, and NaN is empty
   --attention     also write attention maps of each line to DIR/private/attention-N/
   stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (or sentence1 and sentence2), tokenised as the run's corpus (data.json,
@@ -30,12 +31,14 @@ import contextlib
 import csv
 import io
 import json
+import math
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
 from mednli_jax import cli, files, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
@@ -44,6 +47,8 @@ from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.terminal import Bar, say, warn
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from mednli_jax.run import FinishedRun
 
 JsonValue = Any
@@ -69,12 +74,11 @@ def main(values: cli.Flags) -> None:
     if not source and sys.stdin.isatty():
         say(f"reading lines from the terminal, {form.line}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
+    chunks = read_chunks(sys.stdin.buffer, form, size, source)
+    first_chunk = next(chunks, [])
+    if source and not first_chunk:
+        raise files.empty_file(source, "no input")
     with contextlib.ExitStack() as open_files:
-        stream = open_files.enter_context(files.opened(source)) if source else sys.stdin.buffer
-        chunks = read_chunks(stream, form, size, source)
-        first_chunk = next(chunks, [])
-        if source and not first_chunk:
-            raise files.empty_file(source, "no input")
         output = open_files.enter_context(files.atomic_file(target)) if target else None
         run = _opened(folder)
         # Maps come before predictions, because some models have no attention.
@@ -86,7 +90,13 @@ def main(values: cli.Flags) -> None:
 
 
 def _file(flag: str, path: Path | None, endings: tuple[str, ...]) -> Path | None:
-    if path and not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
+    is_pipe = flag == "input" and path is not None and path.is_fifo()
+    if path is None or (is_pipe and path.suffix != ".parquet"):
+        return path
+    if is_pipe:
+        fix = "copy it to a file first, or give lines through the pipe"
+        raise UsageError(f"--input={path}: is a pipe, and Parquet is not read from one", fix=fix)
+    if not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
         fix = f"give a file that ends in {', '.join(endings)}"
         raise UsageError(f"--{flag}={path}: unknown file ending", fix=fix)
     return path
@@ -112,11 +122,14 @@ def _predict(
 ) -> None:
     """Predicts the inputs of all chunks, to a file or stdout. target: the file's path."""
     counts = Counts(Counter(), Counter())
-    predicted = predictions(run, chunks, counts)
     if output and target:
-        rows = ({**columns, **run.task.prediction(row)} for row, columns in predicted)
-        _write_records(rows, output, target.suffix)
+        ending = target.suffix
+        converted = (convert_columns(chunk, ending) for chunk in chunks)
+        predicted = predictions(run, converted, counts)
+        rows = ((columns, run.task.prediction(row)) for row, columns in predicted)
+        write_rows(map(_check_names, rows), output, target)
     else:
+        predicted = predictions(run, chunks, counts)
         for line in run.task.prediction_lines(row for row, _ in predicted):
             print(line)
             if not terminal.output_is_read():  # the end of `predict ... | head`
@@ -164,21 +177,26 @@ def predictions(
 def read_chunks(
     stream: BinaryIO, form: Form, size: int | None = None, source: Path | None = None
 ) -> Iterator[list[Input]]:
-    """The lines of a binary stream, in lists of a size, or in one.
+    """The lines of a file, or of a binary stream where there is none, in lists of a size, or in
+    one.
 
-    A header in line 1 names the columns. source: the file of the stream; None for standard input.
+    A header in line 1 names the columns.
     """
     problems, header = Problems(), None
     chunk: list[Input] = []
     file = source.name if source else "stdin"
-    ending = Path(file.removesuffix(".gz")).suffix
+    ending = Path(file.removesuffix(".gz")).suffix if source else ""
+    if ending not in INPUTS:  # of a pipe, such as /dev/fd/63
+        ending = ""
     records: Iterator[tuple[int, JsonValue]]
     if source and ending == ".csv":
         records = files.csv_records(source, problems)
     elif source and ending == ".parquet":
-        records = files.column_records(source)
+        names = {name.casefold() for names in form.fields for name in names}
+        records = files.column_records(source, list, lambda column: column.casefold() in names)
     else:
-        records = _records(stream, ending, file, problems)
+        lines = files.numbered_lines(source) if source else files.raw_lines(stream)
+        records = _records(lines, ending, file, problems)
     for number, record in records:
         try:
             if header is None:
@@ -187,7 +205,7 @@ def read_chunks(
                     if not source:
                         warn("line 1 is a header and is skipped")
                     continue
-                if source and ending != ".jsonl" and isinstance(record, list):
+                if ending not in ("", ".jsonl") and isinstance(record, list):
                     problem = f"the first line does not name {' and '.join(form.names)}"
                     fix = "name the columns, or give lines without a header on standard input"
                     raise DataError(problem, file=file, line=number, fix=fix)
@@ -204,7 +222,7 @@ def read_chunks(
 
 
 def _records(
-    stream: BinaryIO, ending: str, file: str, problems: Problems
+    lines: Iterable[tuple[int, bytes]], ending: str, file: str, problems: Problems
 ) -> Iterator[tuple[int, JsonValue]]:
     """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard
     input.
@@ -212,7 +230,7 @@ def _records(
     At the end it warns of quoted cells.
     """
     quoted = []
-    for number, raw in files.raw_lines(stream):
+    for number, raw in lines:
         try:
             line = files.decoded(raw)
         except UnicodeDecodeError:
@@ -245,43 +263,125 @@ def _json(line: str) -> JsonValue:
 # -- formats of --output ---------------------------------------------------------------------------
 
 
-def _write_records(records: Iterable[Row], stream: BinaryIO, ending: str) -> None:
-    """Writes records in the format of an ending. A table has the columns of its first record; its
-    values that are no texts are JSON. TABs and line breaks of texts in .tsv become blanks."""
+OutputRow = tuple[Row, Row]  # (further columns of an input, columns of its prediction)
+
+
+def convert_columns(chunk: Sequence[Input], ending: str) -> list[Input]:
+    """The inputs with further columns that the format of an ending can hold."""
+    columns_of_rows = [line.columns for line in chunk]
     if ending == ".parquet":
-        _write_parquet(records, stream)
+        _table(columns_of_rows)  # refuses a column of several types before anything is computed
+        return list(chunk)
+    converted = []
+    for line in chunk:
+        columns = {name: _json_value(value, ending) for name, value in line.columns.items()}
+        converted.append(Input(line.texts, columns))
+    return converted
+
+
+def _json_value(value: Any, ending: str) -> JsonValue:
+    """A value as JSON holds it: times and decimals are texts, and NaN is null."""
+    if isinstance(value, bytes):
+        problem = f"a column of the input holds bytes, which {ending} cannot hold"
+        raise UsageError(problem, fix="write .parquet, or leave out the column")
+    if isinstance(value, dict):
+        return {str(name): _json_value(part, ending) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(part, ending) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _check_names(row: OutputRow) -> OutputRow:
+    """The row. Refuses an input that has a column of a prediction already."""
+    columns, prediction = row
+    if clashing := columns.keys() & prediction.keys():
+        shown = "".join(map(files.shown_name, sorted(clashing)[:1]))
+        problem = f"the input has a column{shown} already, which --output gives to a prediction"
+        raise UsageError(problem, fix="rename that column")
+    return row
+
+
+def write_rows(rows: Iterable[OutputRow], stream: BinaryIO, target: Path) -> None:
+    """Writes rows in the format of the target's ending."""
+    if target.suffix == ".parquet":
+        _write_parquet(rows, stream)
         return
     text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
-    table, names = csv.writer(text), None
-    for record in records:
-        if ending == ".jsonl":
-            text.write(f"{json.dumps(record, ensure_ascii=False)}\n")
-            continue
-        rows = [[_cell(record.get(name, "")) for name in names or record]]
-        if names is None:
-            names = list(record)
-            rows.insert(0, names)
-        if ending == ".csv":
-            table.writerows(rows)
-        else:
-            for row in rows:
-                text.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+    if target.suffix == ".jsonl":
+        for columns, prediction in rows:
+            text.write(f"{json.dumps({**columns, **prediction}, ensure_ascii=False)}\n")
+    else:
+        _write_table(rows, text, target)
     text.detach()
 
 
+def _write_table(rows: Iterable[OutputRow], text: TextIO, target: Path) -> None:
+    """Writes a table with the columns of all rows. Values that are no texts are JSON; TABs and line
+    breaks of texts in .tsv become blanks.
+
+    Rows wait in a file without a name, because a line of JSON may have fields that all lines before
+    it lack.
+    """
+    names: dict[str, None] = {}
+    names_of_prediction: dict[str, None] = {}
+    with tempfile.TemporaryFile("w+", encoding="utf-8", dir=target.parent) as waiting:
+        for columns, prediction in rows:
+            names |= dict.fromkeys(columns)
+            names_of_prediction |= dict.fromkeys(prediction)
+            waiting.write(f"{json.dumps({**columns, **prediction})}\n")
+        waiting.seek(0)
+        header = [*names, *names_of_prediction]
+        table = csv.writer(text)
+        for record in chain([dict(zip(header, header, strict=True))], map(json.loads, waiting)):
+            cells = [_cell(record.get(name)) for name in header]
+            if target.suffix == ".csv":
+                table.writerow(cells)
+            else:
+                text.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
+
+
 def _cell(value: JsonValue) -> str:
+    if value is None:
+        return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _write_parquet(records: Iterable[Row], stream: BinaryIO) -> None:
+def _write_parquet(rows: Iterable[OutputRow], stream: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    names: dict[str, None] = {}
+    names_of_prediction: dict[str, None] = {}
+    tables, remaining = [pa.table({})], iter(rows)
+    while part := list(islice(remaining, CHUNK)):
+        for columns, prediction in part:
+            names |= dict.fromkeys(columns)
+            names_of_prediction |= dict.fromkeys(prediction)
+        tables.append(_table([{**columns, **prediction} for columns, prediction in part]))
     try:
-        parquet.write_table(pa.Table.from_pylist(list(records)), stream)
+        table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException:  # its message may quote a text
-        problem = "a column of the input holds values of several types"
-        raise UsageError(problem, fix="write .jsonl in place of .parquet") from None
+        raise _several_types() from None
+    parquet.write_table(table.select([*names, *names_of_prediction]), stream)
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    """A table with the columns of all rows."""
+    import pyarrow as pa
+
+    names = dict.fromkeys(chain.from_iterable(rows))
+    values_of_column = {name: [row.get(name) for row in rows] for name in names}
+    try:
+        return pa.table(values_of_column)
+    except pa.ArrowException:  # its message may quote a text
+        raise _several_types() from None
+
+
+def _several_types() -> UsageError:
+    problem = "a column of the input holds values of several types"
+    return UsageError(problem, fix="write .jsonl in place of .parquet")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class Form:
         if repeated_name(cells):
             problem = "two columns have the same name, case ignored"
             raise DataError(problem, file=file, line=number, fix=KEEP_ONE)
-        return cells
+        return [cell or f"column {place}" for place, cell in enumerate(cells, 1)]
 
     def named(
         self, line: Input, header: Sequence[str], file: str, number: int

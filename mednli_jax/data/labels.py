@@ -2,6 +2,7 @@
 means."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -47,16 +48,34 @@ def written(value: object) -> str:
     return whole[1] if whole else text
 
 
+def appearance(label: str) -> str:
+    """What is seen of a label: equal for labels that differ in invisible characters, in kinds of
+    blanks or in how an accent is written."""
+    visible = "".join(char for char in label if unicodedata.category(char) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+
+
+def code_points(label: str) -> str:
+    """The characters of a label that are not ASCII: "U+00A0, U+200B"."""
+    points = [f"U+{ord(char):04X}" for char in label if not char.isascii()]
+    return ", ".join(dict.fromkeys(points)) or "only ASCII characters"
+
+
 def ordered(names: Iterable[str]) -> tuple[str, ...]:
     """The names in the order of LABELS, of their values where all are numbers, or of the
     alphabet."""
     distinct = sorted(sorted(set(names)), key=str.casefold)
     if set(distinct) <= set(LABELS):
         return tuple(label for label in LABELS if label in distinct)
+    return tuple(sorted(distinct, key=float) if all(map(is_number, distinct)) else distinct)
+
+
+def is_number(label: str) -> bool:
     try:
-        return tuple(sorted(distinct, key=float))
+        float(label)
     except ValueError:
-        return tuple(distinct)
+        return False
+    return True
 
 
 def _spelled(name: str) -> str:

@@ -122,8 +122,8 @@ def _broken_file_rules(data: Config) -> Iterator[Rule]:
         problem = f"gives a label twice: {', '.join(labels.repeated)}"
         yield "data.labels", problem, "give each label of your files once"
     fields = [PLAIN_NAMES.get(name, name) for name in SPELLINGS.values()]
-    for field, column in columns_of(data.columns):
-        if field not in fields or field == column:
+    for field, _ in columns_of(data.columns):
+        if field not in fields:
             fix = "give e.g. premise:note,hypothesis:claim,label:truth,uid:id"
             yield "data.columns", f"'{field}' is no field with a column", fix
     if data.labels and not (own_file or ":" in data.name):

@@ -8,7 +8,12 @@ from pathlib import Path
 from mednli_jax.data.corpus import check_name
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files import check_readable, either_name
-from mednli_jax.nli.pair_rows import pair_file, unread_format
+from mednli_jax.nli.pair_rows import (
+    is_folder_of_parts,
+    pair_file,
+    parts_of,
+    unread_format,
+)
 
 OWN = "file"  # the name of the user's own corpus
 # The names of files of a split of the user's own corpus; data sets on the Hub have the others.
@@ -204,8 +209,9 @@ def _own_files(folder: Path, split: str) -> list[Path]:
         for ending in TEXT_ENDINGS:
             files += filter(Path.is_file, (folder / f"{stem}{ending}{gz}" for gz in ("", ".gz")))
         files += filter(Path.is_file, [folder / f"{stem}.parquet"])
-        files += sorted(folder.glob(f"{stem}-?????-of-?????.parquet"))[:1]
-        files += [folder / stem] if any(folder.glob(f"{stem}/data-*.arrow")) else []
+        files += parts_of(folder, stem)[:1]
+        folders = (folder / stem, folder / f"{stem}.parquet")
+        files += [path for path in folders if path.is_dir() and is_folder_of_parts(path)]
     return files
 
 

@@ -7,6 +7,7 @@ Errors name the file, the line and the field; they never quote a sentence.
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +35,11 @@ NAMES_OF_COLUMNS = (
     "name the columns premise, hypothesis and label in the first line, separated by commas in "
     ".csv, else by TABs, or say which they are: "
 )
-SHARD = re.compile(r"(.+)-\d{5}-of-(\d{5})\.parquet")  # a part of a split on the Hub
+# Parts of a split: on the Hub (older ones end in a hash), in the Hub's converted branch, of Spark.
+HUB_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(-[0-9a-f]+)?\.parquet")
+NUMBERED_PART = re.compile(r"(?P<number>\d{4})\.parquet")
+SPARK_PART = re.compile(r"part-(?P<number>\d{5})-.+\.parquet")
+ARROW_PART = re.compile(r"data-(?P<number>\d{5})-of-(?P<count>\d{5})\.arrow")
 
 Columns = tuple[Part, ...]  # (field, its column in files of the user), see columns_of
 
@@ -48,7 +53,7 @@ class PairFields:
     """The named fields of one pair; a bad field is a DataError, which does not quote it."""
 
     def __init__(
-        self, file: str, number: int, values: Mapping[str, Any], columns: Columns = ()
+        self, file: str, number: int | None, values: Mapping[str, Any], columns: Columns = ()
     ) -> None:
         self.file, self.number, self.values, self.columns = file, number, values, columns
         self.has_names = True  # False where the first line of a table may be a pair
@@ -104,13 +109,20 @@ class PairFields:
             raise self.fault(f"and field '{PLAIN_NAMES[name]}' differ", name, files.KEEP_ONE)
         if optional and (value is None or value != value):
             return ""
-        if name in NUMBERED and isinstance(value, int | float):
+        if name in NUMBERED and isinstance(value, int | float | Decimal):
             value = written(value)
         if not isinstance(value, str):
             raise self.fault(f"is a {type(value).__name__}, expected a string", name)
         if problem := character_fault(value):
             raise self.fault(problem, name)
         return value
+
+    def kind_of_label(self) -> str:
+        """`numbers` or `texts`, for messages; "" for a pair without a label."""
+        label = self.values.get("gold_label", self.values.get("label"))
+        if label is None:
+            return ""
+        return "numbers" if isinstance(label, int | float | Decimal) else "texts"
 
     def sentence(self, name: str) -> str:
         """The field as a text that is not blank."""
@@ -215,10 +227,18 @@ def column_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
     """Rows of a Parquet file, or of an Arrow file as save_to_disk writes it; numbers count from
-    1."""
-    for number, fields in files.column_records(path):
-        values = dict(zip(_spelled(tuple(fields), columns), fields.values(), strict=True))
-        yield number, PairFields(path.name, number, values, columns)
+    1. Columns that are no fields of a pair are not read."""
+
+    def names_of(columns_of_file: tuple[str, ...]) -> list[str]:
+        names = _spelled(columns_of_file, columns)
+        PairFields(path.name, None, dict.fromkeys(names, ""), columns).check(required)
+        return [name if name in FIELDS else "" for name in names]
+
+    try:
+        for number, values in files.column_records(path, names_of, is_text=lambda name: True):
+            yield number, PairFields(path.name, number, values, columns)
+    except DataError as error:
+        problems.add(error)
 
 
 ENDINGS: dict[str, ReadRows] = {
@@ -245,30 +265,76 @@ class PairFile(NamedTuple):
 
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
         """The rows of all files; numbers go on from one to the next."""
-        before = 0
+        before, kind_of_first = 0, ""
         for path in self.paths:
             number = 0
             for number, row in self.read_rows(path, problems, required, columns):
+                if number == 1:
+                    kind = row.kind_of_label()
+                    kind_of_first = kind_of_first or kind
+                    if kind and kind != kind_of_first:
+                        problem = f"its labels are {kind}, and {kind_of_first} in {self.name}"
+                        raise DataError(problem, file=path.name, fix="write all parts alike")
                 yield before + number, row
             before += number
 
 
 def pair_file(path: Path) -> PairFile:
     """The files of a split: the file of this name, plain or gzipped, whether or not `path` ends in
-    .gz; all parts of a split on the Hub; the Arrow files of a folder."""
+    .gz; all parts of a split on the Hub; the parts in a folder."""
     if path.is_dir():
-        return PairFile(tuple(sorted(path.glob("data-*.arrow"))), path.name, column_rows)
-    if shard := SHARD.fullmatch(path.name):
-        shards = sorted(path.parent.glob(f"{shard[1]}-*-of-{shard[2]}.parquet"))
-        if len(shards) < int(shard[2]):
-            problem = f"{len(shards)} of {int(shard[2])} parts are there"
-            raise DataError(problem, file=path.name, fix="put all parts into one folder")
-        return PairFile(tuple(shards), shard[1], column_rows)
+        return PairFile(_parts_in(path), path.name.removesuffix(".parquet"), column_rows)
+    if shard := HUB_PART.fullmatch(path.name):
+        shards = parts_of(path.parent, shard["stem"])
+        _check_complete(shards, HUB_PART)
+        return PairFile(shards, shard["stem"], column_rows)
     path = either_name(path) or path
     name = Path(path.name.removesuffix(".gz"))
     if name.suffix not in ENDINGS:
         raise unread_format(path)
     return PairFile((path,), name.stem, ENDINGS[name.suffix])
+
+
+def parts_of(folder: Path, stem: str) -> tuple[Path, ...]:
+    """The parts of a split on the Hub."""
+    paths = sorted(folder.glob(f"{stem}-?????-of-?????*.parquet"))
+    return tuple(path for path in paths if HUB_PART.fullmatch(path.name))
+
+
+def is_folder_of_parts(folder: Path) -> bool:
+    """Whether a folder holds Arrow files of save_to_disk, or Parquet files."""
+    return any(folder.glob("data-*.arrow")) or any(folder.glob("*.parquet"))
+
+
+def _parts_in(folder: Path) -> tuple[Path, ...]:
+    """The parts of a split in a folder of its own."""
+    for pattern in (ARROW_PART, NUMBERED_PART, SPARK_PART):
+        parts = tuple(path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name))
+        others = [path for path in folder.glob("*.parquet") if path not in parts]
+        if parts and others:
+            problem = f"holds {parts[0].name} and {others[0].name}, parts of two kinds"
+            raise DataError(problem, file=folder.name, fix="remove what does not belong there")
+        if parts and pattern is not SPARK_PART:  # Spark leaves out empty parts
+            _check_complete(parts, pattern)
+        if parts:
+            return parts
+    problem = "holds no parts called 0000.parquet, part-00000-*.parquet or data-*-of-*.arrow"
+    raise DataError(problem, file=folder.name, fix="rename its files, or write one file")
+
+
+def _check_complete(parts: Sequence[Path], pattern: re.Pattern[str]) -> None:
+    """Refuses parts of two versions of a split, and a split without all of its parts."""
+    names = [pattern.fullmatch(path.name) for path in parts]
+    numbers = [int(name["number"]) for name in names if name]
+    counts = {int(name["count"]) for name in names if name and "count" in pattern.groupindex}
+    if len(counts) > 1 or len(numbers) > len(set(numbers)):
+        problem = f"{parts[0].name} and {parts[-1].name} are parts of two versions of the split"
+        raise DataError(problem, file=parts[0].parent.name, fix="remove the older files")
+    count = counts.pop() if counts else numbers[-1] + 1
+    missing = sorted(set(range(count)) - set(numbers))
+    if missing:
+        problem = f"{len(parts)} of {count} parts are there; part {missing[0]:05d} is missing"
+        raise DataError(problem, file=parts[0].name, fix="put all parts into one folder")
 
 
 def unread_format(path: Path) -> DataError:

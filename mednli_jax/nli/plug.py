@@ -19,6 +19,7 @@ import numpy as np
 from mednli_jax.data.arrays import NEW, Prepared, Rows
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
+from mednli_jax.data.labels import is_number
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, UsageError, config_field
 from mednli_jax.nli import page, reproduction, tables
@@ -292,6 +293,9 @@ def _note_files(folder: Path) -> Iterator[Path]:
 # -- faults that the counts in the manifest of a prepared corpus show ------------------------------
 
 
+MOST_NUMBERS = 10  # labels that are numbers; more may be scores
+
+
 def warnings_of(prepared: Prepared) -> Iterator[str]:
     """Warnings of words without vectors, a missing split, quoted cells, a class without pairs,
     shared pairs, and mentions of another terminology."""
@@ -305,6 +309,11 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
         counts = facts.get("labels", {})
         if counts.keys() <= set(LABELS) and split == "train":
             counts = dict.fromkeys(LABELS, 0) | counts
+        if split == "train" and len(counts) > MOST_NUMBERS and all(map(is_number, counts)):
+            yield (
+                f"{len(counts)} labels are numbers; if they are scores, map them to classes by "
+                "config.data.labels, because each label is a class of its own"
+            )
         absent = [label for label, count in counts.items() if not count]
         if absent:
             yield f"{split}: no pair has the label {' or '.join(absent)}; is the file an excerpt?"

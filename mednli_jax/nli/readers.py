@@ -14,7 +14,16 @@ from typing import Any
 
 from mednli_jax import demo, files
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
-from mednli_jax.data.labels import LONGEST, MOST, NLI_LABELS, UNLABELLED, Labels, written
+from mednli_jax.data.labels import (
+    LONGEST,
+    MOST,
+    NLI_LABELS,
+    UNLABELLED,
+    Labels,
+    appearance,
+    code_points,
+    written,
+)
 from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
 from mednli_jax.errors import DataError, Problems, Setting, Text, config_field
 from mednli_jax.files import FRESH_COPY, empty_file, sha256
@@ -41,9 +50,9 @@ def decided(setting: str, path: Path, columns: Columns) -> Labels:
     """The labels of a config.data.labels without names: those of a training file. Rows with a fault
     are left out; read_nli_file reports them."""
     labels = Labels.of(setting)
-    file, in_file = pair_file(path), dict[str, None]()
+    file, in_file = pair_file(path), dict[str, int]()  # label -> its first line
     column: Text = ("is this their column? ", config_field("data.columns", "label:COLUMN"))
-    for _, row in file.rows(Problems(), REQUIRED, columns):
+    for number, row in file.rows(Problems(), REQUIRED, columns):
         try:
             label = written(row.text("gold_label", optional=True))
         except DataError:
@@ -51,7 +60,8 @@ def decided(setting: str, path: Path, columns: Columns) -> Labels:
         if len(label) > LONGEST:
             problem = f"has {len(label)} characters, more than a label has"
             raise row.fault(problem, "gold_label", column)
-        in_file[label] = None
+        in_file.setdefault(label, number)
+    _check_appearance(file.name, in_file)
     labels = labels.with_names(in_file)
     count = len(labels.names)
     if count == 1 and labels.names[0] in LABELS:
@@ -60,6 +70,20 @@ def decided(setting: str, path: Path, columns: Columns) -> Labels:
         problem = f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST} are read"
         raise DataError(problem, file=file.name, fix=column)
     return labels
+
+
+def _check_appearance(file: str, line_of: Mapping[str, int]) -> None:
+    """Refuses two labels that look equal. line_of: label -> the line of its first pair."""
+    label_of: dict[str, str] = {}
+    for label, line in line_of.items():
+        twin = label_of.setdefault(appearance(label), label)
+        if twin.casefold() == label.casefold():
+            continue
+        places = (
+            f"line {line_of[twin]} ({code_points(twin)}) and line {line} ({code_points(label)})"
+        )
+        problem = f"the labels of {places} look equal and differ in characters"
+        raise DataError(problem, file=file, fix="write the label in one way")
 
 
 def _ground_truth(path: Path) -> dict[str, str]:
@@ -146,6 +170,8 @@ class _PairReader:
             expected = [label for label in name_of if label][:NAMED]
             more = ", ..." if len(name_of) > NAMED else ""
             problem = f"is none of {', '.join(expected)}{more}"
+            if appearance(label) in map(appearance, expected):
+                problem += f", and looks like one of them: it has {code_points(label)}"
             raise row.fault(problem, "gold_label", self._fix(label))
         return name
 
