@@ -459,9 +459,20 @@ class RepeatedField(dict):
         self.problem = f"gives the field{shown_name(names[self.entry - 1])} twice"
 
 
+def is_name(text: str) -> bool:
+    """Whether a name in a file looks like one. No message shows another, which may be a text."""
+    return re.fullmatch(r"\w[\w.#/()-]{0,29}", text) is not None
+
+
 def shown_name(name: str) -> str:
-    """The name of a field for a message; "" for a longer one, which may be a text."""
-    return f" '{name}'" if re.fullmatch(r"[A-Za-z_]\w{0,29}", name) else ""
+    """The name of a field for a message, after a blank; "" for one that may be a text."""
+    return f" '{name}'" if is_name(name) else ""
+
+
+def shown_names(names: Sequence[str], kind: str) -> str:
+    """Names of a kind for a message: "premise, label, column 3", where the third may be a text."""
+    shown = [name if is_name(name) else f"{kind} {place}" for place, name in enumerate(names, 1)]
+    return ", ".join(shown)
 
 
 def json_object(pairs: list[tuple[str, object]]) -> dict:

@@ -279,7 +279,7 @@ def convert_columns(chunk: Sequence[Input], ending: str) -> list[Input]:
     return converted
 
 
-def _json_value(value: Any, ending: str) -> JsonValue:
+def _json_value(value: object, ending: str) -> JsonValue:
     """A value as JSON holds it: times and decimals are texts, and NaN is null."""
     if isinstance(value, bytes):
         problem = f"a column of the input holds bytes, which {ending} cannot hold"

@@ -95,9 +95,8 @@ class PairFields:
         message may quote."""
         column_of = dict(self.columns)
         names = [column_of.get(name, name.removeprefix(IGNORED)) for name in map(str, self.values)]
-        are_names = all(re.fullmatch(r"[\w #/()-]{,30}", name, re.ASCII) for name in names)
-        if has_a_header or (self.has_names and are_names):
-            return ", ".join(filter(None, names))
+        if has_a_header or (self.has_names and all(map(files.is_name, filter(None, names)))):
+            return files.shown_names(list(filter(None, names)), "column")
         return f"{len(names)} other fields"
 
     def text(self, name: str, optional: bool = False) -> str:

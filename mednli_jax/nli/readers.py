@@ -169,7 +169,7 @@ class _PairReader:
         if name is None:
             expected = [label for label in name_of if label][:NAMED]
             more = ", ..." if len(name_of) > NAMED else ""
-            problem = f"is none of {', '.join(expected)}{more}"
+            problem = f"is none of {files.shown_names(expected, 'label')}{more}"
             if appearance(label) in map(appearance, expected):
                 problem += f", and looks like one of them: it has {code_points(label)}"
             raise row.fault(problem, "gold_label", self._fix(label))
