@@ -461,7 +461,7 @@ class RepeatedField(dict):
 
 def is_name(text: str) -> bool:
     """Whether a name in a file looks like one. No message shows another, which may be a text."""
-    return re.fullmatch(r"\w[\w.#/()-]{0,29}", text) is not None
+    return re.fullmatch(r"-?\w[\w.#/()-]{0,29}", text) is not None
 
 
 def shown_name(name: str) -> str:

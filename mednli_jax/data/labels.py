@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mednli_jax.data.examples import LABELS
+from mednli_jax.files import is_name
 
 UNLABELLED = "-"  # of a pair that belongs to no class, as where SNLI's annotators disagreed
 MOST = 100  # labels of a corpus
@@ -109,7 +110,9 @@ class Labels:
 
     @property
     def shown(self) -> str:
-        """A setting of these labels, for messages."""
+        """A setting of these labels for messages; LABELS where one may be a text."""
+        if not all(map(is_name, filter(None, self.name_of))):
+            return "LABELS"
         return self.setting or listed(self.names)
 
     @classmethod

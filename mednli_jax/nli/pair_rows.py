@@ -95,9 +95,14 @@ class PairFields:
         message may quote."""
         column_of = dict(self.columns)
         names = [column_of.get(name, name.removeprefix(IGNORED)) for name in map(str, self.values)]
-        if has_a_header or (self.has_names and all(map(files.is_name, filter(None, names)))):
-            return files.shown_names(list(filter(None, names)), "column")
-        return f"{len(names)} other fields"
+        names = list(filter(None, names))
+        if not (has_a_header or self.has_names):
+            return f"{len(names)} other fields"
+        if not all(map(files.is_name, names)):  # a text, and then its neighbours may be texts, too
+            names = [name for name in names if name.casefold() in SPELLINGS]
+        others = len(self.values) - len(names[:SHOWN])
+        shown = names[:SHOWN] + ([f"{others} more"] if others else [])
+        return ", ".join(shown)
 
     def text(self, name: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
@@ -157,6 +162,7 @@ def _spelled(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
     return tuple("uid" if name == "id" and not has_uid else name for name in spelled)
 
 
+SHOWN = 20  # names of fields in a message
 SEEN = 1000  # lines below a header that lacks a field
 
 

@@ -22,6 +22,7 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.labels import is_number
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, UsageError, config_field
+from mednli_jax.files import shown_names
 from mednli_jax.nli import page, reproduction, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
 from mednli_jax.nli.categories import (
@@ -316,7 +317,8 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
             )
         absent = [label for label, count in counts.items() if not count]
         if absent:
-            yield f"{split}: no pair has the label {' or '.join(absent)}; is the file an excerpt?"
+            shown = shown_names(absent, "label")
+            yield f"{split}: no pair has the label {shown}; is the file an excerpt?"
     for split, counts_of in manifest.get("shared", {}).items():
         for earlier, counts in counts_of.items():
             if counts["pairs"]:

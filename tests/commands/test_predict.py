@@ -1,15 +1,21 @@
 """Prediction by a finished run: the input it takes, and equal predictions for the texts of its own
 corpus."""
 
+import csv
+import decimal
 import io
 import json
+import os
 import re
+import threading
 from collections import Counter
 from dataclasses import FrozenInstanceError, replace
 
 import jax
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from support.cases import cases
 from support.commands import (
     at,
@@ -501,7 +507,10 @@ def test_a_file_of_snli_is_read_as_in_training(tmp_path):
     """Its lines may end before the last annotators' labels, and its last line may be blank."""
     text = "sentence1\tsentence2\tlabel1\tlabel2\nA cat.\tA pet.\tneutral\nB\tC\n\n"
 
-    (chunk,) = chunks_of(text, source=tmp_path / "new.txt")
+    path = tmp_path / "new.txt"
+    path.write_text(text)
+
+    (chunk,) = chunks_of("", source=path)
 
     assert [line.texts for line in chunk] == [("A cat.", "A pet."), ("B", "C")]
     assert chunk[1].columns == {"label1": "", "label2": ""}
@@ -539,3 +548,102 @@ def test_quoted_cells_between_tabs_are_a_warning_with_their_number(
     err = capsys.readouterr().err
     assert (f"{kind}:{1 + is_table}: " in err, "2 cells with quotes" in err) == (warned, warned)
     assert SECRET not in err
+
+
+def rows_of(path):
+    """The rows of a file that `predict --output` wrote, as texts; absent values are ""."""
+    if path.suffix == ".parquet":
+        rows = parquet.read_table(path).to_pylist()
+    elif path.suffix == ".jsonl":
+        rows = json_lines(path.parent, path.name)
+    else:
+        with open(path, newline="") as file:
+            dialect = "excel-tab" if path.suffix == ".tsv" else "excel"
+            rows = list(csv.DictReader(file, dialect=dialect))
+    return rows
+
+
+OUTPUTS = ("out.csv", "out.tsv", "out.jsonl", "out.parquet")
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_fields_that_earlier_lines_of_json_lack_are_kept(at_home, home, output):
+    first, second = ({"premise": f"Note {n}.", "hypothesis": "Well."} for n in range(2))
+    (home / "ragged.jsonl").write_text(lines({**first, "a": "x"}, {**second, "b": "y"}))
+
+    succeeds(predict, "--run=run", "--input=ragged.jsonl", f"--output={output}")
+
+    rows = rows_of(home / output)
+    assert [[row.get(name) or "" for name in "ab"] for row in rows] == [["x", ""], ["", "y"]]
+    if output != "out.jsonl":
+        assert list(rows[0]) == ["a", "b", "predicted", *LABELS]
+
+
+TYPED = {
+    "time": pa.array([1_700_000_000_123_456], pa.timestamp("us")),
+    "nanoseconds": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")),
+    "decimal": pa.array([decimal.Decimal("1.50")]),
+    "nested": pa.array([{"a": [decimal.Decimal("2.5")]}]),
+    "number": pa.array([float("nan")]),
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_columns_of_parquet_are_kept_whatever_their_type(at_home, home, output):
+    texts = {"premise": pa.array([b"Note."]), "hypothesis": ["Well."]}
+    parquet.write_table(pa.table({**texts, **TYPED}), home / "typed.parquet")
+
+    succeeds(predict, "--run=run", "--input=typed.parquet", f"--output={output}")
+
+    (row,) = rows_of(home / output)
+    assert str(row["time"]) == "2023-11-14 22:13:20.123456"
+    assert str(row["nanoseconds"]) == "2023-11-14 22:13:20.123456789"
+    assert str(row["decimal"]) == "1.50"
+    assert "2.5" in str(row["nested"])
+    assert str(row["number"]) in ("", "None", "nan")
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_bytes_are_kept_in_parquet_and_refused_before_prediction_elsewhere(at_home, home, output):
+    columns = {"premise": ["Note."], "hypothesis": ["Well."], "raw": [b"\xff"]}
+    parquet.write_table(pa.table(columns), home / "bytes.parquet")
+    command = ("--run=run", "--input=bytes.parquet", f"--output={output}")
+
+    if output == "out.parquet":
+        succeeds(predict, *command)
+        assert rows_of(home / output)[0]["raw"] == b"\xff"
+    else:
+        assert "holds bytes" in refused(predict, *command)
+
+
+@pytest.mark.parametrize("column", ["predicted", "neutral"])
+def test_no_column_of_the_user_is_overwritten(at_home, home, column):
+    (home / "clash.csv").write_text(f"premise,hypothesis,{column}\nNote.,Well.,mine\n")
+
+    message = refused(predict, "--run=run", "--input=clash.csv", "--output=none.csv")
+
+    assert f"the input has a column '{column}' already" in message
+    assert not (home / "none.csv").exists()
+
+
+def test_columns_without_a_name_are_kept_under_their_number(at_home, home):
+    (home / "unnamed.csv").write_text("premise,,hypothesis,\nNote.,1,Well.,2\n")
+
+    succeeds(predict, "--run=run", "--input=unnamed.csv", "--output=out.csv")
+
+    (row,) = rows_of(home / "out.csv")
+    assert (row["column 2"], row["column 4"]) == ("1", "2")
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "pipe"])
+def test_an_input_may_be_a_named_pipe(at_home, home, name):
+    os.mkfifo(home / name)
+    header = "premise,hypothesis\n" if name == "pipe.csv" else ""
+    row = "Note.,Well.\n" if name == "pipe.csv" else "Note.\tWell.\n"
+    writer = threading.Thread(target=(home / name).write_text, args=(header + row,))
+    writer.start()
+
+    succeeds(predict, "--run=run", f"--input={name}", "--output=out.csv")
+
+    writer.join()
+    assert len(rows_of(home / "out.csv")) == 1

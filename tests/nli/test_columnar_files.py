@@ -1,0 +1,164 @@
+"""Parquet and Arrow files of pairs: types of columns, names that stand twice, and parts of a split
+in the layouts of the Hub, of its converted branch, of Spark and of save_to_disk."""
+
+import datetime
+import decimal
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from support.cases import cases
+
+from mednli_jax.data.labels import Labels
+from mednli_jax.errors import DataError
+from mednli_jax.nli import corpora
+from mednli_jax.nli.readers import decided, read_nli_file
+
+LABELS = ("0", "1", "2")
+TWINS = ("entailment\u200b", "entailment", "neutral")  # a zero-width space
+ACCENTS = ("bejaht", "vern\u00e9int", "verne\u0301int")  # one precomposed, one combined
+NOW = datetime.datetime(2026, 11, 28, 12)
+
+
+def table(labels=LABELS, first=0, **columns):
+    """Three pairs with these labels. columns: further ones, an array each."""
+    numbers = range(first, first + 3)
+    texts = {
+        "premise": [f"Note {number}." for number in numbers],
+        "hypothesis": [f"Claim {number}." for number in numbers],
+    }
+    return pa.table({**texts, "label": labels, **columns})
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".arrow":
+        with pa.ipc.new_stream(str(path), content.schema) as stream:
+            stream.write_table(content)
+    else:
+        parquet.write_table(content, path)
+
+
+def read(folder):
+    """The pairs of train."""
+    path = corpora.find_files("file", folder, "train")["train"]
+    labels = decided("", path, ())
+    return read_nli_file(path, split="train", labels=labels).examples
+
+
+@cases(
+    "column",
+    {
+        "a time with nanoseconds": pa.array([1, 2, 3], pa.timestamp("ns")),
+        "a decimal": pa.array([decimal.Decimal("1.50")] * 3),
+        "bytes": pa.array([b"\xff\xfe"] * 3),
+        "a struct": pa.array([{"when": NOW, "raw": b"\xff"}] * 3),
+    },
+)
+def test_a_column_that_is_no_field_is_not_read(tmp_path, column):
+    write(tmp_path / "train.parquet", table(more=column))
+
+    assert [pair.label for pair in read(tmp_path)] == list(LABELS)
+
+
+@cases(
+    "labels",
+    {
+        "decimals": pa.array([decimal.Decimal(label) for label in LABELS]),
+        "bytes": pa.array([label.encode() for label in LABELS]),
+        "floats": pa.array([0.0, 1.0, 2.0]),
+        "categories": pa.array(LABELS).dictionary_encode(),
+    },
+)
+def test_labels_of_any_type_are_read(tmp_path, labels):
+    write(tmp_path / "train.parquet", table(labels))
+
+    assert [pair.label for pair in read(tmp_path)] == list(LABELS)
+
+
+@pytest.mark.parametrize("names", [("label", "Label"), ("label", "label"), ("uid", "UID")])
+def test_a_column_that_stands_twice_is_refused(tmp_path, names):
+    content = table()
+    first, second = names
+    if first == "uid":
+        content = content.append_column(first, [LABELS])
+    write(tmp_path / "train.parquet", content.append_column(second, [LABELS]))
+
+    with pytest.raises(DataError, match=f"two columns have the same name '{first}'"):
+        read(tmp_path)
+
+
+LAYOUTS = {
+    "the Hub": ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"),
+    "an older Hub": (
+        "train-00000-of-00002-8a1b2c3d4e5f6071.parquet",
+        "train-00001-of-00002-0f1e2d3c4b5a6978.parquet",
+    ),
+    "the converted branch": ("train/0000.parquet", "train/0001.parquet"),
+    "Spark": (
+        "train.parquet/part-00000-6f0c-c000.snappy.parquet",
+        "train.parquet/part-00003-6f0c-c000.snappy.parquet",
+    ),
+    "save_to_disk": ("train/data-00000-of-00002.arrow", "train/data-00001-of-00002.arrow"),
+}
+
+
+@cases("names", LAYOUTS)
+def test_parts_of_a_split_are_read_in_order(tmp_path, names):
+    for part, name in enumerate(names):
+        write(tmp_path / name, table(first=3 * part))
+
+    assert [pair.premise for pair in read(tmp_path)] == [f"Note {n}." for n in range(6)]
+
+
+@cases("names", {name: names for name, names in LAYOUTS.items() if name != "Spark"})
+def test_a_part_that_is_missing_is_named(tmp_path, names):
+    write(tmp_path / names[1], table())
+
+    number = "0000" if "0001.parquet" in names[1] else "00000"
+    with pytest.raises(DataError, match=f"1 of 2 parts are there; part {number}.* is missing"):
+        read(tmp_path)
+
+
+@cases(
+    "names",
+    {
+        "another number of parts": (*LAYOUTS["the Hub"], "train-00000-of-00001.parquet"),
+        "another hash": (*LAYOUTS["an older Hub"], "train-00000-of-00002-ffff.parquet"),
+        "Arrow": (*LAYOUTS["save_to_disk"], "train/data-00000-of-00001.arrow"),
+        "two kinds": (*LAYOUTS["the converted branch"], "train/part-00000-6f0c.parquet"),
+    },
+)
+def test_stale_parts_beside_new_ones_are_refused(tmp_path, names):
+    for name in names:
+        write(tmp_path / name, table())
+
+    with pytest.raises(DataError, match=r"two versions of the split|parts of two kinds"):
+        read(tmp_path)
+
+
+def test_labels_of_another_type_in_a_later_part_are_refused(tmp_path):
+    first, second = LAYOUTS["the Hub"]
+    write(tmp_path / first, table(("yes", "no", "no")))
+    write(tmp_path / second, table(pa.array([0, 1, 2])))
+
+    with pytest.raises(DataError, match=f"^{second}: its labels are numbers, and texts in {first}"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "points"), [(TWINS, r"line 1 \(U\+200B\)"), (ACCENTS, r"line 2 \(U\+00E9\)")]
+)
+def test_labels_that_look_equal_are_named_by_their_code_points(tmp_path, labels, points):
+    write(tmp_path / "train.parquet", table(labels))
+
+    with pytest.raises(DataError, match=rf"the labels of {points} and line \d .* look equal"):
+        read(tmp_path)
+
+
+def test_a_label_of_dev_that_only_looks_like_one_of_train_is_named(tmp_path):
+    write(tmp_path / "dev.parquet", table(("yes", "no", "yes\u00a0\u200b")))
+    labels = Labels.of("yes,no")
+
+    with pytest.raises(DataError, match=r"looks like one of them: it has U\+00A0, U\+200B"):
+        read_nli_file(tmp_path / "dev.parquet", split="dev", labels=labels)
