@@ -9,14 +9,12 @@ marked phrase of the passage, distinguished from others by its lower-cased words
       a mention drawn at random, frequent entities more often; `random_expectation`: the mean of
       many draws
   maxfreq-entity
-      the entity with most mentions, the first to occur of several; `outside_query` (not in the
-      paper): among those that are not marked in the query, or among all if all are
+      the entity with most mentions, the first to occur of several
   sim-entity
       the mention whose context is most like the blank's: cosine of the summed vectors of up to
       `window` words to each side within the sentence, the phrase itself left out (eq. 1)
-  rand-word, maxfreq-word, sim-word
-      the same of single words of the passage; the paper's code has the first and the last;
-      maxfreq-word counts words that have a letter and are no function words
+  rand-word, sim-word
+      the same of single words of the passage, as in the paper's code
   lang-model
       see ngram_lm.py
   upper_bound
@@ -53,7 +51,6 @@ from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.terminal import Bar, say
 
@@ -134,32 +131,13 @@ def random_expectation(
     }
 
 
-def most_frequent_entity(
-    examples: Sequence[ClozeExample], *, outside_query: bool = False
-) -> Answers:
+def most_frequent_entity(examples: Sequence[ClozeExample]) -> Answers:
     answers = {}
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage.tokens, passage.entities))
-        for query in queries if counts else ():
-            eligible = Counter(counts)
-            if outside_query:
-                for phrase in mentions(query.query, query.query_entities):
-                    del eligible[phrase]
-            answers[query.uid] = (eligible or counts).most_common(1)[0][0]
-    return answers
-
-
-def most_frequent_word(examples: Sequence[ClozeExample]) -> Answers:
-    answers: Answers = {}
-    for passage, queries in by_passage(examples):
-        counts: Counter[str] = Counter()
-        for token in passage.tokens:
-            word = token.lower()
-            if word not in FUNCTION_WORDS and any(map(str.isalpha, word)):
-                counts[word] += 1
-        for word, _ in counts.most_common(1):
+        for phrase, _ in counts.most_common(1):
             for query in queries:
-                answers[query.uid] = word
+                answers[query.uid] = phrase
     return answers
 
 
@@ -338,9 +316,7 @@ def _by_rules(queries: Sequence[ClozeExample]) -> dict[str, Answers]:
     return {
         "rand-word": random_entity(queries, seed=SEED, words=True),
         "rand-entity": random_entity(queries, seed=SEED),
-        "maxfreq-word": most_frequent_word(queries),
         "maxfreq-entity": most_frequent_entity(queries),
-        "maxfreq-entity, not in the query": most_frequent_entity(queries, outside_query=True),
         "upper bound": upper_bound(queries),
     }
 
@@ -355,11 +331,7 @@ def _language_model(splits: Splits, queries: Sequence[ClozeExample]) -> Answered
         "ngrams": [len(level.keys) for level in model.levels],
     }
     say(f"language model: {facts['ngrams'][-1]:,} {ngram_lm.ORDER}-grams in {facts['seconds']} s")
-    said = {
-        "lang-model": ngram_lm.continuations(model, queries),
-        "lang-model, entities only": ngram_lm.continuations(model, queries, entities_only=True),
-    }
-    return Answered(said, facts)
+    return Answered({"lang-model": ngram_lm.continuations(model, queries)}, facts)
 
 
 def _similar(

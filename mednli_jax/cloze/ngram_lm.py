@@ -213,19 +213,10 @@ def left(example: ClozeExample) -> list[str]:
     return _merged(example.query[: example.blank], entities)
 
 
-def continuations(
-    model: NgramModel, examples: Sequence[ClozeExample], *, entities_only: bool = False
-) -> dict[str, str]:
-    """The most likely word or phrase after the left context of each query, {uid: text}.
-
-    entities_only: among marked phrases of the training text; the paper's model may say any word.
-    """
+def continuations(model: NgramModel, examples: Sequence[ClozeExample]) -> dict[str, str]:
+    """The most likely word or phrase after the left context of each query, {uid: text}."""
     is_allowed = np.arange(len(model.words)) >= len(SPECIALS)
-    if entities_only:
-        is_allowed = np.array([word.startswith(ENTITY) for word in model.words])
     answers: dict[str, str] = {}
-    if not is_allowed.any():
-        return answers
     for example in examples:
         probability = np.where(is_allowed, model.distribution(left(example)), -1.0)
         answers[example.uid] = model.words[int(probability.argmax())].removeprefix(ENTITY)

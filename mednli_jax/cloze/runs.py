@@ -20,7 +20,7 @@ BASELINES = "baselines/cloze-baselines.json"
 
 def answers_file(name: str, split: str) -> str:
     """The private file with the answers of a baseline."""
-    return f"{name.replace(', ', '-').replace(' ', '_')}.{split}.jsonl"
+    return f"{name.replace(' ', '_')}.{split}.jsonl"
 
 
 class CliCR:

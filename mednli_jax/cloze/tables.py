@@ -38,7 +38,7 @@ OUR_TITLES = ("seeds", "EM", "sd", "F1", "sd", "BLEU-2", "BLEU-4", "Emb", "words
 PAPER_TITLES = ("paper: EM", "F1", "BLEU-2", "BLEU-4", "Emb")
 BASELINE, RUN = "baseline", "run"  # kinds of rows
 COMPARED = "ga_anonym"  # the reader that is compared with baselines
-RIVALS = ("maxfreq-entity", "maxfreq-entity, not in the query", "sim-entity")
+RIVALS = ("maxfreq-entity", "sim-entity")
 Json = Any
 Scores = Mapping[str, Json]  # of a system, see scores.summary
 

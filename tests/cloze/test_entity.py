@@ -13,7 +13,6 @@ from mednli_jax.cloze.baselines import (
     best_window,
     known_vectors,
     most_frequent_entity,
-    most_frequent_word,
     most_similar_entity,
     out_of_passage,
     random_entity,
@@ -31,31 +30,6 @@ REPORT = (
 
 def test_the_baseline_of_frequent_entities_takes_the_first_of_equally_frequent_ones():
     assert most_frequent_entity([cloze("q", REPORT, "_ went", "cough")]) == {"q": "fever"}
-
-
-@pytest.mark.parametrize(
-    "query, entity",
-    table_rows("""
-        [FEVER] causes _ | chest pain
-        # not marked
-        fever causes _ | fever
-        # a part of an entity
-        [Lassa fever] causes _ | fever
-        _ and the [fever] , [Chest pain] | aspirin
-        # all
-        [fever] , [chest pain] , [cough] , [aspirin] , _ | fever
-    """),
-)
-def test_the_baseline_of_frequent_entities_may_skip_those_of_the_query(query, entity):
-    examples = [cloze("q", REPORT, query, "cough")]
-
-    assert most_frequent_entity(examples, outside_query=True) == {"q": entity}
-
-
-def test_the_baseline_of_frequent_words_takes_neither_grammar_nor_a_sign():
-    text = "the fever and the chills , , , , 3 3 3 of the fever [chills] . fever"
-
-    assert most_frequent_word([cloze("q", text, "_", "fever")]) == {"q": "fever"}
 
 
 def shares(answers):

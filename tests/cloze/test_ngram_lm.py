@@ -144,12 +144,3 @@ def test_the_likeliest_word_after_the_left_side_of_a_query_is_its_answer():
     model = estimate(training_text(examples))
 
     assert continuations(model, [DRUG, PATIENT]) == {"a": "chest pain", "b": "fever"}
-
-
-def test_the_language_model_may_answer_with_entities_alone():
-    model = estimate([["the", "patient"], ["the", "patient"], ["the", "@entityfever"]])
-
-    assert continuations(model, [PATIENT]) == {"b": "patient"}
-    assert continuations(model, [PATIENT], entities_only=True) == {"b": "fever"}
-    without = estimate([["the", "patient"]])
-    assert continuations(without, [PATIENT], entities_only=True) == {}

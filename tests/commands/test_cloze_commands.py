@@ -386,7 +386,7 @@ def table(home, at_home):
     (folder / "baselines" / "private").mkdir(parents=True, exist_ok=True)
     baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": summary}}
     (folder / "baselines" / "cloze-baselines.json").write_text(json.dumps(baselines))
-    for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query", "sim-entity"):
+    for name in tables.RIVALS:
         path = folder / "baselines" / "private" / f"{name}.test.jsonl"
         path.write_text(answers.answer_lines(fever), "utf-8")
     return summary
@@ -398,7 +398,8 @@ def test_the_papers_table_is_filled_from_a_folder(table):
     out, _ = succeeds("report", *flags)
 
     table_lines = out.partition("Comparison")[0].splitlines()
-    rows = {line[:34].strip(): line[34:].split() for line in table_lines}
+    cells_of = [re.split(" {2,}", line.strip()) for line in table_lines]
+    rows = {name: cells for name, *cells in cells_of}
     assert rows["maxfreq-entity"][:3] == ["1", f"{100 * table['exact_match']:.1f}", "-"]
     assert rows["maxfreq-entity"][-5:] == ["8.5", "12.6", "0.10", "0.05", "0.31"]
     first_cells = [rows[name][0] for name in ("GA-Anonym", "SA-Ent", "human-expert")]
