@@ -18,7 +18,6 @@ from typing import Any
 
 from mednli_jax import cli, tasks
 from mednli_jax import run as runs
-from mednli_jax.errors import UserError
 from mednli_jax.files import local_path
 from mednli_jax.rundir import SPLITS, RunDirectory, Scores
 from mednli_jax.training.loop import Interrupted
@@ -29,21 +28,10 @@ Prediction = dict[str, Any]  # of one input
 Row = dict[str, Any]  # of metrics.jsonl
 
 
-@contextlib.contextmanager
-def _python_errors() -> Iterator[None]:
-    """Messages of errors have arguments of Python in place of flags."""
-    try:
-        yield
-    except UserError as error:
-        error.name_python_arguments()
-        raise
-
-
 class Run:
     """A run directory (folder): its result (the content of result.json), and its predictions on new
     inputs."""
 
-    @_python_errors()
     def __init__(self, folder: str | Path) -> None:
         directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
         self.folder, self.result = directory.folder, directory.result().values
@@ -71,7 +59,6 @@ class Run:
         runs.start_jax()
         return runs.load_run(self.folder)
 
-    @_python_errors()
     def predict(self, inputs: Inputs) -> runs.Predictions | Prediction:
         """Predictions for new inputs, in their order: the label, and means over the seeds.
 
@@ -87,7 +74,6 @@ class Run:
             return rows[0]
         return runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
 
-    @_python_errors()
     def warm_up(self, lengths: Iterable[Sequence[int]]) -> None:
         """Compiles ahead, so that later calls of `predict` only compute.
 
@@ -97,7 +83,6 @@ class Run:
         """
         self.finished.warm_up(lengths)
 
-    @_python_errors()
     def evaluate(self, split: str = "test", config: str | Config | None = None) -> Scores:
         """Scores of a split, in the form of result.json. config: names another corpus (see
         `get_config`)."""
@@ -136,14 +121,12 @@ def _labelled(row: Prediction) -> Prediction:
     return {"label": max(row, key=row.__getitem__), **row} if of_classes else row
 
 
-@_python_errors()
 def get_config(name: str) -> Config:
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or
     "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
-@_python_errors()
 def train_model(
     config: str | Config,
     workdir: str | Path,
@@ -160,6 +143,8 @@ def train_model(
       force: delete the run that `workdir` holds and start over.
       on_epoch: called after each epoch with its row of metrics.jsonl, in which the measures are
         lists of a number for each seed that is still trained (None: not finite).
+
+    The flags --workdir, --resume and --force of a message are these arguments.
     """
     name = config if isinstance(config, str) else ""
     config = _config(config)

@@ -279,9 +279,7 @@ def _refusal(error: Exception) -> str:
     elif isinstance(error, FloatingPointError):  # as $JAX_DEBUG_NANS and $JAX_DEBUG_INFS ask for
         setting = "jax_debug_nans or jax_debug_infs is set"
         problem = f"{setting}, and a number was not finite ({errors.summary(error)})"
-        fix = (
-            "give a lower --config.train.learning_rate, or unset JAX_DEBUG_NANS and JAX_DEBUG_INFS"
-        )
+        fix = "give a lower config.train.learning_rate, or unset JAX_DEBUG_NANS and JAX_DEBUG_INFS"
     return str(UserError(problem, fix=fix))
 
 

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
 
 MAX_PROBLEMS = 20
 MOST_LINES = 3  # numbers of lines that one message names
@@ -25,80 +24,30 @@ PLUGINS = "MEDNLI_JAX_PLUGINS"  # packages of the user that may be imported, sep
 MOST_FRAMES = 24  # innermost frames of a bug's report
 
 
-class Setting(NamedTuple):
-    """A flag of a command, or a field of a config, within a message.
-
-    A shell shows `--resume` and `--config.train.clip=10`; Python `resume=True` and
-    `config.train.clip = 10`.
-
-    Attributes:
-      name: such as `resume`, `config.train.clip`.
-      value: to give; None for the name alone, True for a flag without a value.
-    """
-
-    name: str
-    value: object = None
-
-    def in_shell(self) -> str:
-        is_switch = self.value is True and not self.name.startswith("config.")
-        if self.value is None or is_switch:
-            return f"--{self.name}"
-        return f"--{self.name}={self.value}"
-
-    def in_python(self) -> str:
-        if self.value is None:
-            return self.name
-        equals = " = " if self.name.startswith("config.") else "="
-        return f"{self.name}{equals}{self.value or repr(self.value)}"
-
-
-Text = str | tuple[str | Setting, ...]  # of a message; the parts of a tuple follow each other
-RESUME, FORCE, WORKDIR = Setting("resume", True), Setting("force", True), Setting("workdir")
-
-
-def config_field(name: str, value: object = None) -> Setting:
-    """A field of a config, such as `train.clip`, and the value to give."""
-    return Setting(f"config.{name}", value)
-
-
 class UserError(Exception):
     """Bad input or usage: `PROBLEM. Fix: FIX.` A command prints `error: ` and this line, and exits
     with code 2.
+
+    Messages name fields as `config.train.clip` and flags as `--resume`, in Python, too.
 
     Args:
       problem: what is wrong.
       fix: what the user can do; "" where `problem` says it.
     """
 
-    for_python = False  # whether the message names arguments of the Python interface, not flags
-
-    def __init__(self, problem: Text = "", *, fix: Text = "") -> None:
+    def __init__(self, problem: str = "", *, fix: str = "") -> None:
         super().__init__(problem)
         self.problem, self.fix = problem, fix
 
     def __str__(self) -> str:
         message = self._headline()
         if self.fix:
-            fix = self._rendered(self.fix).removesuffix(".")
-            message = f"{_sentence(message)} Fix: {fix}."
+            message = f"{_sentence(message)} Fix: {self.fix.removesuffix('.')}."
         return message.replace("\n", "\\n")
 
     def _headline(self) -> str:
         """The message without its fix."""
-        return self._rendered(self.problem)
-
-    def name_python_arguments(self) -> None:
-        """From now on the message has arguments of Python in place of flags."""
-        self.for_python = True
-
-    def _rendered(self, text: Text) -> str:
-        words = []
-        for part in (text,) if isinstance(text, str) else text:
-            if isinstance(part, Setting):
-                words.append(part.in_python() if self.for_python else part.in_shell())
-            else:
-                words.append(part)
-        return "".join(words)
+        return self.problem
 
 
 def _sentence(text: str) -> str:
@@ -111,22 +60,19 @@ class UsageError(UserError):
 
 
 class ConfigError(UserError):
-    """A config field with a wrong value: `--config.FIELD: PROBLEM. Fix: FIX.`
+    """A config field with a wrong value: `config.FIELD: PROBLEM. Fix: FIX.`
 
     Args:
       problem, fix: as in UserError.
       field: the field with its section, such as `model.name`; "" where `problem` names it.
     """
 
-    def __init__(self, problem: Text = "", *, field: str = "", fix: Text = "") -> None:
+    def __init__(self, problem: str = "", *, field: str = "", fix: str = "") -> None:
         super().__init__(problem, fix=fix)
         self.field = field
 
     def _headline(self) -> str:
-        problem = super()._headline()
-        if not self.field:
-            return problem
-        return f"{self._rendered((config_field(self.field),))}: {problem}"
+        return f"config.{self.field}: {self.problem}" if self.field else self.problem
 
 
 class RunError(UserError):
@@ -147,18 +93,18 @@ class DataError(UserError):
 
     def __init__(
         self,
-        problem: Text,
+        problem: str,
         *,
         file: str | None = None,
         line: int | str | None = None,
         field: str | None = None,
-        fix: Text = "",
+        fix: str = "",
     ) -> None:
         super().__init__(problem, fix=fix)
         self.file, self.line, self.field = file, line, field
 
     def _headline(self) -> str:
-        problem = _sentence(super()._headline())
+        problem = _sentence(self.problem)
         place = "".join(f"{part}:" for part in (self.file, self.line) if part is not None)
         return f"{place} {problem}" if place else problem
 
@@ -169,10 +115,6 @@ class DataErrors(UserError):
     def __init__(self, errors: Sequence[DataError], total: int) -> None:
         super().__init__()
         self.errors, self.total = errors, total
-
-    def name_python_arguments(self) -> None:
-        for error in self.errors:
-            error.name_python_arguments()
 
     def __str__(self) -> str:
         lines = list(map(str, self.errors))
@@ -215,7 +157,7 @@ class Problems:
     def __init__(self) -> None:
         self.total = 0
         self._unlisted = 0
-        self._by_message: dict[tuple[str | None, Text, Text], _Repeated] = {}
+        self._by_message: dict[tuple[str | None, str, str], _Repeated] = {}
 
     def add(self, error: DataError) -> None:
         self.total += 1

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
+from mednli_jax.errors import DataError, Problems, RunError, UsageError
 
 if TYPE_CHECKING:  # only readers of Parquet need it
     import pyarrow as pa
@@ -41,7 +41,7 @@ SHORTER_NAME = "give a shorter name"
 
 
 @contextlib.contextmanager
-def writing(path: Path, fix: Text = _FIX) -> Iterator[None]:
+def writing(path: Path, fix: str = _FIX) -> Iterator[None]:
     """Turns an OSError into a RunError that names the file or its folder."""
     try:
         yield
@@ -171,7 +171,7 @@ def write_over(path: Path, content: str, mark: str) -> None:
 
 
 @contextlib.contextmanager
-def atomic_folder(folder: Path, *, keep: bool = True, fix: Text = _FIX) -> Iterator[Path]:
+def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterator[Path]:
     """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed
     where it fails.
 
@@ -228,7 +228,7 @@ def digest(values: Json) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def private_folder(folder: Path, *, ours: bool = False, fix: Text = _FIX) -> Path:
+def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
     """Creates the folder where it is missing, 0700, and returns it.
 
     A new or empty folder gets a .gitignore that excludes all its files; a folder with files only
@@ -302,7 +302,7 @@ _MARK_BYTES = MARK.encode()
 _ESCAPED_MARK = re.compile(r"(?<!\\)((?:\\\\)*)\\u[fF][eE][fF]{2}")
 
 
-def line_fault(file: str, line: int | None, problem: str, fix: Text = FRESH_COPY) -> DataError:
+def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
     return DataError(problem, file=file, line=line, fix=fix)
 
 
@@ -315,7 +315,7 @@ def empty_field(path: Path, line: int, field: str) -> DataError:
     return DataError(problem, file=path.name, line=line, field=field, fix=fix)
 
 
-def no_such_file(path: Path, fix: Text = "check the path") -> DataError:
+def no_such_file(path: Path, fix: str = "check the path") -> DataError:
     path = Path(path)
     problem = f"there is no such file in {path.absolute().parent}"
     if os.path.isdir(path):
@@ -341,7 +341,7 @@ def either_name(path: Path) -> Path | None:
     return None
 
 
-def check_readable(path: Path, fix: Text = "check the path") -> None:
+def check_readable(path: Path, fix: str = "check the path") -> None:
     """Raises DataError where the file does not exist or may not be read."""
     if not os.path.isfile(path):
         raise no_such_file(path, fix)

@@ -30,16 +30,12 @@ from mednli_jax.data.labels import listed
 from mednli_jax.data.pieces import PieceVocabulary, find_weights
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import (
-    FORCE,
     ConfigError,
     DataError,
     ResumableError,
     RunError,
-    Setting,
-    Text,
     UsageError,
     UserError,
-    config_field,
     summary,
 )
 from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
@@ -611,7 +607,7 @@ class System(ABC):
     def scores(self, split: str) -> Scored:
         """The scores and logits of a split; they are computed once."""
         if split not in self.prepared.splits:
-            problem = (Setting("split", split), ": the corpus has no such split")
+            problem = f"--split={split}: the corpus has no such split"
             raise UsageError(problem, fix=f"give one of {', '.join(self.prepared.splits)}")
         if split not in self._scored:
             logits = self._logits(split)
@@ -727,8 +723,7 @@ class FinishedRun(System):
         """Raises UsageError where a config is of another task than the run."""
         if config.task != self.config.task:
             corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
-            problem = (Setting("config"), f" is of {corpora}")
-            raise UsageError(problem, fix="give another")
+            raise UsageError(f"--config is of {corpora}", fix="give another")
 
     def on(self, data: Config, split: str = "") -> FinishedRun:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
@@ -788,26 +783,24 @@ class FinishedRun(System):
         unlike = []  # fields by which words are looked up in another way
         for name, field_name in OF_WORDS.items():
             if own.key.get(name) != corpus.key.get(name):
-                unlike.append(config_field(field_name))
-        fix: Text
+                unlike.append(f"config.{field_name}")
         if trained:
-            problem: tuple[str | Setting, ...]
-            problem = ("trained its word vectors, and the other corpus has other words",)
-            without = config_field("model.train_vectors", False)
-            fix = ("train a source whose vectors stay as they are (", without, "; not fasttext)")
+            problem = "trained its word vectors, and the other corpus has other words"
+            without = "config.model.train_vectors=False; not fasttext"
+            fix = f"train a source whose vectors stay as they are ({without})"
         elif same_words or _source_of_vectors(own) != _source_of_vectors(corpus):
-            problem = ("has other word vectors than this config",)
-            fix = ("give both the same ", config_field("vectors"))
+            problem = "has other word vectors than this config"
+            fix = "give both the same config.vectors"
         elif unlike:
-            fields = _listed(unlike)
-            problem = ("looks up words in another way (", *fields, ")")
-            fix = ("give both the same ", *fields)
+            fields = ", ".join(unlike)
+            problem = f"looks up words in another way ({fields})"
+            fix = f"give both the same {fields}"
         elif not self.config.vectors.path:
-            problem = ("has random word vectors, and the other corpus has other words",)
-            fix = ("train the source with ", config_field("vectors.path", "FILE"))
+            problem = "has random word vectors, and the other corpus has other words"
+            fix = "train the source with config.vectors.path=FILE"
         else:
             return
-        raise RunError((f"{self.directory.folder}: ", *problem), fix=fix)
+        raise RunError(f"{self.directory.folder}: {problem}", fix=fix)
 
     # -- new inputs --------------------------------------------------------------------------------
 
@@ -920,14 +913,6 @@ class FinishedRun(System):
             weights = jax.tree.map(np.asarray, sown)
             maps.append(scorer.looked_at(corpus, self.vocabulary, example, lengths, weights))
         return maps
-
-
-def _listed(settings: Sequence[Setting]) -> tuple[str | Setting, ...]:
-    """Settings as parts of a message, with commas between them."""
-    words: list[str | Setting] = [settings[0]]
-    for setting in settings[1:]:
-        words += [", ", setting]
-    return tuple(words)
 
 
 class VectorSource(NamedTuple):
@@ -1043,7 +1028,7 @@ def _best(directory: RunDirectory, result: RunResult) -> PyTree:
     best = checkpoint.tree["best"] if checkpoint else None
     if best is None or best["epoch"].tolist() != result.best_epoch:
         problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
-        raise RunError(problem, fix=("restore the run directory, or train again with ", FORCE))
+        raise RunError(problem, fix="restore the run directory, or train again with --force")
     return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
 
@@ -1058,15 +1043,14 @@ def source_run(target: Experiment, prepared: Prepared) -> FinishedRun:
     theirs, ours = source.scorer.labels, target.scorer.labels
     if theirs != ours and not target.transfer.private:
         problem = f"{folder}: has the labels {', '.join(theirs)}, and the corpus {', '.join(ours)}"
-        fix: Text = ("give them in this order: ", config_field("data.labels", listed(theirs)))
+        fix = f"give them in this order: config.data.labels={listed(theirs)}"
         if set(theirs) != set(ours):
-            mapped = config_field("data.labels", "LABEL:NAME,...")
-            private = config_field("transfer.private", True)
-            fix = ("map them, ", mapped, ", or draw the last layers anew, ", private)
+            anew = "draw the last layers anew, config.transfer.private=True"
+            fix = f"map them, config.data.labels=LABEL:NAME,..., or {anew}"
         raise RunError(problem, fix=fix)
     if source.experiment.trains_words and not target.trains_words:
         problem = f"{folder}: trained its word vectors, which this config does not take over"
-        raise RunError(problem, fix=("also give ", config_field("model.train_vectors", True)))
+        raise RunError(problem, fix="also give config.model.train_vectors=True")
     transfer.seed_rows(source.experiment.seeds, target.seeds)
     return source
 

@@ -23,16 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import mednli_jax
-from mednli_jax.errors import (
-    FORCE,
-    RESUME,
-    WORKDIR,
-    ResumableError,
-    RunError,
-    Setting,
-    Text,
-    config_field,
-)
+from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.files import (
     TEMPORARY,
     append_line,
@@ -61,10 +52,10 @@ FAILED = "correct the fault that its log.txt names"  # the first step for a run 
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.
 LOCK_SECONDS = 0.5
 # Fixes for damaged files and folders.
-CHECK_WORKDIR = ("check ", WORKDIR)
+CHECK_WORKDIR = "check --workdir"
 RESTORE_FILE = "restore the file"
-RESTORE = (f"{RESTORE_FILE}, or start over with ", FORCE)
-WRITE_AGAIN = ("restore it, or remove it and train with ", RESUME, ", which writes it again")
+RESTORE = f"{RESTORE_FILE}, or start over with --force"
+WRITE_AGAIN = "restore it, or remove it and train with --resume, which writes it again"
 # The format of a run's files, a field of result.json. Raise it where a run of before cannot be read
 # any more.
 FORMAT = 1
@@ -91,7 +82,7 @@ _PACKAGES = (
 )
 
 
-def read_json(path: Path, *fields: str, fix: Text = RESTORE_FILE) -> dict[str, Json]:
+def read_json(path: Path, *fields: str, fix: str = RESTORE_FILE) -> dict[str, Json]:
     """The JSON object of a file in a run directory. Raises RunError for a file without one, or
     without `fields`."""
     try:
@@ -106,7 +97,7 @@ def read_json(path: Path, *fields: str, fix: Text = RESTORE_FILE) -> dict[str, J
     return values
 
 
-def _check_fields(path: Path, values: Mapping[str, Json], fields: Sequence[str], fix: Text) -> None:
+def _check_fields(path: Path, values: Mapping[str, Json], fields: Sequence[str], fix: str) -> None:
     for name in fields:
         if name not in values:
             raise RunError(f"{path}: has no field '{name}', which every run writes", fix=fix)
@@ -405,15 +396,15 @@ class RunDirectory:
         # Other programs also write a config.json, but no lock beside it.
         is_run = all((run.folder / name).is_file() for name in ("config.json", "lock"))
         if not is_run and run._has_files():
-            raise RunError(f"{run.folder}: holds other files", fix=("choose an empty ", WORKDIR))
+            raise RunError(f"{run.folder}: holds other files", fix="choose an empty --workdir")
         if resume and not run.folder.exists():
-            fix = ("name the run to continue with, or leave ", RESUME, " out to start a run there")
+            fix = "name the run to continue with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory", fix=fix)
         status = run.status() if is_run and not force else ""
         if status and not resume and (locked or not run.in_training()):
-            first = (f"{FAILED}, then ",) if status == "failed" else ()
-            go_on = (RESUME, " to continue, ") if run.can_resume() else ()
-            fix = (*first, *go_on, FORCE, " to start over, or another ", WORKDIR)
+            first = f"{FAILED}, then " if status == "failed" else ""
+            go_on = "--resume to continue, " if run.can_resume() else ""
+            fix = f"{first}{go_on}--force to start over, or another --workdir"
             raise RunError(f"{run.folder}: already holds a run (status {status})", fix=fix)
         return is_run
 
@@ -465,14 +456,10 @@ class RunDirectory:
         changed = differing(self.config, json.loads(json.dumps(config)))  # tuples become lists
         if not changed:
             return
-        fix: Text = ("resume with the same flags, or choose another ", WORKDIR)
+        fix = "resume with the same flags, or choose another --workdir"
         if self.status() == "complete":
-            weights = config_field("transfer.init_from", self.folder)
-            fix = (
-                "a complete run is not trained longer: train a new one, perhaps from its weights (",
-                weights,
-                ")",
-            )
+            weights = f"from its weights (config.transfer.init_from={self.folder})"
+            fix = f"a complete run is not trained longer: train a new one, perhaps {weights}"
         fields = ", ".join(changed[:5])
         problem = f"{self.folder}: the run was started with other values of {fields}"
         raise RunError(problem, fix=fix)
@@ -487,7 +474,7 @@ class RunDirectory:
         sources = differing(before.sources, now.sources)[:5]
         changed = ", ".join(sources) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
-        raise RunError(problem, fix=("restore what changed, or start over with ", FORCE))
+        raise RunError(problem, fix="restore what changed, or start over with --force")
 
     def check_settings(self, settings: Mapping[str, Json]) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it
@@ -507,7 +494,7 @@ class RunDirectory:
             else:
                 steps.append(f"unset {variable}" if value is None else f"export {variable}={value}")
         problem = f"{self.folder}: the run began with {began}, and this process has {now}"
-        raise RunError(problem, fix=(f"{'; '.join(steps)}; or start over with ", FORCE))
+        raise RunError(problem, fix=f"{'; '.join(steps)}; or start over with --force")
 
     def _clear(self) -> None:
         """Removes the files of an earlier run: its result first, because it describes the
@@ -528,7 +515,7 @@ class RunDirectory:
         Raises ResumableError where another process holds the lock for more than `wait` seconds.
         """
         deadline = time.monotonic() + max(wait, LOCK_SECONDS)
-        with writing(self.folder, ("choose another ", WORKDIR)):
+        with writing(self.folder, "choose another --workdir"):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held until `close`
             busy = f"{self.folder}: another process is training here"
             if wait and self.in_training():
@@ -539,7 +526,7 @@ class RunDirectory:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        fix = ("wait for it and give ", RESUME, ", or choose another ", WORKDIR)
+                        fix = "wait for it and give --resume, or choose another --workdir"
                         raise ResumableError(busy, fix=fix) from None
                     time.sleep(0.1)
         if not locked:
@@ -575,7 +562,7 @@ class RunDirectory:
         """The task that the config names."""
         return str(read_json(self.folder / "config.json", "task")["task"])
 
-    def result(self, *fields: str, fix: Text = WRITE_AGAIN) -> RunResult:
+    def result(self, *fields: str, fix: str = WRITE_AGAIN) -> RunResult:
         """The content of result.json. A run that was killed before it wrote it has the status
         `running`.
 
@@ -603,14 +590,14 @@ class RunDirectory:
         that ended it."""
         return self.result().resumable
 
-    def data(self, *fields: str, fix: Text = RESTORE_FILE) -> RunData:
+    def data(self, *fields: str, fix: str = RESTORE_FILE) -> RunData:
         """The content of data.json; empty for a run that lacks it. Arguments as in `result`."""
         path = self.folder / "data.json"
         if not path.is_file() and not fields:
             return RunData()
         return RunData.from_json(read_json(path, *fields, fix=fix))
 
-    def environment(self, fix: Text = RESTORE_FILE) -> RunEnvironment:
+    def environment(self, fix: str = RESTORE_FILE) -> RunEnvironment:
         """The content of env.json; empty for a run that lacks it."""
         path = self.folder / "env.json"
         if not path.is_file():
@@ -622,11 +609,11 @@ class RunDirectory:
         if self.in_training():
             problem = f"{self.folder}: the run is in training"
             return RunError(problem, fix="wait until it is finished")
-        workdir = Setting("workdir", self.folder)
-        fix: Text = ("continue with it: train with its flags, ", workdir, " and ", RESUME)
+        workdir = f"--workdir={self.folder}"
+        fix = f"continue with it: train with its flags, {workdir} and --resume"
         if status == "failed":
-            go_on = (RESUME, " to continue with the same flags, or ") if self.can_resume() else ()
-            fix = (f"{FAILED}, then train with ", workdir, " and ", *go_on, FORCE, " to start over")
+            go_on = "--resume to continue with the same flags, or " if self.can_resume() else ""
+            fix = f"{FAILED}, then train with {workdir} and {go_on}--force to start over"
         return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
     def metrics(self) -> list[MetricsRow]:

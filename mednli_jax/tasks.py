@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mednli_jax.errors import ConfigError, RunError, Text, UsageError
+from mednli_jax.errors import ConfigError, RunError, UsageError
 
 if TYPE_CHECKING:  # `--help` needs none of them
     import numpy as np
@@ -38,7 +38,7 @@ Run = Any  # a run.FinishedRun, which imports jax
 Experiment = Any  # a run.Experiment
 Module = Any  # a linen class, or None
 Own = Any  # of the types of a TASK: its corpora, their examples and vocabularies
-BrokenRule = tuple[str, str, Text]  # field, what is wrong, the fix
+BrokenRule = tuple[str, str, str]  # field, what is wrong, the fix
 # Names of fields with blanks between them, a function of a config, a reason: the fields must be
 # empty where the function holds.
 EmptyFields = tuple[str, Callable[[Config], bool], str]

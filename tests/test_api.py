@@ -157,25 +157,18 @@ def test_a_run_from_python_is_scored_and_shown(runs):
     assert f"{run.scores['test']['accuracy']:.4f}" in run._repr_html_()
 
 
-def test_a_folder_with_a_run_is_refused_with_the_arguments_that_help(runs):
-    with pytest.raises(RunError, match=r"resume=True.*force=True.* workdir"):
+def test_a_folder_with_a_run_is_refused_with_the_flags_that_help(runs):
+    with pytest.raises(RunError, match=r"--resume .*--force .* --workdir"):
         mednli_jax.train_model(small(), runs[0].folder)
 
 
-def test_errors_name_fields_as_python_writes_them():
+def test_errors_name_fields():
     with pytest.raises(ConfigError, match=r"^config\.train\.epochs: is 0\. Fix: "):
         mednli_jax.train_model(small(train={"epochs": 0}), "run")
     with pytest.raises(ConfigError, match=r"absent: config\.data\.dir names .* config\.data\.dir"):
         mednli_jax.train_model(small(data={"dir": "absent"}), "run")
-
-
-def test_errors_name_fields_as_flags_of_a_command():
-    def err(*flags):
-        return refused(train, *BOW, "--workdir=run", *flags)
-
-    epochs = err("--config.data.dir=own", "--config.train.epochs=0")
-    assert "error: --config.train.epochs: is 0. Fix: " in epochs
-    assert "absent: --config.data.dir names " in err("--config.data.dir=absent")
+    epochs = refused(train, *BOW, "--workdir=run", "--config.train.epochs=0")
+    assert epochs.startswith("error: config.train.epochs: is 0. Fix: ")
 
 
 # ---- models and corpora that are plugged in ----
@@ -186,7 +179,7 @@ def test_errors_name_fields_as_flags_of_a_command():
 )
 def test_a_name_of_no_model_is_refused(name, monkeypatch):
     monkeypatch.setenv(PLUGINS, "plugin_model,plugin_modell")
-    with pytest.raises(ConfigError, match=r"^--config\.model\.name: "):
+    with pytest.raises(ConfigError, match=r"^config\.model\.name: "):
         table.entry(name)
 
 
@@ -207,7 +200,7 @@ def test_a_name_of_no_model_is_refused(name, monkeypatch):
         ("data.name=plugin_corpus:raed", "plugin_corpus:raed", "check the name after the colon."),
         ("data.name=plugin_syntax:read", "plugin_syntax.py:1: ", "correct this module"),
         ("model.name=plugin_model:Broken", "plugin_model.py:", "TypeError: "),
-        ("model.name=plugin_model:Narrow", "--config.model.name: ", "of 3 classes, not 2"),
+        ("model.name=plugin_model:Narrow", "config.model.name: ", "of 3 classes, not 2"),
     ],
 )
 def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, place, reason):

@@ -50,7 +50,7 @@ def test_the_values_of_a_named_config_pass_every_check(name):
 def test_a_field_with_choices_takes_no_other_and_names_them(field):
     message = refusal(config_with(field), {field: "zyzzyva"})
 
-    assert message.startswith(f"--config.{field}: unknown value 'zyzzyva'. Fix: give one of ")
+    assert message.startswith(f"config.{field}: unknown value 'zyzzyva'. Fix: give one of ")
     assert all(choice in message for choice in checks.CHOICES[field])
 
 
@@ -60,7 +60,7 @@ BOUNDS = [(field, *bounds) for bounds, names in checks.NUMBERS.items() for field
 @pytest.mark.parametrize("field, least, most", BOUNDS)
 def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(field, least, most):
     allowed = re.escape(f"{least} to {most}")
-    refused = re.compile(rf"--config\.{field}: is \S+\. Fix: give {allowed}\.$")
+    refused = re.compile(rf"config\.{field}: is \S+\. Fix: give {allowed}\.$")
     step = 1 if isinstance(most, int) else most / 999
 
     for value in (least - step, most + step, float("nan")):
@@ -86,7 +86,7 @@ def test_a_broken_rule_names_the_field_and_its_fix_works(wrong, right):
     fixed = fields_of(right)
     (field,) = fixed
 
-    assert re.match(rf"--config\.{field}: .*\. Fix: .*\.$", refusal(config_of("bow"), fields))
+    assert re.match(rf"config\.{field}: .*\. Fix: .*\.$", refusal(config_of("bow"), fields))
     assert refusal(config_of("bow"), {**fields, **fixed}) == ""
 
 
@@ -122,7 +122,7 @@ def test_a_setting_that_cannot_work_is_refused_by_the_name_of_its_field(name, te
     fields = fields_of(text)
     config.update_from_flattened_dict(fields)
 
-    with pytest.raises(ConfigError, match=rf"^--config\.{next(iter(fields))}\b.* Fix: "):
+    with pytest.raises(ConfigError, match=rf"^config\.{next(iter(fields))}\b.* Fix: "):
         experiment_of(config)
 
 

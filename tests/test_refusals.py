@@ -74,7 +74,7 @@ BAD_FILES = {
     "a label that train lacks": (
         OWN,
         {TRAIN: ONE_LABEL + ONE_LABEL.replace("1", "0")},
-        "dev.jsonl:1: field 'gold_label' is none of 0, 1 / --config.data.labels=0,1,LABEL:-",
+        "dev.jsonl:1: field 'gold_label' is none of 0, 1 / config.data.labels=0,1,LABEL:-",
     ),
     "one file for all": (OWN, {TRAIN: pairs(3), DEV: None}, "split train.jsonl into"),
     "no corpus": (f"prepare --config=bow:mednli {NO_VECTORS}", {MLI: None}, "mli_train_v1.jsonl"),
@@ -94,7 +94,7 @@ BAD_FILES = {
     "no vector for any token": (
         f"{AFLITE} --config.vectors.path=v.txt --config.vectors.dim=2",
         {"v.txt": "koala 1 2\n"},
-        "--config.vectors.path",
+        "config.vectors.path",
     ),
     "a syntax error": (
         "prepare --config=own.py",
@@ -107,7 +107,7 @@ BAD_FLAGS = table_rows(f"""
     {OWN} --config.data.dir={TRAIN} | config.data.dir / train, dev
     # no pair of the genre
     prepare --config=bow:multinli/travel {NO_VECTORS} | multinli_1.0_train.jsonl
-    {OWN} --config.vectors.path=v.txt | v.txt / --config.vectors.path=
+    {OWN} --config.vectors.path=v.txt | v.txt / empty config.vectors.path
     {KD} --config.knowledge.ontology=mehs | config.knowledge.ontology
     {KD} --config.knowledge.ontology=wordnet+mesh | config.knowledge.ontology / takes one
     evaluate --run=a --partition=p.txt | p.txt
@@ -230,7 +230,7 @@ def test_thirty_errors_are_the_first_twenty_and_a_count(place):
     first, *lines, last = refused(named).splitlines()
     assert "train.jsonl:2: field 'gold_label' is none of" in first
     assert "(9 times, in lines 2, 3, 4, ...). Fix: " in first
-    assert "--config.data.labels=" in first
+    assert "config.data.labels=" in first
     assert len(lines) == 19
     assert "12 more" in last
 

@@ -426,7 +426,7 @@ def mean_vectors(
     place = {unit: i for i, unit in enumerate(distinct)}
     matrix, has, whole = _unit_vectors(distinct, row_of, vectors, lacking)
     if not has.any():
-        fix = "give vectors of the corpus's language and case by --config.vectors.path=FILE"
+        fix = "give vectors of the corpus's language and case by config.vectors.path=FILE"
         raise DataError("no token of the corpus has a vector", fix=fix)
     flat = np.array([place[unit] for unit in every_unit], np.int64)
     starts = np.cumsum([0, *map(len, texts)])

@@ -108,12 +108,12 @@ def _notes(
 ) -> list[str]:
     notes, linking = [], pairs.corpus.linking
     if CAUSE not in rows:
-        notes.append(f"{CAUSE} is left out. Fix: --config.knowledge.ontology=mesh")
+        notes.append(f"{CAUSE} is left out. Fix: config.knowledge.ontology=mesh")
     elif linking and linking.mentions is None:
         linked = tuple(linking.types or ontology.link_types)
         if missing := [kind for kind in PERSONS if not kind.startswith(linked)]:
             kinds = f"kinds {', '.join(missing)} are not linked"
-            notes.append(f"{CAUSE}: {kinds}. Fix: --config.knowledge.types")
+            notes.append(f"{CAUSE}: {kinds}. Fix: config.knowledge.types")
     of_class = Counter(labels)
     if max(of_class.values()) > SKEWED * len(labels) / len(of_class):
         notes.append(

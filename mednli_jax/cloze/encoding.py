@@ -56,7 +56,7 @@ from mednli_jax.data.vectors import (
     random_vectors,
     training_coverage,
 )
-from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
+from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import local_path, variable_path
 from mednli_jax.terminal import watched
 
@@ -732,11 +732,8 @@ class ClozeCorpus:
         vectors = vector_files(path) if path else []
         for file in vectors:
             if not file.is_file():
-                fix = (
-                    "check the path, or give ",
-                    config_field("vectors.path", ""),
-                    " for random vectors; exact match will be lower",
-                )
+                random = "an empty config.vectors.path for random vectors"
+                fix = f"check the path, or give {random}; exact match will be lower"
                 raise ConfigError(f"{file}: there is no such file", fix=fix)
         return [*files, *vectors]
 

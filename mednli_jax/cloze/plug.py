@@ -22,7 +22,7 @@ from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
-from mednli_jax.errors import Text, UsageError, config_field
+from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path
 from mednli_jax.report.options import (
     AnalysisOptions,
@@ -81,12 +81,11 @@ class Cloze:
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
     empty: Sequence[tuple[str, Callable[[Config], bool], str]] = ()
 
-    def rules(self, config: Config) -> Iterator[tuple[str, str, Text]]:
+    def rules(self, config: Config) -> Iterator[tuple[str, str, str]]:
         """(field, problem, fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
-            fix = ("give sum, or ", config_field("data.setup", "noent"))
-            yield "model.pointer", "a phrase is one token", fix
+            yield "model.pointer", "a phrase is one token", "give sum, or config.data.setup=noent"
 
     def accepts(self, name: str, module: Module) -> bool:
         """A class of the user names its task."""

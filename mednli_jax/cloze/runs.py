@@ -51,7 +51,7 @@ class CliCR:
             return [f"word vectors: {path}"]
         return [
             "no word vectors: the readers start from random ones, and there are neither "
-            "similarities nor embedding scores: give --config.vectors.path=FILE"
+            "similarities nor embedding scores: give config.vectors.path=FILE"
         ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Facts, Split
-from mednli_jax.errors import ConfigError, Text, config_field
+from mednli_jax.errors import ConfigError
 from mednli_jax.files import either_name, local_path, variable_path
 from mednli_jax.terminal import warn
 
@@ -70,7 +70,7 @@ def cache_folder() -> Path:
 
 def data_folder(folder: str | Path | None) -> Path | None:
     """The folder of licensed corpora: that of a config, else $MEDNLI_JAX_DATA, else None."""
-    return local_path(folder, "--config.data.dir") if folder else variable_path("MEDNLI_JAX_DATA")
+    return local_path(folder, "config.data.dir") if folder else variable_path("MEDNLI_JAX_DATA")
 
 
 def data_folders(folder: Path | None) -> list[Path]:
@@ -106,19 +106,18 @@ def required_folder(name: str, folder: Path | None) -> Path:
         raise ConfigError(f"{folder}: is a file, not a folder", field="data.dir", fix=fix)
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
-        source = "$MEDNLI_JAX_DATA" if by_variable else config_field("data.dir")
+        source = "$MEDNLI_JAX_DATA" if by_variable else "config.data.dir"
         reason = "names this folder, which does not exist (moved, or another working folder?)"
-        problem = (f"{folder}: ", source, f" {reason}")
-        raise ConfigError(problem, fix=("put it back, or correct ", source))
+        problem = f"{folder}: {source} {reason}"
+        raise ConfigError(problem, fix=f"put it back, or correct {source}")
     return folder
 
 
 def _no_folder(name: str) -> ConfigError:
-    setting = config_field("data.dir", "FOLDER")
     if name == "file":
-        fix: Text = ("give ", setting, " with the files of each split in it")
+        fix = "give config.data.dir=FOLDER with the files of each split in it"
         return ConfigError("no folder is set for your own files", fix=fix)
-    fix = (f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give ", setting)
+    fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give config.data.dir=FOLDER"
     return ConfigError(f"no data folder is set for corpus '{name}'", fix=fix)
 
 

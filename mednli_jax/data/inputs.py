@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from mednli_jax.data.labels import parts
-from mednli_jax.errors import DataError, Problems, Text, UsageError
+from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files import KEEP_ONE, repeated_name
 
 # SNLI's lines may end before the columns label2 ... label5.
@@ -75,7 +75,7 @@ class Form:
     def texts(self, values: Input, place: str, line: int | None = None) -> Texts:
         """The texts of a dict with a field for each text, or of a tuple or list of two strings."""
 
-        def fault(problem: str, fix: Text) -> DataError:
+        def fault(problem: str, fix: str) -> DataError:
             return DataError(problem, file=place, line=line, fix=fix)
 
         fix = f"give {self}"
@@ -137,7 +137,7 @@ class Form:
 
 
 def _text_of(
-    fields: Mapping[str, Input], names: Sequence[str], fault: Callable[[str, Text], DataError]
+    fields: Mapping[str, Input], names: Sequence[str], fault: Callable[[str, str], DataError]
 ) -> Input:
     """The value of the fields of these names, in any case; None is no value."""
     values = []

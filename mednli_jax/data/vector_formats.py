@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import DataError, Problems, config_field
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import (
     FRESH_COPY,
     MARK,
@@ -81,7 +81,7 @@ def vectors_path(path: Path | str) -> Path:
     files = [file for file in sorted(path.iterdir()) if not file.name.startswith(".")]
     if len(files) != 1:
         names = ", ".join(file.name for file in files[:3]) or "there is none in it"
-        fix = ("give a file by ", config_field("vectors.path", "FILE"), f": {names}")
+        fix = f"give a file by config.vectors.path=FILE: {names}"
         raise DataError("is a folder, not a file of vectors", file=path.name, fix=fix)
     return files[0]
 
@@ -127,7 +127,7 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
     if head.dim == dim:
         return
     problem = f"holds {head.dim} numbers a word, expected {dim}"
-    fix = ("set ", config_field("vectors.dim", head.dim), " or use another file")
+    fix = f"set config.vectors.dim={head.dim} or use another file"
     raise line_fault(numbers_file(path).name, 1, problem, fix)
 
 

@@ -22,7 +22,7 @@ from mednli_jax.data.vector_formats import (
     read_rows,
     vectors_path,
 )
-from mednli_jax.errors import DataError, Problems, config_field
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import line_fault, sha256
 from mednli_jax.terminal import warn
 
@@ -269,9 +269,8 @@ def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> TrainingTo
     share = training.share_of_tokens["found"]
     if training.tokens and not share:
         fix = (
-            "give vectors whose keys are words of the corpus's language and case by ",
-            config_field("vectors.path", "FILE"),
-            ", or leave it empty for random ones",
+            "give vectors whose keys are words of the corpus's language and case by"
+            " config.vectors.path=FILE, or leave it empty for random ones"
         )
         raise DataError("no word of the training texts has a vector", file=vectors.file, fix=fix)
     return TrainingTokens(training.tokens, round(share * training.tokens))

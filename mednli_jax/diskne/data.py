@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import treebank_tokens
-from mednli_jax.errors import DataError, DataErrors, Problems, config_field
+from mednli_jax.errors import DataError, DataErrors, Problems
 from mednli_jax.files import FRESH_COPY, csv_records, empty_file, sha256, table_rows
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
@@ -467,7 +467,7 @@ def _check_alternatives(rows_of_file: Mapping[str, Sequence[Annotation]]) -> Non
         first_keys, second_keys = keys_of_file[first], keys_of_file[second]
         if 2 * len(first_keys & second_keys) > min(len(first_keys), len(second_keys)):
             problem = f"has the positive examples of {first}: only one of the two can be used"
-            fix = ("give ", config_field("diskne.negatives", "similar"), " or random")
+            fix = "give config.diskne.negatives=similar or random"
             raise DataError(problem, file=second, fix=fix)
 
 

@@ -26,7 +26,7 @@ from mednli_jax.diskne import scores as fold_scores
 from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS, benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS, POSITIVE, Benchmark
 from mednli_jax.diskne.folds import Fold, FoldBatches, FoldChoice, Slot, of_code, slot_code
-from mednli_jax.errors import ConfigError, DataError, config_field
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.nli import task as nli
 from mednli_jax.report import metrics
@@ -238,7 +238,7 @@ def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> 
             chosen.append(place)
     if not chosen or unknown:
         problem = f"{benchmark.name}: no fold of a disease or category requested"
-        raise ConfigError(problem, fix=("give other settings of ", config_field("diskne")))
+        raise ConfigError(problem, fix="give other settings of config.diskne")
     for place in chosen:
         fold = folds[place]
         for part in ("train", "dev"):

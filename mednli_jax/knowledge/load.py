@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.cache import Cache, Key, kept, key_digest
 from mednli_jax.data.corpus import data_folders
-from mednli_jax.errors import ConfigError, RunError, Text, config_field
+from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.files import check_readable, either_name, local_path
 from mednli_jax.knowledge.ontology import (
     DEFAULT_OPTIONS,
@@ -34,12 +34,11 @@ NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
 _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
-_NOT_INSTALLED: dict[str, Text] = {  # name -> how to get its files
+_NOT_INSTALLED: dict[str, str] = {  # name -> how to get its files
     "umls": (
         "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF,"
-        " or give ",
-        config_field("knowledge.ontology", "mesh"),
-        ", which is bundled: fewer concepts, so other figures than the paper's",
+        " or give config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other"
+        " figures than the paper's"
     ),
     "snomed": (
         "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the"

@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 from jax.typing import DTypeLike
 
-from mednli_jax.errors import ConfigError, config_field
+from mednli_jax.errors import ConfigError
 from mednli_jax.models import attention, layers
 from mednli_jax.models.attention import CONTENT_TO_POSITION, POSITION_TO_CONTENT, Relative
 from mednli_jax.models.batch import PairBatch
@@ -290,7 +290,7 @@ class Encoder(nn.Module):
         most = self.positions - self.first_position
         if size > most:
             problem = f"a pair of {size} pieces is longer than the model's {most} positions"
-            raise ConfigError(problem, fix=("lower ", config_field("data.max_length")))
+            raise ConfigError(problem, fix="lower config.data.max_length")
         return size
 
 

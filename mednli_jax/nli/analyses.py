@@ -19,7 +19,7 @@ import numpy as np
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.data.labels import Labels
-from mednli_jax.errors import DataError, UsageError, config_field
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files import sha256
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
@@ -92,7 +92,7 @@ class Pairs:
     def needs_knowledge(self, analysis: str) -> encoding.ConceptSource:
         """The finder. Refuses a config without concepts."""
         if self.finder is None:
-            fix = "--corpus=NAME, or --config=esim_kd, or --config.model.knowledge=replace"
+            fix = "--corpus=NAME, or --config=esim_kd, or config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
         return self.finder
 
@@ -100,8 +100,8 @@ class Pairs:
         """Refuses labels that are not those of natural language inference."""
         if not set(self.labels) <= set(LABELS):
             problem = f"analyze {analysis}: is for the labels {', '.join(LABELS)}"
-            mapped = config_field("data.labels", "LABEL:entailment,...")
-            raise UsageError(problem, fix=("leave it out, or map the labels: ", mapped))
+            mapped = "config.data.labels=LABEL:entailment,..."
+            raise UsageError(problem, fix=f"leave it out, or map the labels: {mapped}")
 
     @cached_property
     def finder(self) -> encoding.ConceptSource | None:

@@ -18,7 +18,7 @@ from mednli_jax.data.cache import kept, key_digest
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import Facts, NLIExample, Split
 from mednli_jax.data.text import Vocab
-from mednli_jax.errors import DataError, config_field
+from mednli_jax.errors import DataError
 from mednli_jax.nli import features
 from mednli_jax.nli.config import Experiment, Run
 from mednli_jax.nli.corpus import NLICorpus
@@ -140,8 +140,7 @@ def fit_predict(
     rows = np.arange(len(label))[train]
     rows = rows[label[rows] >= 0]
     if len(np.unique(label[rows])) < 2:
-        limit = config_field("data.limit")
-        fix = ("train on a corpus with two labels or more, or raise ", limit)
+        fix = "train on a corpus with two labels or more, or raise config.data.limit"
         raise DataError("the labelled training pairs hold fewer than two labels", fix=fix)
 
     def fit_seed(seed: int) -> tuple[np.ndarray, np.ndarray, Forest]:

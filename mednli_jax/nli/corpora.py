@@ -226,7 +226,7 @@ def _missing(owner: str, file: str, folders: Sequence[Path]) -> DataError:
     source, stem = CORPORA[owner].source, Path(file).stem
     fix = f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}"
     if owner == OWN:
-        fix = f"{source}, called {stem}, into --config.data.dir"
+        fix = f"{source}, called {stem}, into config.data.dir"
     folder = next(filter(Path.is_dir, folders), None)
     if folder is None:
         return DataError(f"no folder {folders[0]}", file=file, fix=fix)

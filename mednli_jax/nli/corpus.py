@@ -20,7 +20,7 @@ from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
 from mednli_jax.data.pieces import PieceVocabulary, vocabulary_files
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import vector_files
-from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
+from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
@@ -549,9 +549,8 @@ class NLICorpus:
         vectors_path = self.encoding.vectors_path
         for path in vector_files(vectors_path) if vectors_path else ():
             if not path.is_file():
-                random = config_field("vectors.path", "")
-                low = " for random vectors; accuracy will be lower"
-                fix = ("check the path, or give ", random, low)
+                random = "an empty config.vectors.path for random vectors"
+                fix = f"check the path, or give {random}; accuracy will be lower"
                 raise ConfigError(f"{path}: there is no such file", fix=fix)
             files.append(path)
         if self.pieces and self.pieces.file:
@@ -560,8 +559,7 @@ class NLICorpus:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:
             if not lexicon.is_file():
-                setting = config_field("vectors.retrofit")
-                fix = ("check ", setting, ": 'ontology', or the path of a lexicon")
+                fix = "check config.vectors.retrofit: 'ontology', or the path of a lexicon"
                 raise no_such_file(lexicon, fix)
             files.append(lexicon)
         for path in self.linking.files() if self.linking else ():
@@ -598,7 +596,7 @@ class NLICorpus:
     def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
         """The training pairs, and after them those that WordNet writes."""
         if self.terminology is None or not self.terminology.is_wordnet:
-            fix = ("leave it out, or give ", config_field("knowledge.ontology", WORDNET))
+            fix = f"leave it out, or give config.knowledge.ontology={WORDNET}"
             raise ConfigError("only WordNet writes pairs", field="data.augment", fix=fix)
         withheld = Withheld.of_files(augment.files())
         written = written_pairs(train.examples, Lemmas(self._ontology), augment, withheld)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mednli_jax import files
 from mednli_jax.data.inputs import SPARE
 from mednli_jax.data.labels import Part, parts, written
-from mednli_jax.errors import DataError, Problems, Text, config_field
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, character_fault, either_name
 
 FORMAT = 1  # a change of what rows of the user's own files mean
@@ -58,7 +58,7 @@ class PairFields:
         self.file, self.number, self.values, self.columns = file, number, values, columns
         self.has_names = True  # False where the first line of a table may be a pair
 
-    def fault(self, problem: str, name: str, fix: Text = FRESH_COPY) -> DataError:
+    def fault(self, problem: str, name: str, fix: str = FRESH_COPY) -> DataError:
         name = self._shown(name)
         problem = f"field '{name}' {problem}"
         return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
@@ -83,11 +83,11 @@ class PairFields:
         shown = list(map(self._shown, missing))
         fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
         problem = f"{fields} missing; found: {self._present(len(missing) < len(required))}"
-        fix: Text = "name the fields uid and label"
+        fix = "name the fields uid and label"
         if "sentence1" in required:
             named = [f"{plain}:COLUMN" for name, plain in PLAIN_NAMES.items() if name in missing]
-            setting = config_field("data.columns", ",".join(named))
-            fix = ("correct ", setting) if self.columns else (NAMES_OF_COLUMNS, setting)
+            setting = f"config.data.columns={','.join(named)}"
+            fix = f"correct {setting}" if self.columns else f"{NAMES_OF_COLUMNS}{setting}"
         raise DataError(problem, file=self.file, line=self.number, field=shown[0], fix=fix)
 
     def _present(self, has_a_header: bool) -> str:

@@ -21,7 +21,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.labels import is_number
 from mednli_jax.data.vectors import coverage_warnings
-from mednli_jax.errors import ConfigError, UsageError, config_field
+from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.files import shown_names
 from mednli_jax.nli import page, reproduction, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
@@ -352,6 +352,6 @@ def check_links(prepared: Prepared, *, few: int) -> None:
     if size < few:
         warn(str(ConfigError(problem, field="knowledge.ontology")))
         return
-    without = config_field("model.knowledge", "none")
-    fix = ("give another ontology or file of mentions, or train without (", without, ")")
+    without = "train without (config.model.knowledge=none)"
+    fix = f"give another ontology or file of mentions, or {without}"
     raise ConfigError(problem, field="knowledge.ontology", fix=fix)

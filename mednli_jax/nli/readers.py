@@ -25,7 +25,7 @@ from mednli_jax.data.labels import (
     written,
 )
 from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
-from mednli_jax.errors import DataError, Problems, Setting, Text, config_field
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, empty_file, sha256
 from mednli_jax.nli.corpora import (
     OWN,
@@ -40,7 +40,7 @@ NO_TEST = "The folder has no test file, so that only dev is scored."
 NO_TEST_LABELS = "The test file has no labels, so that only dev is scored."
 MOST_UNLABELLED = 0.05  # of the pairs of a user's file
 NAMED = 12  # most labels that an error lists
-OWN_IDS = ("give each pair one of its own, or none: ", config_field("data.columns", "uid:-"))
+OWN_IDS = "give each pair one of its own, or none: config.data.columns=uid:-"
 
 
 # ---- labels ----
@@ -51,7 +51,7 @@ def decided(setting: str, path: Path, columns: Columns) -> Labels:
     are left out; read_nli_file reports them."""
     labels = Labels.of(setting)
     file, in_file = pair_file(path), dict[str, int]()  # label -> its first line
-    column: Text = ("is this their column? ", config_field("data.columns", "label:COLUMN"))
+    column = "is this their column? config.data.columns=label:COLUMN"
     for number, row in file.rows(Problems(), REQUIRED, columns):
         try:
             label = written(row.text("gold_label", optional=True))
@@ -142,7 +142,7 @@ class _PairReader:
             return
         uid = row.text("pairID", optional=not self.truth) or f"{self.stem}:{number}"
         if uid in self.lines:
-            fix: Text = OWN_IDS if self.labels.of_user else FRESH_COPY
+            fix = OWN_IDS if self.labels.of_user else FRESH_COPY
             raise row.fault(f"repeats that of line {self.lines[uid]}", "pairID", fix)
         self.lines[uid] = number
         label = self._label(row, uid)
@@ -175,13 +175,13 @@ class _PairReader:
             raise row.fault(problem, "gold_label", self._fix(label))
         return name
 
-    def _fix(self, label: str) -> Text:
+    def _fix(self, label: str) -> str:
         """The fix for a label without a name."""
         if not self.labels.of_user:
             return "correct the label, or read your own files by the variant :file"
         shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
-        left_out = config_field("data.labels", f"{self.labels.shown},{shown}:{UNLABELLED}")
-        return ("correct it, or leave such pairs out: ", left_out)
+        labels = f"{self.labels.shown},{shown}:{UNLABELLED}"
+        return f"correct it, or leave such pairs out: config.data.labels={labels}"
 
     def _tokens(
         self, row: PairFields, premise: str, hypothesis: str
@@ -276,11 +276,10 @@ def _check_unlabelled(file: str, reader: _PairReader) -> None:
     labels = reader.labels
     if labels.leaves_out or reader.unlabelled <= max(1, MOST_UNLABELLED * reader.rows):
         return
-    leaves_out = config_field("data.labels", f"{labels.shown},{UNLABELLED}:{UNLABELLED}")
-    fix: tuple[str | Setting, ...] = ("fill them in, or leave them out: ", leaves_out)
+    leaves_out = f"config.data.labels={labels.shown},{UNLABELLED}:{UNLABELLED}"
+    fix = f"fill them in, or leave them out: {leaves_out}"
     if "-1" in labels.name_of:
-        negative = config_field("data.labels", f"-1,{labels.shown}")
-        fix += ("; where -1 is a label, ", negative)
+        fix += f"; where -1 is a label, config.data.labels=-1,{labels.shown}"
     problem = f"{reader.unlabelled:,} of {reader.rows:,} pairs have no label"
     raise DataError(problem, file=file, field="label", fix=fix)
 
@@ -310,7 +309,7 @@ def read_answers(
                 raise row.fault(problem, "pairID", "give each labelled pair of --split once")
             answers[uid] = (names if is_name else labels.name_of).get(label, UNLABELLED)
             if answers[uid] == UNLABELLED:
-                fix = "correct it, or give --config.data.labels"
+                fix = "correct it, or give config.data.labels"
                 raise row.fault("is no label of the corpus", field_name, fix)
         except DataError as error:
             problems.add(error)
@@ -435,9 +434,8 @@ def _plugin_example(row: object, uid: str, names: Sequence[str]) -> NLIExample:
         raise DataError("has not three texts", fix=fix)
     premise, hypothesis, label = texts
     if label not in names:
-        expected = f"give one of {', '.join(names)}, or name others: "
-        others: Text = (expected, config_field("data.labels"))
-        raise DataError("has an unknown label", fix=others)
+        fix = f"give one of {', '.join(names)}, or name others: config.data.labels"
+        raise DataError("has an unknown label", fix=fix)
     if isinstance(row, NLIExample):
         return row
     tokens = treebank_tokens(premise), treebank_tokens(hypothesis)

@@ -20,7 +20,7 @@ from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
 from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
 from mednli_jax.data.text import TOKENISERS
-from mednli_jax.errors import ConfigError, config_field
+from mednli_jax.errors import ConfigError
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.table import traits
 from mednli_jax.nli.corpus import NLICorpus
@@ -96,7 +96,7 @@ class NLITask:
             raise ConfigError(
                 f"the corpus has the labels {theirs}, and the run {ours}",
                 field="data.labels",
-                fix=("say which is which: ", config_field("data.labels", ",".join(mapped))),
+                fix=f"say which is which: config.data.labels={','.join(mapped)}",
             )
         outputs = len(self.labels)
         if more := ", ".join(scored[outputs:]):

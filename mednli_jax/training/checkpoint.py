@@ -23,7 +23,7 @@ import numpy as np
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import FORCE, RESUME, RunError, Setting
+from mednli_jax.errors import RunError
 from mednli_jax.terminal import warn
 
 if TYPE_CHECKING:  # Functions import Orbax, which is slow: commands without a checkpoint do not.
@@ -108,9 +108,9 @@ class Checkpoints:
         except (OSError, ValueError, RunError) as error:  # tensorstore also raises ValueError
             self._drop_failed(number)
             problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
-            fix: tuple[Setting | str, ...] = ("free space; then ", RESUME)
+            fix = "free space; then --resume"
             if self.numbers():
-                fix = ("free space; ", RESUME, " continues from the previous checkpoint")
+                fix = "free space; --resume continues from the previous checkpoint"
             raise RunError(problem, fix=fix) from error
         # The new checkpoint is saved; the next save deletes the remaining old ones.
         with contextlib.suppress(OSError):
@@ -164,7 +164,7 @@ class Checkpoints:
             warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
             problem = f"{self.folder}: every checkpoint is damaged"
-            raise RunError(problem, fix=("train again with ", FORCE))
+            raise RunError(problem, fix="train again with --force")
         return None
 
 

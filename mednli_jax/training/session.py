@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mednli_jax.errors import ConfigError, config_field
+from mednli_jax.errors import ConfigError
 from mednli_jax.files import write_json
 from mednli_jax.rundir import RunDirectory, environment
 from mednli_jax.terminal import rate_text, say
@@ -193,5 +193,5 @@ def check_converged(best_epochs: Sequence[int], unit: str) -> None:
     """
     if not any(epoch > 0 for epoch in best_epochs):
         problem = f"the dev loss of no {unit} was ever a finite number"
-        rate, clip = config_field("train.learning_rate"), config_field("train.clip", 10)
-        raise ConfigError(problem, fix=("give a lower ", rate, ", or ", clip))
+        fix = "give a lower config.train.learning_rate, or config.train.clip=10"
+        raise ConfigError(problem, fix=fix)

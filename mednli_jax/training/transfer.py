@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flax import traverse_util
 
-from mednli_jax.errors import RunError, config_field
+from mednli_jax.errors import RunError
 
 PyTree = Any
 NAMED = 8  # most weights that an error lists
@@ -42,7 +42,7 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
     if missing:
         problem = f"the source run has no seed {_joined(missing)}"
         wanted, possible = _joined(target), _joined(source)
-        fix = (f"train its seeds {wanted}, or give ", config_field("seeds"), f" among {possible}")
+        fix = f"train its seeds {wanted}, or give config.seeds among {possible}"
         raise RunError(problem, fix=fix)
     return np.array([list(source).index(seed) for seed in target])
 

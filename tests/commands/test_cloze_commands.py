@@ -127,7 +127,7 @@ def test_a_dev_split_without_an_answer_that_can_be_scored_selects_no_epoch_by_lo
 
     message = refused("train", *without_dev_answers, *flags)
 
-    assert "--config.train.select: is 'loss', and no dev answer can be scored" in message
+    assert "config.train.select: is 'loss', and no dev answer can be scored" in message
 
 
 def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():

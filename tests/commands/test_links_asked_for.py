@@ -66,7 +66,7 @@ CONFIGS = {
 def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
     write_corpus, tmp_path, flags
 ):
-    fix = "--config.model.knowledge=none"
+    fix = "config.model.knowledge=none"
     write_corpus(24)
 
     for call in ((prepare, *flags), (prepare, *flags), (train, *flags, RUN)):
@@ -77,7 +77,7 @@ def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
         assert "of 24 training pairs none has" in err
         assert fix in err
     assert not (tmp_path / "run").exists()
-    succeeds("prepare", *flags, fix)
+    succeeds("prepare", *flags, f"--{fix}")
 
 
 @cases(
@@ -92,13 +92,13 @@ def test_few_pairs_may_have_no_link_by_chance(write_corpus, size, flags):
 
     _, err = succeeds("prepare", *ESIM_KD, *flags)
 
-    assert "warning: --config.knowledge.ontology: of" in err
+    assert "warning: config.knowledge.ontology: of" in err
 
 
 def test_few_pairs_without_a_link_are_not_trained_on(write_corpus):
     write_corpus(19)
 
-    assert "error: --config.knowledge.ontology: of" in refused("train", *ESIM_KD, RUN)
+    assert "error: config.knowledge.ontology: of" in refused("train", *ESIM_KD, RUN)
 
 
 def test_concepts_without_links_serve_as_words(write_corpus):

@@ -53,7 +53,7 @@ def test_names_of_diseases_or_categories_may_come_as_one_string(values, names):
 )
 def test_settings_that_folds_do_not_have_are_refused(variant, text):
     field = text.partition("=")[0]
-    with pytest.raises(ConfigError, match=rf"^--config\.{field}\b"):
+    with pytest.raises(ConfigError, match=rf"^config\.{field}\b"):
         check(config_of(variant, fields_of(text)))
 
 

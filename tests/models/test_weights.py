@@ -125,7 +125,7 @@ def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, 
     assert experiment_of(config).model.fields == fields
 
     config.model.layers = 7
-    with pytest.raises(ConfigError, match=r"--config\.model\.layers: is 7"):
+    with pytest.raises(ConfigError, match=r"config\.model\.layers: is 7"):
         experiment_of(config)
 
 

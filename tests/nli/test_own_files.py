@@ -250,7 +250,7 @@ def test_a_pair_that_stands_in_two_splits_is_refused(tmp_path):
         (["yes"], {}, "1 label"),
         ([f"l{n}" for n in range(101)], {}, "101 labels"),
         (["yes", "no", ""], {}, r"67 of 202 pairs have no label\. .*labels=no,yes,-:-"),
-        (["1", "0", "-1"], {}, "where -1 is a label, --config.data.labels=-1,0,1"),
+        (["1", "0", "-1"], {}, "where -1 is a label, config.data.labels=-1,0,1"),
         (["yes", "no", "x" * 65], {}, "has 65 characters"),
         (["yes", "no", "maybe"], {"labels": "no,yes"}, "LABEL:-"),
         (["yes", "no"], {"columns": "label:lable"}, "field 'lable' is missing; found: premise"),

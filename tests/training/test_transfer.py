@@ -283,7 +283,7 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
         "unknown words otherwise": (
             (INIT, "--config.data.dir=there", "--config.vectors.unknown=random"),
             "0,1",
-            "source: looks up words in another way (--config.vectors.unknown)",
+            "source: looks up words in another way (config.vectors.unknown)",
         ),
         "a missing seed": ((INIT,), "0,4", "the source run has no seed 4"),
         "no such run": (
