@@ -93,13 +93,6 @@ def define_numbers(values: Flags, least: int | None = 1, **default_of: int | Non
         flags.DEFINE_integer(name, default, name, lower_bound=least, flag_values=values)
 
 
-def define_choice(values: Flags, name: str, *choices: str) -> None:
-    """Declares a flag that may stand alone, which is "true", or have one of these values; its
-    default is "false"."""
-    parser = flags.EnumParser(["false", "true", *choices])
-    flags.DEFINE(parser, name, "false", name, flag_values=values, boolean=True)
-
-
 class _PathParser(flags.ArgumentParser):
     """Turns the text of a flag into the path of a file or folder of this machine."""
 

@@ -35,7 +35,6 @@ class Job:
       place: the folder of the run, or the file.
       after: names of the jobs whose results it reads.
       config: of --config; None for a command without one.
-      config_name: of the run's config, without its variant.
       is_run: whether the place is the folder of a run.
       is_training: whether the command trains this run.
       prints: whether the command prints the content of the file.
@@ -48,7 +47,6 @@ class Job:
     place: Path
     after: tuple[str, ...] = ()
     config: ConfigDict | None = None
-    config_name: str = ""
     is_training: bool = False
     is_run: bool = False
     prints: bool = False
@@ -200,7 +198,6 @@ class _Builder:
             place,
             after,
             config,
-            run.config,
             is_training=not run.direct,
             is_run=True,
         )
@@ -345,73 +342,3 @@ def _is_any_there(files: Callable[[], Iterable[Path]]) -> bool:
         return any(path.is_file() for path in files())
     except (UserError, OSError):
         return False
-
-
-# -- hours -----------------------------------------------------------------------------------------
-
-EPOCHS = 12  # of at most 40, because patience is 5
-PAIRS = {
-    "mednli": 11_232,
-    "snli": 549_367,
-    "multinli": 78_540,  # of a genre, on average
-    "demo": 3_000,
-    "demo_full": 11_232,
-}
-
-
-@dataclass(frozen=True)
-class Speed:
-    """The speed of a config.
-
-    Args:
-      pairs_per_second: of all seeds together.
-      pairs: of training, in the run in which it was measured; 0 for USUAL_SPEEDS.
-    """
-
-    pairs_per_second: float
-    epochs: int = EPOCHS
-    pairs: int = 0
-
-
-# On 2 cores of an AMD EPYC at hidden size 300 (docs/benchmarks.md).
-USUAL_SPEEDS = {
-    "bow": Speed(13_850.0),
-    "infersent": Speed(1_147.0),
-    "esim": Speed(463.0),
-    "features": Speed(100.0, epochs=1),
-}
-
-
-def speeds(jobs: Sequence[Job]) -> dict[str, Speed]:
-    """Name of a config -> its speed in the finished run with the most pairs, else the usual one."""
-    speed_of = dict(USUAL_SPEEDS)
-    for job in jobs:
-        if job.is_training and job.is_done():
-            speed = _measured(RunDirectory(job.place))
-            usual = speed_of.get(job.config_name)
-            if speed and (usual is None or speed.pairs > usual.pairs):
-                speed_of[job.config_name] = speed
-    return speed_of
-
-
-def _measured(run: RunDirectory) -> Speed | None:
-    """The speed of a finished run; None for one without a training split, such as folds."""
-    result, train = run.result(), run.data().splits.get("train")
-    if train is None or not result.seconds:
-        return None
-    epochs = result.epochs or 1
-    of_all_seeds = train.rows * len(result.seeds) * epochs / result.seconds
-    rate = result.values.get("train_examples_per_second") or of_all_seeds
-    return Speed(float(rate), epochs, train.rows)
-
-
-def seconds(job: Job, speed_of: Mapping[str, Speed]) -> float:
-    """How long a training takes; 0 for a config without a known speed, and for other commands."""
-    if not job.is_training or job.config is None or job.config_name not in speed_of:
-        return 0.0
-    config, speed = job.config, speed_of[job.config_name]
-    pairs = PAIRS.get(config.data.name, speed.pairs or PAIRS["mednli"])
-    if config.data.get("limit"):
-        pairs = min(pairs, config.data.limit)
-    work: float = pairs * len(config.seeds) * min(speed.epochs, config.train.epochs)
-    return work / speed.pairs_per_second

@@ -17,7 +17,7 @@ ours. The same command goes on after an interruption, and joins in on another ho
   --entities=none|parts|drop   artifacts: entities joined for the filtering, see analyze
   --only=NAME,...       runs and files of these names or patterns (ga_*), and those that they need
   --workers=N           runs at the same time; each of several sees one GPU or TPU chip (default: 1)
-  --dry-run             print the commands, their hours, and the data that are missing
+  --dry-run             print the commands, and the data that are missing
   --out=FILE.html       also write the tables to a page
 
 A finished run is skipped, an interrupted or killed one continued. After a failed run the others go
@@ -43,7 +43,6 @@ from mednli_jax.workers import Queue
 
 WORDS = 3  # number of arguments without --
 FAILED = 1  # exit code
-HOUR = 3600.0
 
 
 def define(values: cli.Flags) -> None:
@@ -137,28 +136,15 @@ def _lacking_lines(lacking: dict[str, list[str]]) -> list[str]:
 
 
 def _dry_run(jobs: planning.Jobs) -> list[str]:
-    """A line for each job, then their number and hours."""
-    speed_of = planning.speeds(jobs.jobs)
-    lines, total, done = [], 0.0, 0
+    """A line for each job, then their number."""
+    lines, done = [], 0
     for job in (*jobs.jobs, *jobs.blocked):
-        hours = planning.seconds(job, speed_of) / HOUR
         state = "no data" if job in jobs.blocked else "to do"
         if job.is_done():
-            state, hours = "done", 0.0
+            state = "done"
             done += 1
-        shown_hours = f"{hours:.1f} h" if hours else ""
-        lines.append(f"{state:7} {shown_hours:>8}  {job.shell_command()}")
-        total += hours
-    summary = f"{len(lines)} runs and files, {done} done"
-    if not total:
-        return [*lines, "", summary]
-    lines += ["", f"{summary}; about {total:,.1f} hours for the others"]
-    measured = sorted(model for model, speed in speed_of.items() if speed.pairs)
-    if measured:
-        lines.append(f"speed and epochs of the largest finished run: {', '.join(measured)}")
-    usual = [model for model in planning.USUAL_SPEEDS if model not in measured]
-    about = f"measured on 2 cores of an AMD EPYC at hidden 300, {planning.EPOCHS} epochs"
-    return [*lines, f"{about}: {', '.join(usual)}"]
+        lines.append(f"{state:7}  {job.shell_command()}")
+    return [*lines, "", f"{len(lines)} runs and files, {done} done"]
 
 
 def _train(jobs: Sequence[planning.Job], folder: Path, workers: int) -> list[str]:

@@ -8,7 +8,6 @@
   --resume                     continue the interrupted run in --workdir, with the same --config
   --force                      delete the run in --workdir and start over
   --dry-run                    print shapes and memory; do not train
-  --dry-run=timed              print the times of a batch and of an epoch, too
   --wait=SECONDS               how long to wait for another process in --workdir (default: 0)
   --profile                    write a profiler trace of some steps to <workdir>/profile
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; 0 coordinates
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, resume=False, force=False, profile=False)
-    cli.define_choice(values, "dry_run", "timed")
+    cli.define(values, config=None, resume=False, force=False, profile=False, dry_run=False)
     cli.define_paths(values, "workdir")
     cli.define(values, coordinator=None, distributed=False)
     cli.define_numbers(values, least=None, processes=None, process=None)
@@ -55,8 +53,8 @@ def main(values: cli.Flags) -> int:
     from mednli_jax.training.loop import Interrupted
 
     experiment = run.experiment_of(config)
-    if values.dry_run != "false":
-        _describe(experiment, is_timed=values.dry_run == "timed")
+    if values.dry_run:
+        _describe(experiment)
         return cli.OK
     process = hosts.join(
         values.coordinator, values.processes, values.process, automatic=values.distributed
@@ -110,7 +108,7 @@ def _kept_flags(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _describe(experiment: Experiment, *, is_timed: bool) -> None:
+def _describe(experiment: Experiment) -> None:
     if experiment.trained_by:
         raise UsageError(
             "--dry-run is for a network on one corpus, not for features or folds",
@@ -118,20 +116,15 @@ def _describe(experiment: Experiment, *, is_timed: bool) -> None:
         )
     from mednli_jax import run
     from mednli_jax.training import gradient
-    from mednli_jax.training.loop import Trainer
 
     run.start_jax()
     prepared, _ = experiment.prepare()
     for line in experiment.task.warnings(prepared):
         warn(line)
     program, batches = experiment.program(prepared)
-    settings, seeds = experiment.settings, experiment.seeds
     # Each line is shown at once, because the next one may take seconds.
-    for line in gradient.describe(program, settings, batches, seeds):
+    for line in gradient.describe(program, batches, experiment.seeds):
         print(line, flush=True)
-    if is_timed:
-        for line in gradient.timed(Trainer(program, settings, prepared.splits, batches, seeds)):
-            print(line, flush=True)
 
 
 if __name__ == "__main__":

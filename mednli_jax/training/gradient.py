@@ -2,8 +2,7 @@
 by `--dry-run`."""
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,12 +14,11 @@ from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
-from mednli_jax.training.loop import Row, Settings, Trainer
+from mednli_jax.training.loop import Row, Trainer
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.training.state import Best, Learner, tree_bytes
 
-TIMED_STEPS = 6
 # bytes of devices that --dry-run compares the memory with
 MEMORY_OF = {"a GPU of 80 GB": 80e9, "a v5e chip of 16 GB": 16e9}
 SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
@@ -192,10 +190,7 @@ def _start_from_source(trainer: Trainer, experiment: Experiment, source: Finishe
 
 
 def describe(
-    program: Program,
-    settings: Settings,
-    batches: Mapping[str, Batches],
-    seeds: Sequence[int],
+    program: Program, batches: Mapping[str, Batches], seeds: Sequence[int]
 ) -> Iterator[str]:
     """Yields lines: parameters, shapes of batches, and the memory of each device.
 
@@ -223,34 +218,6 @@ def describe(
     yield _memory_line(program, tree_bytes((weights, program.frozen, program.data)))
 
 
-def timed(trainer: Trainer) -> Iterator[str]:
-    """Yields lines: the time of a batch of each shape, then that of an epoch."""
-    program = trainer.program
-
-    def train_step(layout: Layout, index: np.ndarray) -> PyTree:
-        trainer.learner, _ = program.train(layout, trainer.learner, index)
-        return trainer.learner
-
-    def dev_step(layout: Layout, index: np.ndarray) -> PyTree:
-        return program.predict(layout, trainer.learner.variables, index)
-
-    seconds_of = {}
-    steps = {"train": train_step, "dev": dev_step}
-    for split, plan in _plans(trainer.batches, trainer.seeds).items():
-        seconds_of[split] = 0.0
-        for layout, indices in plan.items():
-            seconds = _seconds_per_step(steps[split], layout, indices[0])
-            seconds_of[split] += seconds * len(indices)
-            yield f"{split}: {1e3 * seconds:.0f} ms for {_shape(layout, program)}"
-    epochs, seconds = trainer.settings.epochs, sum(seconds_of.values())
-    yield (
-        f"an epoch takes about {seconds:.0f} s ({seconds_of['train']:.0f} s training, "
-        f"{seconds_of['dev']:.0f} s dev), {epochs} epochs at most {epochs * seconds / 60:.1f} min; "
-        f"not counted: compiling ({program.compile_seconds:.0f} s now), checkpoints, "
-        "the test at the end"
-    )
-
-
 def _plans(
     batches: Mapping[str, Batches], seeds: Sequence[int]
 ) -> dict[str, dict[Layout, list[np.ndarray]]]:
@@ -272,18 +239,6 @@ def _shape(layout: Layout, program: Program) -> str:
     """The size of a batch on all devices."""
     rows, slots = (number * program.devices.count for number in (layout.rows, _slots(layout)))
     return f"{rows} rows, up to {layout.width[0]}+{layout.width[1]} tokens, {slots} slots"
-
-
-def _seconds_per_step(
-    step: Callable[[Layout, np.ndarray], PyTree], layout: Layout, index: np.ndarray
-) -> float:
-    """Median time of TIMED_STEPS steps, after one that compiles."""
-    times = []
-    for _ in range(1 + TIMED_STEPS):
-        started = time.monotonic()
-        jax.block_until_ready(step(layout, index))
-        times.append(time.monotonic() - started)
-    return float(np.median(times[1:]))
 
 
 def _memory_line(program: Program, resident: int) -> str:

@@ -205,13 +205,12 @@ def test_an_unfinished_run_is_not_scored(at_home, status, fix):
 def test_dry_run_counts_memory_and_batches_and_leaves_nothing(at_home):
     large = "--config.model.hidden_size=64"  # so that MB have digits
 
-    out, _ = succeeds("train", *TRAINED, large, "--workdir=dry", "--dry-run=timed")
+    out, _ = succeeds("train", *TRAINED, large, "--workdir=dry", "--dry-run")
 
     assert not Path("dry").exists()
     total, work = re.findall(r"memory of each device: (.*) MB; (.*) MB of it", out)[0]
     assert float(total) > float(work) > 0
     assert "3 batches an epoch of 16 rows" in out  # 48 pairs
-    assert "an epoch takes about" in out
 
 
 # -- export ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from support.canaries import words_in, write_pairs
 from support.cases import cases
 from support.cloze import PHRASES, write_articles
-from support.commands import call_command, environment_of, read_json, run_python
+from support.commands import call_command, environment_of, read_json, run_python, succeeds
 from support.diskne_paper import write_published
 from support.files import write, write_program
 from support.mednli_paper import write_everything
@@ -112,25 +112,17 @@ def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypa
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
-    """The finished run trained on 1,000 pairs a second, over both seeds, for five epochs."""
-    (tmp_path / "esim").mkdir()
-    result = {
-        "format": 1,
-        "status": "complete",
-        "model": "esim",
-        "seeds": [0, 1],
-        "epochs": 5,
-        "seconds": 6.0,
-    }
-    (tmp_path / "esim" / "result.json").write_text(json.dumps(result))
-    (tmp_path / "esim" / "data.json").write_text('{"splits": {"train": {"rows": 600}}}')
-    code, out, _ = call_command("reproduce mednli", tmp_path, "mednli", "--tables=4", "--dry-run")
-    assert code == 0
-    assert "\n75 runs and files, 1 done; about " in out
-    (line,) = (line for line in out.splitlines() if line.endswith("/source-snli-esim"))
-    assert float(line.split()[2]) == pytest.approx(549_367 * 5 * 6 / 1000 / 3600, abs=0.06)
-    assert " python -m mednli_jax.train --config=esim:snli " in line
+def test_a_dry_run_lists_the_commands_that_are_done_and_to_do(data, tmp_path):
+    write(tmp_path / "esim" / "result.json", '{"format": 1, "status": "complete"}')
+
+    out, _ = succeeds("reproduce mednli", tmp_path, "mednli", "--tables=4", "--dry-run")
+
+    lines = out.splitlines()
+    assert lines[-1] == "75 runs and files, 1 done"
+    (line,) = (line for line in lines if line.startswith("done"))
+    assert line.endswith("/esim")
+    (line,) = (line for line in lines if line.endswith("/source-snli-esim"))
+    assert line.startswith("to do    python -m mednli_jax.train --config=esim:snli ")
 
 
 def test_reproduce_trains_the_readers_of_clicr_the_systems_of_diskne_and_those_of_own_files(
