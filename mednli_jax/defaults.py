@@ -90,7 +90,7 @@ HELP = {
     "knowledge.max_links": "most links of a pair; the shortest are kept",
     "knowledge.max_path": "edges of the longest path that makes a link; 0: no limit",
     "knowledge.mentions": (
-        "concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)"
+        "concepts that another program found: a table (.tsv, .jsonl) or MetaMap output (.mmi, .txt)"
     ),
     "knowledge.ontology": (
         '"mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file'

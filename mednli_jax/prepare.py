@@ -13,8 +13,8 @@ Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. The arrays are written to $MED
 
 Flags:
   --metamap=FOLDER   only write the sentences of the corpus to FOLDER, as input for MetaMap. Give
-                     its output to --config.knowledge.mentions. The folder holds corpus text:
-                     keep it private.
+                     its output to --config.knowledge.mentions; launch/data/mentions.py converts
+                     that of other programs. The folder holds corpus text: keep it private.
 """
 
 import sys

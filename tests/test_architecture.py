@@ -190,7 +190,7 @@ def problems_of(path: Path) -> Iterator[str]:
 
 def test_every_file_is_documented_in_its_layer_and_safe():
     problems = []
-    for path in (*PACKAGE.rglob("*.py"), *ROOT.glob("configs/*.py"), *ROOT.glob("launch/*.py")):
+    for path in (*PACKAGE.rglob("*.py"), *ROOT.glob("configs/*.py"), *ROOT.glob("launch/**/*.py")):
         problems += problems_of(path)
     assert problems == []
 

@@ -13,6 +13,7 @@ from build_queries import read_reports
 from mimic_notes import past_medical_history
 from support.cases import cases
 from support.files import Content, as_bytes, lines, write_files, zipped
+from support.mention_files import HEADER, mention_row, split_of
 from support.ontologies import small
 from support.ontology_files import (
     FSN,
@@ -115,7 +116,7 @@ WORDNET = {
     "index.verb": "narwhal v 1 0 1 0 00000100\n",
 }
 TERM = "[Term]\nid: X:1\nname: quokka\n"
-SPANS = "uid\tside\tstart\tend\tconcept\n"
+MENTIONS = f"{HEADER}\n{mention_row('train', EXAMPLE, 'quokka', 'C1')}\n"
 MMI = 'p1-p|MMI|5.18|Name|C1|[sosy]|["quokka"-tx-1-"quokka"-noun-0]|TX|14/6|C01\n'
 PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nquokka\n##s\n"
 
@@ -161,7 +162,7 @@ def read_truth(path):
 
 
 def read_mentions_of_pair(path):
-    return read_mentions(path, [EXAMPLE])
+    return read_mentions(path, split_of(EXAMPLE))
 
 
 def read_concept_vectors(path):
@@ -200,7 +201,7 @@ READERS = {
     "snomed": Reader(SNOMED, in_folder(snomed.read_snomed), CONCEPT, zipped=False),
     "wordnet": Reader(WORDNET, in_folder(read_wordnet), "data.noun"),
     "obo": single("x.obo", f"format-version: 1.2\n\n{TERM}", partial(read_obo, options=ALL)),
-    "mentions.tsv": single("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", read_mentions_of_pair),
+    "mentions.tsv": single("m.tsv", MENTIONS, read_mentions_of_pair),
     "metamap": single("m.mmi", MMI, read_mentions_of_pair),
     "lexicon": single("l.txt", "quokka wombat\n", retrofit.read_lexicon),
     "vectors.txt": single("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
@@ -410,9 +411,9 @@ FAULTS = (
     replaced("obo", "no terms", "format-version: 1.2\n"),
     added("obo", "a term twice", "[Term]\nid: X:1", "id"),
     added("obo", "no tag", "wombat"),
-    replaced("mentions.tsv", "no header", "p1\tpremise\t1\t2\tD1\n", 1),
-    added("mentions.tsv", "a position of letters", "p1\tpremise\twombat\t2\tD1", "start"),
-    added("mentions.tsv", "a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid"),
+    replaced("mentions.tsv", "no header", "train\tp1\tpremise\t1\t2\tD1\n", 1),
+    added("mentions.tsv", "a position of letters", "train\tp1\tpremise\twombat\t2\tD1", "start"),
+    added("mentions.tsv", "a pair that is not there", "train\tp9\tpremise\t1\t2\tD1", "id"),
     added("metamap", "no MMI", "wombat", "MMI"),
     added("metamap", "letters", LETTERS, "positions"),
     replaced("lexicon", "a blank line", "quokka wombat\n\n", 2),

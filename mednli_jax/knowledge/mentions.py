@@ -1,30 +1,25 @@
 """Concepts that another program found in a corpus's sentences, in place of the linker.
 
-A file of mentions is MetaMap's output (.mmi or .txt) or a table (.tsv). The header of a table
-names, between TABs and in any order,
+A file of mentions is a table (.tsv), JSON lines (.jsonl) or MetaMap's output (.mmi, .txt), also
+gzipped. launch/data/mentions.py makes a table from the files of other programs.
 
-  uid side start end concept      and, if wanted,      score negated
+The header of a table names, between TABs and in any order, the fields
 
-`side` is premise or hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive)
-count the corpus's tokens from 0; `start_char` and `end_char` in their place count characters of its
-sentence. `score` is a number, higher is better, 0 where it is empty; `negated` is 0 or 1, and only
-counted. All files may be gzipped.
+  split id side start end concept
+
+and the objects of JSON lines have them, too. `split` and `id` are those of the pair, `side` is
+premise or hypothesis, `start` and `end` (exclusive) count characters of the corpus's sentence from
+0, and `concept` is an id of the ontology. Further fields are ignored.
 
 MetaMap's fielded output is that of `metamap -N` (MMI_Output_2016.pdf of the National Library of
-Medicine). Its lines are
+Medicine) for the sentences that `write_metamap_input` writes. Its lines are
 
   ID|MMI|score|preferred name|CUI|[semantic types]|triggers|location|positions|codes
 
-- MetaMap Lite leaves the location out, or writes a bar after the codes (since 3.6.2rc4). Old
-  releases write positions as start:length, with ^ between the parts of a text.
+- The ID is <uid>-p for a premise and <uid>-h for a hypothesis.
+- Positions count characters from 0. The trigger texts must be in the sentence at their positions:
+  where most are not, the file was made from other sentences and is refused.
 - Lines on acronyms (AA and UA in place of MMI) are skipped.
-- The ID is <uid>-p for a premise and <uid>-h for a hypothesis; -premise, -hypothesis, .premise and
-  .hypothesis are understood.
-- Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to MetaMap.
-  The trigger texts decide, because they must be in the sentence at their positions. If most of them
-  are at neither position, the file was made from other sentences and is refused. Else each text at
-  neither position is taken at the nearest place of the same text: pymetamap escapes quotes, which
-  moves all positions after them.
 """
 
 import math
@@ -32,19 +27,20 @@ import re
 import shlex
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.examples import Mention, NLIExample
+from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import token_offsets
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files import (
     empty_field,
     empty_file,
+    json_lines,
     line_fault,
     private_folder,
     table_rows,
@@ -54,20 +50,19 @@ from mednli_jax.files import (
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.terminal import warn
 
-ENDINGS = (".tsv", ".mmi", ".txt")  # of a file of mentions; .gz may follow
+METAMAP = (".mmi", ".txt")
+ENDINGS = (".tsv", ".jsonl", *METAMAP)  # of a file of mentions; .gz may follow
+CONVERT = "launch/data/mentions.py makes a table from the files of other programs"
+FIELDS = ("split", "id", "side", "start", "end", "concept")
 LINES = "metamap.txt"  # the file of `write_metamap_input`
-_TOKENS, _CHARACTERS = ("start", "end"), ("start_char", "end_char")
-_NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
-# With fewer trigger texts, those that a wrapper changed may be most of them.
-_FEW_TRIGGERS = 20
-_ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
+_ID = re.compile(r"(.+)-([ph])")
 _SIDE = {side[0]: side for side in SIDES}
 # "matched name"-location-sentence-"text"-part of speech-negation; the last two are absent in old
 # releases. The quoted texts may hold quotes, commas and hyphens: a text begins after a middle and
 # ends where a trigger can end.
 _MIDDLE = re.compile(r'"-\w*-[0-9]+-"')
-_ENDING = re.compile(r'"(?:-[^",]*-([01]))?(?:,(?=")|\]?$)')
-_PAIR = r"\d{1,9}[/:]\d{1,9}"
+_ENDING = re.compile(r'"(?:-[^",]*-[01])?(?:,(?=")|\]?$)')
+_PAIR = r"\d{1,9}[/:]\d{1,9}"  # start:length in old releases, with ^ between the parts of a text
 _PARTS = rf"{_PAIR}(?:[,^]{_PAIR})*"
 _BRACKETED = rf"\[{_PARTS}\](?:,\[{_PARTS}\])*"
 _SECTION = re.compile(rf"{_BRACKETED}|{_PARTS}")
@@ -77,6 +72,7 @@ _SAME_LENGTH = str.maketrans("‘’“”–—×µμ", "''\"\"--xuu")
 # (uid, side) -> the mentions of the sentence, in order. A sentence without any is absent.
 Mentions = dict[tuple[str, str], tuple[Mention, ...]]
 Facts = dict[str, str | int]
+Splits = Mapping[str, Split[NLIExample]]
 
 
 class FileMentions(NamedTuple):
@@ -86,26 +82,13 @@ class FileMentions(NamedTuple):
     facts: Facts
 
 
-class Finding(NamedTuple):
-    """A concept that a program found. score: higher is better."""
-
-    concept: str
-    score: float
-    negated: bool
-
-
 class Span(NamedTuple):
-    """A concept at tokens `start` to `end` (exclusive)."""
+    """A concept at tokens `start` to `end` (exclusive). score: higher is better."""
 
     start: int
     end: int
     concept: str
     score: float
-    negated: bool
-
-
-# The spans of a sentence -> those that become its mentions.
-Choice = Callable[[Sequence[Span]], Sequence[Span]]
 
 
 class Sentence(NamedTuple):
@@ -142,50 +125,26 @@ class Recognised:
 
 
 def read_mentions(
-    path: Path,
-    examples: Sequence[NLIExample],
-    *,
-    partial: bool = False,
-    candidates: str = "best",
+    path: Path, splits: Splits, *, partial: bool = False, candidates: str = "best"
 ) -> FileMentions:
     """The mentions of a file of any format for the sentences of a corpus.
 
     Args:
-      examples: the corpus, all splits.
-      partial: the corpus leaves out pairs of its files, so that an unknown uid is counted and is
+      splits: the corpus.
+      partial: the corpus leaves out pairs of its files, so that an unknown pair is counted and is
         not an error.
-      candidates: "all" keeps all mentions. "best" keeps, where mentions of a table overlap, the one
-        of the best score, then the longest, then the first in the file; of MetaMap's candidates for
-        the same tokens the one of the best score, then the first. Candidates of MetaMap for
-        different tokens are all kept, also where they overlap.
+      candidates: of several concepts for the same tokens the "best" (of the best score, then the
+        first in the file), or "all". Concepts for other tokens are all kept, also where they
+        overlap.
     """
-    placing = Placing(path, examples, partial)
-    format_facts: Facts = {}
-    if path.name.removesuffix(".gz").endswith(".tsv"):
-        _read_table(path, placing)
-        best = _without_overlaps
+    placing = Placing(path, splits, partial)
+    if path.name.removesuffix(".gz").endswith(METAMAP):
+        _read_metamap(path, placing)
     else:
-        format_facts["first_position"] = _read_metamap(path, placing)
-        best = _best_per_tokens
+        _read_rows(path, placing)
     if not placing.rows and not placing.problems.total:
         raise empty_file(path)
-    mentions, facts = placing.mentions(list if candidates == "all" else best)
-    return FileMentions(mentions, facts | format_facts)
-
-
-def _without_overlaps(spans: Sequence[Span]) -> list[Span]:
-    chosen: list[Span] = []
-    for span in sorted(spans, key=lambda span: (-span.score, span.start - span.end)):
-        if all(span.end <= better.start or better.end <= span.start for better in chosen):
-            chosen.append(span)
-    return chosen
-
-
-def _best_per_tokens(spans: Sequence[Span]) -> list[Span]:
-    best: dict[tuple[int, int], Span] = {}
-    for span in sorted(spans, key=lambda span: -span.score):
-        best.setdefault((span.start, span.end), span)
-    return list(best.values())
+    return placing.mentions(candidates)
 
 
 # -- spans on the tokens of a corpus ---------------------------------------------------------------
@@ -196,21 +155,31 @@ class Placing:
 
     Args:
       path: the file, for messages.
-      examples: the corpus, all splits.
-      partial: the corpus leaves out pairs of its files, so that an unknown uid is counted and is
-        not an error.
+      splits: the corpus.
+      partial: see read_mentions.
     """
 
-    def __init__(self, path: Path, examples: Sequence[NLIExample], partial: bool) -> None:
+    def __init__(self, path: Path, splits: Splits, partial: bool) -> None:
         self.path, self.partial = path, partial
         self.rows = 0  # lines of the file that state spans
         self.problems = Problems()
         self.counts: Counter[str] = Counter()
-        self._examples = {example.uid: example for example in examples}
-        # uid that the corpus does not have -> the first line that names it
+        self._examples: dict[str, NLIExample] = {}
+        self._uid_of: dict[tuple[str, str], str] = {}  # (split, id) -> uid
+        for name, split in splits.items():
+            for example in split.examples:
+                self._examples[example.uid] = example
+                self._uid_of[name, example.uid] = example.uid
+                # The uid begins with the split where ids count from 0 in each split.
+                self._uid_of.setdefault((name, example.uid.removeprefix(f"{name}:")), example.uid)
+        # pair that the corpus does not have -> the first line that names it
         self._line_of_unknown: dict[str, int] = {}
         self._offsets: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._spans: dict[tuple[str, str], list[Span]] = {}
+
+    def uid(self, split: str, pair_id: str) -> str:
+        """The uid of a pair, "SPLIT ID" where there is none."""
+        return self._uid_of.get((split, pair_id), f"{split} {pair_id}")
 
     def text(self, uid: str, side: str) -> str:
         """The text of a sentence, "" where there is none."""
@@ -222,54 +191,47 @@ class Placing:
         uid: str,
         side: str,
         pieces: Sequence[tuple[int, int]],
-        finding: Finding,
-        *,
-        unit: str = "characters",
+        concept: str,
+        score: float = 0.0,
     ) -> None:
-        """Adds a span for each piece (start, end) of a finding. Pieces on neighbouring tokens are
-        one span. A piece outside the sentence is a fault; one on no token is counted.
-
-        unit: of `pieces`, "characters" or "tokens".
-        """
+        """Adds a span for each piece (start, end), in characters, of a concept. Pieces on
+        neighbouring tokens are one span. A piece outside the sentence is a fault; one on no token
+        is counted."""
         if side not in SIDES:
             problem = "field 'side' is neither premise nor hypothesis"
             self.fault(line, problem, "side", f"write {' or '.join(SIDES)}")
         elif uid in self._examples:
-            for start, end in self._places(line, uid, side, pieces, unit):
-                span = Span(start, end, *finding)
-                self._spans.setdefault((uid, side), []).append(span)
+            for start, end in self._places(line, uid, side, pieces):
+                self._spans.setdefault((uid, side), []).append(Span(start, end, concept, score))
         elif self.partial:
             self.counts["other_pairs"] += len(pieces)
         else:
             self._line_of_unknown.setdefault(uid, line)
 
     def _places(
-        self, line: int, uid: str, side: str, pieces: Sequence[tuple[int, int]], unit: str
+        self, line: int, uid: str, side: str, pieces: Sequence[tuple[int, int]]
     ) -> list[tuple[int, int]]:
         """(first token, last + 1) of the pieces."""
-        sentence = sentence_of(self._examples[uid], side)
-        size = len(sentence.tokens if unit == "tokens" else sentence.text)
+        size = len(self.text(uid, side))
         places: list[tuple[int, int]] = []
         for start, end in pieces:
             if not 0 <= start < end <= size:
-                self.fault(
-                    line,
-                    f"the span is {start} to {end}, the sentence has {size} {unit}",
-                    "end" if end > size else "start",
-                    f"count {unit} of the corpus's sentence from 0; the end is the first position"
-                    " after the span",
+                problem = f"the span is {start} to {end}, the sentence has {size} characters"
+                fix = (
+                    "count characters of the corpus's sentence from 0; the end is the first"
+                    " position after the span"
                 )
+                self.fault(line, problem, "end" if end > size else "start", fix)
                 continue
-            if unit == "characters":
-                tokens = self._tokens_at(uid, side, start, end)
-                if not tokens:
-                    self.counts["unplaced"] += 1
-                    continue
-                start, end = tokens[0], tokens[-1] + 1
-            if places and places[-1][0] <= start <= places[-1][1]:
-                places[-1] = (places[-1][0], max(places[-1][1], end))
+            tokens = self._tokens_at(uid, side, start, end)
+            if not tokens:
+                self.counts["unplaced"] += 1
+                continue
+            first, last = tokens[0], tokens[-1] + 1
+            if places and places[-1][0] <= first <= places[-1][1]:
+                places[-1] = (places[-1][0], max(places[-1][1], last))
             else:
-                places.append((start, end))
+                places.append((first, last))
         return places
 
     def _tokens_at(self, uid: str, side: str, start: int, end: int) -> list[int]:
@@ -282,29 +244,19 @@ class Placing:
     def fault(self, line: int | None, problem: str, field: str, fix: str) -> None:
         self.problems.add(DataError(problem, file=self.path.name, line=line, field=field, fix=fix))
 
-    def score(self, line: int, text: str) -> float:
-        """The score as a number, 0 for ""; one that is not finite is a fault."""
-        try:
-            score = float(text or 0)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            fix = "give a number, or leave it empty"
-            self.fault(line, "field 'score' is no number", "score", fix)
-        return score
-
-    def mentions(self, choose: Choice) -> FileMentions:
-        """The spans that `choose` takes of each sentence. Raises the faults of the file."""
+    def mentions(self, candidates: str) -> FileMentions:
+        """The mentions of each sentence. candidates: see read_mentions. Raises the faults of the
+        file."""
         self._check_pairs()
         self.problems.raise_if_any()
         mentions: Mentions = {}
-        counts = Counter(spans=0, mentions=0, negated=0, outscored=0)
+        counts = Counter(spans=0, mentions=0)
         for sentence, spans in self._spans.items():
-            chosen = sorted(choose(spans), key=attrgetter("start", "end"))
+            chosen = sorted(
+                spans if candidates == "all" else _best(spans), key=attrgetter("start", "end")
+            )
             counts["spans"] += len(spans)
             counts["mentions"] += len(chosen)
-            counts["negated"] += sum(span.negated for span in chosen)
-            counts["outscored"] += len(spans) - len(chosen)
             mentions[sentence] = tuple(Mention(*span[:3]) for span in chosen)
         return FileMentions(mentions, {"file": self.path.name, **counts, **self.counts})
 
@@ -322,216 +274,200 @@ class Placing:
                 "make the file from this corpus, with its pairIDs; is it of another corpus, or of"
                 " more splits?"
             )
-            self.fault(min(self._line_of_unknown.values()), problem, "uid", fix)
+            self.fault(min(self._line_of_unknown.values()), problem, "id", fix)
         elif self.counts["other_pairs"] and not placed:
             problem = f"none of the pairs that the file names is among the corpus's {size}"
-            self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
+            self.fault(1, problem, "id", "make the file from this corpus, with its pairIDs")
 
 
-# -- tables ----------------------------------------------------------------------------------------
+def _best(spans: Sequence[Span]) -> list[Span]:
+    """Of the spans at the same tokens the one of the best score, then the first."""
+    best: dict[tuple[int, int], Span] = {}
+    for span in sorted(spans, key=lambda span: -span.score):
+        best.setdefault((span.start, span.end), span)
+    return list(best.values())
 
 
-def _read_table(path: Path, placing: Placing) -> None:
+# -- tables and JSON lines -------------------------------------------------------------------------
+
+
+def _read_rows(path: Path, placing: Placing) -> None:
     """Adds the span of each row."""
 
     def columns(number: int, header: list[str]) -> list[str]:
-        names = set(header) - set(_OPTIONAL)
-        if names in ({*_NEEDED, *_TOKENS}, {*_NEEDED, *_CHARACTERS}):
+        if set(FIELDS) <= set(header):
             return header
-        fix = (
-            "the first line must name, between tabs and each once: uid, side, start, end (or"
-            " start_char, end_char), concept, and if wanted score, negated"
-        )
-        raise line_fault(path.name, number, "the header is not that of this table", fix)
+        fix = f"the first line must name, between tabs, {', '.join(FIELDS)}; {CONVERT}"
+        raise line_fault(path.name, number, "the header is not that of mentions", fix)
 
-    records = _records(path, placing.problems)
-    for line, row in table_rows(path.name, records, placing.problems, columns):
+    problems = placing.problems
+    if path.name.removesuffix(".gz").endswith(".tsv"):
+        rows = table_rows(path.name, _records(path, problems), problems, columns)
+    else:
+        rows = json_lines(path, problems)
+    for line, row in rows:
         placing.rows += 1
-        _add_row(placing, line, row)
+        _add_row(placing, line, {name: str(row.get(name, "")).strip() for name in FIELDS})
 
 
 def _records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
     for number, line in text_lines(path, problems):
         if line.strip():
-            yield number, [cell.strip() for cell in line.split("\t")]
+            yield number, line.split("\t")
 
 
 def _add_row(placing: Placing, line: int, row: Mapping[str, str]) -> None:
-    for name in _NEEDED:
+    for name in FIELDS:
         if not row[name]:
             placing.problems.add(empty_field(placing.path, line, name))
             return
-    positions = _CHARACTERS if _CHARACTERS[0] in row else _TOKENS
-    for name in positions:
+    for name in ("start", "end"):
         if not re.fullmatch(r"-?\d{1,9}", row[name]):
             placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
             return
-    negated = row.get("negated", "")
-    if negated not in ("", "0", "1"):
-        problem = "field 'negated' is neither 0 nor 1"
-        placing.fault(line, problem, "negated", "write 0, 1 or nothing")
-        return
-    score = placing.score(line, row.get("score", ""))
-    finding = Finding(row["concept"], score, negated == "1")
-    start, end = (int(row[name]) for name in positions)
-    unit = "tokens" if positions is _TOKENS else "characters"
-    placing.add(line, row["uid"], row["side"], [(start, end)], finding, unit=unit)
+    uid = placing.uid(row["split"], row["id"])
+    pieces = [(int(row["start"]), int(row["end"]))]
+    placing.add(line, uid, row["side"], pieces, row["concept"])
 
 
 # -- MetaMap's output ------------------------------------------------------------------------------
 
 
-class _Trigger(NamedTuple):
-    """text: of the sentence, None where it is unknown."""
+class Occurrence(NamedTuple):
+    """A place of a concept.
 
-    text: str | None
-    negated: bool
+    pieces: (start, end) in characters. text: of the trigger, "" where the place has several pieces
+    or the trigger is not known.
+    """
 
-
-class _Occurrence(NamedTuple):
-    """A place of a concept. pieces: (start, length) in characters as the file counts them. text: of
-    the trigger, if it has a single piece."""
-
-    line: int
     uid: str
     side: str
     pieces: list[tuple[int, int]]
-    text: str | None
-    finding: Finding
+    text: str
+    concept: str
+    score: float
 
 
-def _read_metamap(path: Path, placing: Placing) -> int:
-    """Adds the spans of each concept; returns the first position of a sentence, 0 or 1."""
-    occurrences: list[_Occurrence] = []
+def _read_metamap(path: Path, placing: Placing) -> None:
+    """Adds the spans of each concept."""
+    checked, elsewhere = 0, 0
     for line, text in text_lines(path, placing.problems):
         if not text.strip():
             continue
         placing.rows += 1
         fields = text.split("|", 6)
         kind = fields[1] if len(fields) > 1 else ""
-        if kind == "MMI":
-            occurrences += _occurrences(placing, line, fields)
-        elif kind not in ("AA", "UA"):
-            command = f"zgrep -E '[|](MMI|AA|UA)[|]' {shlex.quote(str(path))} > lines.mmi"
-            fix = (
-                f"keep only the lines of fielded output ({command}); MetaMap also prints its"
-                " command line"
-            )
-            placing.fault(line, "not a line of MMI, AA or UA", "MMI", fix)
-    first = _first_position(placing, occurrences)
-    for line, uid, side, pieces, trigger, finding in occurrences:
-        places = [(start - first, start - first + length) for start, length in pieces]
-        if trigger is not None:
-            places = [_nearest_place(placing.text(uid, side), trigger, *places[0])]
-        placing.add(line, uid, side, places, finding)
-    return first
+        if kind in ("AA", "UA"):
+            continue
+        try:
+            for occurrence in _mmi_occurrences(path, kind, fields):
+                uid, side, pieces, trigger, concept, score = occurrence
+                ((start, end), *_) = pieces
+                sentence = placing.text(uid, side)
+                if trigger and sentence:
+                    checked += 1
+                    elsewhere += not same_text(sentence[start:end], trigger)
+                placing.add(line, uid, side, pieces, concept, score)
+        except DataError as error:
+            placing.fault(line, str(error.problem), error.field or "MMI", str(error.fix))
+    if elsewhere:
+        _report_elsewhere(placing, elsewhere, checked)
 
 
-def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """The (start, end) of a trigger's text in a sentence.
+def _mmi_occurrences(path: Path, kind: str, fields: Sequence[str]) -> list[Occurrence]:
+    """The places of the concept of a line."""
+    if kind != "MMI":
+        command = f"zgrep -E '[|](MMI|AA|UA)[|]' {shlex.quote(str(path))} > lines.mmi"
+        note = "MetaMap also prints its command line"
+        fix = f"keep only the lines of fielded output ({command}); {note}"
+        raise DataError("not a line of MMI, AA or UA", field="MMI", fix=fix)
+    ending = fields[-1].rsplit("|", 3)
+    if len(fields) < 7 or len(ending) < 4:
+        raise other_fields()
+    triggers, _, positions, _ = ending
+    return occurrences(fields, triggers, positions)
 
-    The stated place is taken where it has the text, and where no place has it; otherwise the
-    nearest place with the text. In a sentence that is not ASCII the text has other characters, and
-    the stated place is taken. The text may have escaped quotes.
-    """
-    if sentence[max(start, 0) : end].casefold() == text.casefold() or not sentence.isascii():
-        return start, end
-    unescaped = re.escape(text.replace("\\", ""))
-    matches = re.finditer(rf"(?<!\w){unescaped}(?!\w)", sentence, re.IGNORECASE)
-    places = (match.span() for match in matches)
-    return min(places, key=lambda place: abs(place[0] - start), default=(start, end))
+
+def other_fields() -> DataError:
+    """The fault of a line that is not of MetaMap's form."""
+    fix = f"the form is {_FORM}; {CONVERT}"
+    return DataError("the line has other fields than MetaMap's MMI output", field="MMI", fix=fix)
 
 
-def _occurrences(placing: Placing, line: int, fields: list[str]) -> Iterator[_Occurrence]:
-    """The places of the concept of an MMI line; none, and a fault, for a malformed line."""
-    ending = _triggers_and_positions(fields[6]) if len(fields) == 7 else None
-    if ending is None or not fields[4]:
-        problem = "the line has other fields than MMI output"
-        placing.fault(line, problem, "MMI", f"the form is {_FORM}")
-        return
-    ident = _ID.fullmatch(fields[0].strip("'\""))
-    if not ident:
+def occurrences(fields: Sequence[str], triggers: str, positions: str) -> list[Occurrence]:
+    """The places of the concept of an MMI line. fields: the first five of the line. Raises
+    DataError, without a file, for a malformed line."""
+    ident, _, score_text, _, concept = fields[:5]
+    if not concept:
+        raise other_fields()
+    match = _ID.fullmatch(ident)
+    if not match:
         fix = "give MetaMap the ID <uid>-p for a premise and <uid>-h for a hypothesis"
-        placing.fault(line, "the ID does not say which side of a pair it is", "ID", fix)
-        return
-    triggers, positions = _triggers(ending[0]), ending[1]
-    if not _is_positions(positions):
-        fix = "positions are start/length, with commas, semicolons and brackets between them"
-        placing.fault(line, "the positional information is malformed", "positions", fix)
-        return
-    uid, side = ident[1], _SIDE[(ident[2] or ident[3])[0]]
-    sections = positions.split(";")
-    if len(triggers) != len(sections):
-        negated = bool(triggers) and all(trigger.negated for trigger in triggers)
-        triggers = [_Trigger(None, negated)] * len(sections)
-    score = placing.score(line, fields[2])
-    for section, trigger in zip(sections, triggers, strict=True):
-        finding = Finding(fields[4], score, trigger.negated)
+        raise DataError("the ID does not say which side of a pair it is", field="ID", fix=fix)
+    if not is_positions(positions):
+        fix = f"positions are start/length, with commas, semicolons and brackets between; {CONVERT}"
+        raise DataError("the positional information is malformed", field="positions", fix=fix)
+    score = _score(score_text)
+    texts, sections = _trigger_texts(triggers), positions.split(";")
+    if len(texts) != len(sections):
+        texts = [""] * len(sections)
+    places = []
+    for section, text in zip(sections, texts, strict=True):
         for bracketed, plain in _OCCURRENCE.findall(section):
             pieces = []
             for pair in re.split("[,^]", bracketed or plain):
-                start, length = re.split("[/:]", pair)
-                pieces.append((int(start), int(length)))
-            text = trigger.text if len(pieces) == 1 else None
-            yield _Occurrence(line, uid, side, pieces, text, finding)
+                start, length = map(int, re.split("[/:]", pair))
+                pieces.append((start, start + length))
+            of_place = text if len(pieces) == 1 else ""
+            places.append(Occurrence(match[1], _SIDE[match[2]], pieces, of_place, concept, score))
+    return places
 
 
-def _triggers_and_positions(text: str) -> tuple[str, str] | None:
-    """(triggers, positions) of the end of a line; None where it has other fields."""
-    cells = text.rsplit("|", 3)
-    if len(cells) == 4 and not cells[3] and not _is_positions(cells[2]):
-        cells = text[:-1].rsplit("|", 3)  # without the bar at the end of the line
-    if len(cells) == 4 and re.search(r'[\["]', cells[1]):
-        # The line has no location, and its triggers hold a bar.
-        cells = ["|".join(cells[:2]), *cells[2:]]
-    return (cells[0], cells[-2]) if len(cells) >= 3 else None
-
-
-def _is_positions(field: str) -> bool:
+def is_positions(field: str) -> bool:
     return all(_SECTION.fullmatch(section) for section in field.split(";"))
 
 
-def _triggers(field: str) -> list[_Trigger]:
-    triggers: list[_Trigger] = []
+def _score(text: str) -> float:
+    try:
+        score = float(text or 0)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        fix = "give a number, or leave it empty"
+        raise DataError("field 'score' is no number", field="score", fix=fix)
+    return score
+
+
+def _trigger_texts(field: str) -> list[str]:
+    """The texts of the sentence that the triggers name."""
+    texts: list[str] = []
     starts = deque(match.end() for match in _MIDDLE.finditer(field))
     for ending in _ENDING.finditer(field):
         if starts and starts[0] <= ending.start():
-            triggers.append(_Trigger(field[starts[0] : ending.start()], ending[1] == "1"))
+            texts.append(field[starts[0] : ending.start()])
             while starts and starts[0] <= ending.end():
                 starts.popleft()
-    return triggers
+    return texts
 
 
-def _first_position(placing: Placing, occurrences: Sequence[_Occurrence]) -> int:
-    """1 if more triggers match their sentences when positions count from 1, else 0.
+def same_text(ours: str, theirs: str) -> bool:
+    """Whether a program that reads ASCII may show our text as theirs."""
+    return ascii_of(ours).casefold() == ascii_of(theirs).casefold()
 
-    If most match at neither, this is a fault; if some, a warning. In sentences that are not ASCII,
-    triggers have other characters: these are left out.
-    """
-    checked, matches = 0, [0, 0]  # matches: by the first position
-    for occurrence in occurrences:
-        sentence = placing.text(occurrence.uid, occurrence.side)
-        if occurrence.text is None or not sentence or not sentence.isascii():
-            continue
-        checked += 1
-        ((start, length),) = occurrence.pieces
-        for first in (0, 1):
-            begin = max(start - first, 0)
-            text = sentence[begin : begin + length]
-            matches[first] += text.casefold() == occurrence.text.casefold()
-    if elsewhere := checked - max(matches):
-        problem = (
-            f"{elsewhere} of {checked} trigger texts are not at their positions in the corpus's"
-            " sentences"
-        )
-        placing.counts["texts_elsewhere"] = elsewhere
-        if checked >= _FEW_TRIGGERS and 2 * elsewhere > checked:
-            fix = "run MetaMap on this version of the corpus (prepare --metamap)"
-            placing.fault(None, problem, "triggers", fix)
-        else:
-            file = placing.path.name
-            warn(f"{file}: {problem}; they are taken at the nearest place of the text, if any")
-    return int(matches[1] > matches[0])
+
+def _report_elsewhere(placing: Placing, elsewhere: int, checked: int) -> None:
+    """Refuses a file if most trigger texts are not at their positions, and warns if some are
+    not."""
+    problem = (
+        f"{elsewhere} of {checked} trigger texts are not at their positions in the corpus's"
+        " sentences"
+    )
+    placing.counts["texts_elsewhere"] = elsewhere
+    if 2 * elsewhere > checked:
+        fix = f"run MetaMap on this version of the corpus (prepare --metamap); {CONVERT}"
+        placing.fault(None, problem, "triggers", fix)
+    else:
+        warn(f"{placing.path.name}: {problem}; the positions are taken")
 
 
 # -- MetaMap's input -------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from mednli_jax.knowledge.linking import (
     bundled_abbreviations,
     read_abbreviations,
 )
-from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
+from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
@@ -60,7 +60,7 @@ NAMES = (*demo.SIZES, *CORPORA)
 MUCH_RARER = 10
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
-FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"
+FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow); {CONVERT}"
 BLANKS = "blanks"
 LARGE = 100_000_000  # bytes
 
@@ -122,9 +122,8 @@ def read_recognised(
     """The mentions that a file has for these splits. filtered: the splits leave out pairs of the
     corpus's files."""
     unlabelled = any(split.facts.get("dropped_unlabelled") for split in splits.values())
-    mentions = read_mentions(
-        path, examples_of(splits), partial=filtered or unlabelled, candidates=candidates
-    )
+    partial = filtered or unlabelled
+    mentions = read_mentions(path, splits, partial=partial, candidates=candidates)
     recognised = Recognised(ontology, *mentions)
     _compare_splits(path.name, splits, recognised)
     return recognised

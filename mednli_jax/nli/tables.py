@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mednli_jax.errors import RunError
+from mednli_jax.knowledge.mentions import METAMAP
 from mednli_jax.nli.runs import CORPUS, NAME, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
 from mednli_jax.report import metrics, tables
 from mednli_jax.report.options import PaperRun, Read
@@ -296,8 +297,8 @@ def _other_data(directory: RunDirectory, config: tables.Fields) -> Iterator[str]
     mentions = config["knowledge"]["mentions"]
     if links and not mentions:
         yield "concepts by this package's linker, not MetaMap's"
-    elif links and mentions.endswith((".tsv", ".tsv.gz")):  # MetaMap's output is no table of spans
-        yield "concepts of a table of spans, not MetaMap's"
+    elif links and not mentions.removesuffix(".gz").endswith(METAMAP):
+        yield "concepts of another program, not MetaMap's"
 
 
 # -- for a reader ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from support.cases import cases
 from support.commands import at, call_command, refused, succeeds
 from support.files import write
+from support.mention_files import HEADER
 from support.pair_files import write_rows
 
 from mednli_jax import prepare, train
@@ -124,10 +125,10 @@ def test_mentions_of_which_few_are_concepts_of_the_ontology_are_counted(
     """Equal ids are linked whether or not the ontology has them; a cached corpus warns, too. Each
     pair has one of the concepts in both sides."""
     write_corpus(24, LINKED)
-    rows = ["uid\tside\tstart\tend\tconcept\n"]
+    rows = [f"{HEADER}\n"]
     for split, n in itertools.product(SPLITS, range(24)):
         for side in ("premise", "hypothesis"):
-            rows.append(f"{split}{n}\t{side}\t1\t2\t{concepts[n % 3]}\n")
+            rows.append(f"{split}\t{split}{n}\t{side}\t4\t5\t{concepts[n % 3]}\n")
     write(tmp_path / "m.tsv", "".join(rows))
 
     for _ in range(2):

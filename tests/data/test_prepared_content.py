@@ -24,6 +24,7 @@ from support.cloze import write_clicr
 from support.diskne import PAIRS as DISKNE_PAIRS
 from support.diskne import seven_diseases, write_annotations
 from support.files import lay_out, write
+from support.mention_files import HEADER
 from support.ontologies import HEART
 from support.ontology_files import OBO, UMLS, WORDNET, snomed_folder
 from support.pairs import encode_corpus
@@ -222,13 +223,12 @@ def built(config, *settings):
 
 def content_of_words(folder):
     config = own_files(folder)
-    spans = "uid\tside\tstart\tend\tconcept\n"
-    lines = ""
+    spans, lines = f"{HEADER}\n", ""
     trigger = '["asthma"-tx-1-"asthma"-noun-0]'
-    for uid in ("t0", "dev-t1", "test-t0"):  # a pair of each split
-        spans += f"{uid}\tpremise\t1\t2\tX:4\n"
+    for split, uid in (("train", "t0"), ("dev", "dev-t1"), ("test", "test-t0")):
+        spans += f"{split}\t{uid}\tpremise\t6\t12\tX:4\n"
         lines += f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n"
-    table = str(write(folder / "found.tsv", f"{spans}t0\thypothesis\t3\t5\tX:1\n"))
+    table = str(write(folder / "found.tsv", f"{spans}train\tt0\thypothesis\t10\t23\tX:1\n"))
     metamap = str(write(folder / "found.mmi", lines))
     contents = built(
         config,

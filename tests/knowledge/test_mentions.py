@@ -1,13 +1,24 @@
 """Concepts found by other programs, in a table or in MetaMap's output, are placed on the right
 tokens or refused."""
 
+import json
 import stat
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from support.cases import cases
 from support.files import write
-from support.mention_files import MMI_PAIRS, SPAN_PAIRS, SPANS_HEADER, place
+from support.mention_files import (
+    HEADER,
+    MMI_PAIRS,
+    SPAN_PAIRS,
+    mention_row,
+    place,
+    split_of,
+    triggers,
+)
 from support.mention_files import mmi_line as line
 from support.tables import table_rows
 
@@ -30,39 +41,65 @@ def spans(mentions, uid="p1", side="premise"):
     return ", ".join(f"{m.start}:{m.end} {m.concept}" for m in of_sentence)
 
 
-# -- tables --
+# -- tables and JSON lines --
+
+P1, P2 = SPAN_PAIRS
+SPLITS = split_of(P1) | split_of(P2, name="dev")
+ROWS = (
+    mention_row("train", P1, "axolotl", "C3"),
+    mention_row("train", P1, "Quokka fever", "C1"),
+    mention_row("dev", P2, "fever", "C2", "hypothesis"),
+)
 
 
-def read_table(folder, *rows, name="s.tsv", **options):
+def read_table(folder, *rows, name="s.tsv", splits=SPLITS, **options):
     path = write(folder / name, "".join(f"{row}\n" for row in rows))
-    return read_mentions(path, SPAN_PAIRS, **options)
+    return read_mentions(path, splits, **options)
 
 
-def test_a_table_has_its_columns_in_any_order_and_may_be_gzipped_with_line_ends_of_windows(
-    tmp_path,
-):
-    mentions, facts = read_table(
-        tmp_path,
-        "concept\tend\tstart\tside\tuid\tscore\tnegated\r",
-        "C3\t10\t9\tpremise\tp1\t\t0\r",
-        "C1\t5\t3\tpremise\tp1\t2e0\t1\r",
-        "C2\t2\t1\thypothesis\tp2\t\t\r",
-        name="s.tsv.gz",
-    )
+def as_json(row):
+    """The row as a JSON line, with numbers as numbers."""
+    fields = dict(zip(HEADER.split(), row.split("\t"), strict=True))
+    return json.dumps(fields | {"start": int(fields["start"]), "note": "is ignored"})
+
+
+REVERSED = ("\t".join([*reversed(row.split("\t")), "ignored\r"]) for row in (HEADER, *ROWS))
+
+
+@cases(
+    "name, lines",
+    {
+        "in any order, with line ends of Windows": ("s.tsv.gz", tuple(REVERSED)),
+        "JSON lines": ("s.jsonl", tuple(map(as_json, ROWS))),
+    },
+)
+def test_a_table_and_json_lines_name_pairs_characters_and_concepts(tmp_path, name, lines):
+    mentions, facts = read_table(tmp_path, *lines, name=name)
 
     assert spans(mentions) == "3:5 C1, 9:10 C3"
     assert spans(mentions, "p2", "hypothesis") == "1:2 C2"
-    assert facts == {"file": "s.tsv.gz", "spans": 3, "mentions": 3, "negated": 1, "outscored": 0}
+    assert facts == {"file": name, "spans": 3, "mentions": 3}
     recognised = Recognised(None, mentions)
     assert len(recognised.mentions("p1", "premise")) == 2
     assert len(recognised.mentions("p9", "premise")) == 0
 
 
-def place_characters(folder, words):
-    """The result for a mention of these words, given by its characters."""
-    start = SPAN_PAIRS[0].premise.index(words)
-    header = "uid\tside\tstart_char\tend_char\tconcept"
-    return read_table(folder, header, f"p1\tpremise\t{start}\t{start + len(words)}\tC1")
+def test_the_split_of_a_row_tells_pairs_apart_whose_ids_count_from_0_in_each(tmp_path):
+    first, second = (replace(P1, uid=f"{split}:0") for split in ("train", "dev"))
+    splits = split_of(first) | split_of(second, name="dev")
+    rows = [mention_row("train", replace(P1, uid="0"), "axolotl", "C1")]
+    rows.append(mention_row("dev", replace(P1, uid="0"), "Quokka", "C2"))
+    rows.append(mention_row("dev", second, "narwhals", "C3"))
+
+    mentions, _ = read_table(tmp_path, HEADER, *rows, splits=splits)
+
+    assert spans(mentions, "train:0") == "9:10 C1"
+    assert spans(mentions, "dev:0") == "3:4 C2, 11:12 C3"
+
+
+def test_a_pair_of_another_split_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"^s\.tsv:3: 1 of the pairs"):
+        read_table(tmp_path, HEADER, ROWS[0], mention_row("dev", P1, "axolotl", "C1"))
 
 
 @pytest.mark.parametrize(
@@ -78,33 +115,24 @@ def place_characters(folder, words):
 )
 def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
     """The tokens are in lower case and spell quotes and brackets in another way."""
-    assert spans(place_characters(tmp_path, words)[0]) == tokens
+    mentions, _ = read_table(tmp_path, HEADER, mention_row("train", P1, words, "C1"))
+    assert spans(mentions) == tokens
 
 
 def test_characters_between_tokens_are_counted(tmp_path):
-    mentions, facts = place_characters(tmp_path, " ")
+    mentions, facts = read_table(tmp_path, HEADER, mention_row("train", P1, " ", "C1"))
 
     assert mentions == {}
     assert facts["unplaced"] == 1
 
 
-@pytest.mark.parametrize(
-    "rows, best",
-    table_rows("""
-        1:2:short:0 0:3:long:0 | 0:3 long
-        1:2:short:0 0:3:long:0 2:4:better:1 | 1:2 short, 2:4 better
-        0:3:twin:0 0:3:long:0 | 0:3 twin
-        3:5:beside:0 0:3:long:0 | 0:3 long, 3:5 beside
-    """),
-)
-def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path, rows, best):
-    lines = [f"p1\tpremise\t{row}".replace(":", "\t") for row in rows.split()]
-    table = (f"{SPANS_HEADER}\tscore", *lines)
+def test_of_concepts_of_the_same_words_the_first_counts_beside_those_of_other_words(tmp_path):
+    concepts = {"C1": "fever", "C2": "fever", "C3": "Quokka fever"}
+    rows = [mention_row("train", P1, words, concept) for concept, words in concepts.items()]
 
-    assert spans(read_table(tmp_path, *table)[0]) == best
-    mentions, facts = read_table(tmp_path, *table, candidates="all")
-    assert len(mentions["p1", "premise"]) == len(lines)
-    assert facts["outscored"] == 0
+    assert spans(read_table(tmp_path, HEADER, *rows)[0]) == "3:5 C3, 4:5 C1"
+    mentions, _ = read_table(tmp_path, HEADER, *rows, candidates="all")
+    assert spans(mentions) == "3:5 C3, 4:5 C1, 4:5 C2"
 
 
 @pytest.mark.parametrize(
@@ -136,36 +164,21 @@ CHEST_PAIN = "1:3 C1"  # the mention of mmi_line
 
 def read_metamap(folder, *lines, pairs=MMI_PAIRS, **options):
     path = write(folder / "m.mmi", "".join(f"{text}\n" for text in lines))
-    return read_mentions(path, pairs, **options)
-
-
-def triggers(*phrases):
-    """MetaMap's triggers; "-" before a phrase negates it."""
-    texts = []
-    for phrase in phrases:
-        text = phrase.lstrip("-")
-        texts.append(f'"{text}"-tx-1-"{text}"-noun-{int(text != phrase)}')
-    return f"[{','.join(texts)}]"
+    return read_mentions(path, split_of(*pairs), **options)
 
 
 @pytest.mark.parametrize(
     "ident, uid, side",
     table_rows("""
         p1-p | p1 | premise
-        p1.premise | p1 | premise
-        # a wrapper writes quotes
-        'p1-p' | p1 | premise
         a.jpg#1r-h | a.jpg#1r | hypothesis
     """),
 )
 def test_the_id_of_a_line_of_metamap_says_pair_and_side(tmp_path, ident, uid, side):
     (pair,) = (pair for pair in MMI_PAIRS if pair.uid == uid)
     positions = place("ain", sentence_of(pair, side).text)
-    inside_the_word = positions.replace("/3", "/1")
 
-    mentions, _ = read_metamap(
-        tmp_path, line(ident, triggers=triggers("Pain"), positions=inside_the_word)
-    )
+    mentions, _ = read_metamap(tmp_path, line(ident, triggers=triggers("Ain"), positions=positions))
 
     assert list(mentions) == [(uid, side)]
 
@@ -177,57 +190,49 @@ FAILURE = f"{HEART},{place('failure')}"  # in two pieces: "and renal" stands bet
 
 
 @pytest.mark.parametrize(
-    "phrases, positions, placed, negated",
+    "phrases, positions, placed",
     table_rows(f"""
-        # Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger
-        # has its own negation.
-        Heart/-Chest | [{HEART}],[50/5];{place("chest")} | 1:2 C1, 5:6 C1, 10:11 C1 | 1
-        Heart failure | {FAILURE} | 5:6 C1, 8:9 C1 | 0
+        # Semicolons separate triggers, and brackets hold the places of one trigger.
+        Heart/Chest | [{HEART}],[50/5];{place("chest")} | 1:2 C1, 5:6 C1, 10:11 C1
+        Heart failure | {FAILURE} | 5:6 C1, 8:9 C1
         # Pieces on neighbouring tokens become one mention.
-        Chest pain | {place("chest")},{place("pain")} | 1:3 C1 | 0
-        Chest pain | [{FAILURE}],[{place("chest")},{place("pain")}] | 1:3 C1, 5:6 C1, 8:9 C1 | 0
-        # Without a trigger for each place only unanimous negation counts.
-        -Pain/Heart | {CHEST};{HEART};{RENAL} | 1:3 C1, 5:6 C1, 7:8 C1 | 0
-        -Pain/-Heart | {CHEST};{HEART};{RENAL} | 1:3 C1, 5:6 C1, 7:8 C1 | 3
+        Chest pain | {place("chest")},{place("pain")} | 1:3 C1
+        Chest pain | [{FAILURE}],[{place("chest")},{place("pain")}] | 1:3 C1, 5:6 C1, 8:9 C1
+        # without a trigger for each place
+        Pain/Heart | {CHEST};{HEART};{RENAL} | 1:3 C1, 5:6 C1, 7:8 C1
     """),
 )
-def test_places_and_negations_belong_to_triggers(tmp_path, phrases, positions, placed, negated):
+def test_pieces_and_places_of_triggers_become_mentions(tmp_path, phrases, positions, placed):
     of_line = line(triggers=triggers(*phrases.split("/")), positions=positions)
 
-    mentions, facts = read_metamap(tmp_path, of_line)
-
-    assert spans(mentions) == placed
-    assert facts["negated"] == int(negated)
+    assert spans(read_metamap(tmp_path, of_line)[0]) == placed
 
 
 OLD = line(triggers='["Chest Pain"-tx-1-"chest pain"]').replace(CHEST, CHEST.replace("/", ":"))
 OLD_PIECES = line(positions=FAILURE.replace("/", ":").replace(",", "^"))
-LITE = f'p1-p|MMI|0.52|Chest pain|C1|[sosy]|"Chest Pain"-text-0-"chest pain"-NN-0|{CHEST}|'
 BAR = line(triggers='["Pain|Ache"-tx-1-"chest pain"-noun-1]')
 NOS = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-noun-1]'
 
 
 @pytest.mark.parametrize(
-    "text, placed, negated",
+    "text, placed",
     table_rows(f"""
-        {line(trees="")} | 1:3 C1 | 1
-        {OLD} | 1:3 C1 | 0
-        {OLD_PIECES} | 5:6 C1, 8:9 C1 | 2
-        {LITE} | 1:3 C1 | 0
-        # MetaMap Lite since 3.6.2rc4 ends a line with a bar.
-        {line()}| | 1:3 C1 | 1
-        {line(trees="")}| | 1:3 C1 | 1
+        {line(trees="")} | 1:3 C1
+        {OLD} | 1:3 C1
+        {OLD_PIECES} | 5:6 C1, 8:9 C1
         # quotes, commas and bars in a trigger
-        {line(triggers=NOS, positions=f"{CHEST};{HEART}")} | 1:3 C1, 5:6 C1 | 1
-        {BAR} | 1:3 C1 | 1
-        {LITE.replace("Chest Pain", "Pain|Ache")}| | 1:3 C1 | 0
+        {line(triggers=NOS, positions=f"{CHEST};{HEART}")} | 1:3 C1, 5:6 C1
+        {BAR} | 1:3 C1
     """),
 )
-def test_lines_of_every_release_of_metamap_are_read(tmp_path, text, placed, negated):
-    mentions, facts = read_metamap(tmp_path, text)
+def test_lines_of_every_release_of_metamap_are_read(tmp_path, text, placed):
+    assert spans(read_metamap(tmp_path, text)[0]) == placed
 
-    assert spans(mentions) == placed
-    assert facts["negated"] == int(negated)
+
+@pytest.mark.parametrize("text", [f"{line()}|", line().replace("|TX|", "|")])
+def test_lines_of_metamap_lite_are_refused_with_the_script_that_converts_them(tmp_path, text):
+    with pytest.raises(DataError, match=r"^m\.mmi:1: .*launch/data/mentions\.py"):
+        read_metamap(tmp_path, text)
 
 
 def test_of_concepts_in_one_place_the_best_scored_counts_beside_those_in_its_parts(tmp_path):
@@ -235,19 +240,9 @@ def test_of_concepts_in_one_place_the_best_scored_counts_beside_those_in_its_par
     twin = line(cui="C3", score="7.00")
     pain = line(cui="C4", score="1", triggers=triggers("Pain"), positions=place("pain"))
 
-    mentions, facts = read_metamap(tmp_path, *candidates, twin, pain)
+    mentions, _ = read_metamap(tmp_path, *candidates, twin, pain)
 
     assert spans(mentions) == "1:3 C2, 2:3 C4"
-    assert facts["negated"] == 1
-
-
-def test_positions_from_one_are_seen_from_the_triggers(tmp_path):
-    positions = place("heart attack", first=1)
-    heart_attack = line(cui="C2", triggers=triggers("heart attack"), positions=positions)
-
-    mentions, _ = read_metamap(tmp_path, line(positions=place("chest pain", first=1)), heart_attack)
-
-    assert spans(mentions) == "1:3 C1, 10:12 C2"
 
 
 def test_acronyms_and_pairs_that_the_corpus_leaves_out_are_skipped(tmp_path):
@@ -268,37 +263,6 @@ def test_acronyms_and_pairs_that_the_corpus_leaves_out_are_skipped(tmp_path):
     assert facts["other_pairs"] == 1
 
 
-QUOTES = """Pt's wife said "he's in pain", 'no' fever, can't say if pain is Crohn's disease"""
-
-
-@pytest.mark.parametrize(
-    "phrase, number, tokens",
-    [
-        ("fever", 0, "7:8 C1"),
-        ("pain", 0, "5:6 C1"),
-        ("pain", 1, "11:12 C1"),
-        ("disease", 0, "14:15 C1"),  # ends behind the end of the sentence
-        ("Crohn\\'s disease", 0, "13:15 C1"),
-    ],
-)
-def test_a_trigger_is_placed_where_a_wrapper_escaped_the_quotes_before_it(
-    tmp_path, phrase, number, tokens
-):
-    """pymetamap passes the repr of a sentence. In the hypothesis, the trigger shows that positions
-    count from 1."""
-    pair = NLIExample("p1", QUOTES, "Pain", "neutral", tuple(QUOTES.split()), ("Pain",))
-    before = repr(QUOTES).split(phrase)[: number + 1]
-    start = len(phrase.join(before))
-    lines = [
-        line("'p1-p'", triggers=triggers(phrase), positions=f"{start}/{len(phrase)}"),
-        line("'p1-h'", triggers=triggers("Pain"), positions="1/4"),
-    ]
-
-    mentions, _ = read_metamap(tmp_path, *lines, pairs=[pair])
-
-    assert spans(mentions) == tokens
-
-
 def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_path):
     """It prints its command line on stdout, with --silent, too."""
     printed = "/opt/bin/SKRrun.20 /opt/bin/metamap20.BINARY.Linux --lexicon db -Z 2020AA -N"
@@ -309,24 +273,21 @@ def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_pa
     assert caught.value.line == 1
     command = caught.value.fix.partition("(")[2].rpartition(");")[0]
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    mentions, _ = read_mentions(tmp_path / "lines.mmi", MMI_PAIRS)
+    mentions, _ = read_mentions(tmp_path / "lines.mmi", split_of(*MMI_PAIRS))
     assert spans(mentions) == CHEST_PAIN
 
 
 def lines_of_other_sentences(elsewhere):
-    """20 lines, of which so many have a trigger that stands elsewhere, and 2 of these from 1."""
+    """20 lines, of which so many have a trigger that stands elsewhere."""
     good = [line()] * (20 - elsewhere)
-    from_one = [line(positions=place("chest pain", first=1))] * 2
-    return good + from_one + [line(positions=place("heart attack"))] * (elsewhere - 2)
+    return good + [line(positions=place("heart attack"))] * elsewhere
 
 
 def test_up_to_half_of_the_triggers_may_stand_elsewhere(tmp_path, capsys):
-    lines = lines_of_other_sentences(10)
+    _, facts = read_metamap(tmp_path, *lines_of_other_sentences(10))
 
-    assert read_metamap(tmp_path, *lines)[1]["texts_elsewhere"] == 10
+    assert facts["texts_elsewhere"] == 10
     assert "10 of 20" in capsys.readouterr().err
-    # too few triggers to tell; counting from 1 finds two of them
-    assert read_metamap(tmp_path, *lines[10:])[1]["texts_elsewhere"] == 8
 
 
 def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from support import random_pairs
 from support.cases import cases
 from support.commands import at, printed_json, read_json, refused, succeeds
+from support.mention_files import HEADER, mention_row
 from support.pair_files import LABELS, VERBS, write_rows
 from support.trees import assert_near
 
@@ -184,11 +185,11 @@ def test_a_hypothesis_only_fasttext_ignores_premises_in_predictions(run):
 @pytest.fixture
 def spans(run):
     """A file of spans from the verb to gout, which then are an unknown word."""
-    lines = ["uid\tside\tstart\tend\tconcept"]
-    for split in run.prepared.splits.values():
-        for number, uid in enumerate(split.uids):
-            end = 4 if number % 3 == 1 else 3  # may have gout
-            lines.append(f"{uid}\thypothesis\t0\t{end}\tENTITY")
+    lines = [HEADER]
+    for split in run.experiment.corpus.splits().values():
+        for number, pair in enumerate(split.examples):
+            words = pair.hypothesis.split()[: 4 if number % 3 == 1 else 3]  # may have gout
+            lines.append(mention_row(split.name, pair, " ".join(words), "ENTITY", "hypothesis"))
     Path("spans.tsv").write_text("\n".join(lines) + "\n")
     return Path("spans.tsv")
 
@@ -233,8 +234,7 @@ def test_without_spans_the_concepts_of_the_ontology_are_merged(run):
     },
 )
 def test_merging_that_cannot_work_is_refused_without_corpus_text(spans, flags):
-    header = "uid\tside\tstart\tend\tconcept\n"
-    Path("other.tsv").write_text(f"{header}other\thypothesis\t0\t1\tENTITY\n")
+    Path("other.tsv").write_text(f"{HEADER}\ntest\tother\thypothesis\t0\t1\tENTITY\n")
 
     message = refused("evaluate --run=run", *flags)
 

@@ -9,6 +9,7 @@ import pytest
 from support.cases import cases
 from support.commands import prepare
 from support.files import lay_out
+from support.mention_files import HEADER
 from support.ontologies import HEART, LINKER, small
 from support.ontology_files import WORDNET
 from support.pair_files import write_own
@@ -298,11 +299,11 @@ def arrays_of_new(config, prepared, *pairs):
     return corpus.encoded(new, vocabulary, prepared.vectors, concepts).arrays
 
 
-SPANS = """uid\tside\tstart_char\tend_char\tconcept
-train0\tpremise\t6\t18\tD2
-train0\thypothesis\t2\t6\tD1
-dev0\thypothesis\t2\t6\tX
-dev0\tpremise\t0\t5\tX
+SPANS = f"""{HEADER}
+train\ttrain0\tpremise\t6\t18\tD2
+train\ttrain0\thypothesis\t2\t6\tD1
+dev\tdev0\thypothesis\t2\t6\tX
+dev\tdev0\tpremise\t0\t5\tX
 """
 
 
@@ -340,9 +341,9 @@ def mention_config(config_of, tmp_path):
         file.write("D4\tcold bird\tC01.100.100\t\n")
     mentions = tmp_path / "mentions.tsv"
     mentions.write_text(
-        "uid\tside\tstart\tend\tconcept\n"
-        "train0\tpremise\t1\t2\tD4\ntrain0\thypothesis\t1\t2\tD1\n"
-        "dev0\tpremise\t1\t2\tD4\ndev0\thypothesis\t1\t2\tD4\n"
+        f"{HEADER}\n"
+        "train\ttrain0\tpremise\t6\t10\tD4\ntrain\ttrain0\thypothesis\t2\t6\tD1\n"
+        "dev\tdev0\tpremise\t6\t10\tD4\ndev\tdev0\thypothesis\t2\t6\tD4\n"
     )
     return lambda graph: config_of(mentions=str(mentions), graph=graph, direction="all")
 
@@ -507,9 +508,9 @@ def read_mentions(tmp_path):
         splits[name] = Split(name, tuple(pairs))
 
     def read_file(**counts):
-        lines = ["uid\tside\tstart\tend\tconcept\n"]
+        lines = [f"{HEADER}\n"]
         for name, count in counts.items():
-            lines += [f"{name}{n}\tpremise\t0\t2\tC1\n" for n in range(count)]
+            lines += [f"{name}\t{name}{n}\tpremise\t0\t13\tC1\n" for n in range(count)]
         path = tmp_path / "mentions.tsv"
         path.write_text("".join(lines))
         return read_recognised(path, "best", HEART, splits, filtered=False)

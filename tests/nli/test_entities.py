@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from support.cases import cases
 from support.commands import succeeds
+from support.mention_files import HEADER
 from support.pair_files import write_own
 
 from mednli_jax import defaults
@@ -25,11 +26,11 @@ def corpus(tmp_path, monkeypatch):
     """Nine pairs with the same hypothesis, spans.tsv in the layout of any tagger, and an ontology
     with the same entity."""
     monkeypatch.chdir(tmp_path)
-    spans = "uid\tside\tstart_char\tend_char\tconcept\n"
+    spans = f"{HEADER}\n"
     for split, size in SIZES.items():
         pairs = [(f"Gout, {n}.", HYPOTHESIS, LABELS[n % 3]) for n in range(size)]
         write_own(tmp_path, **{split: pairs})
-        spans += "".join(f"{split}{n}\thypothesis\t6\t18\tENTITY\n" for n in range(size))
+        spans += "".join(f"{split}\t{split}{n}\thypothesis\t6\t18\tENTITY\n" for n in range(size))
     (tmp_path / "spans.tsv").write_text(spans)
     ontology = "id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n"
     (tmp_path / "own.tsv").write_text(ontology)

@@ -1,6 +1,6 @@
-"""Pairs, and the mentions in them as other programs write them: a table of spans, and MetaMap."""
+"""Pairs, and the mentions in them: a table, and MetaMap's output."""
 
-from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.text import treebank_tokens
 
 _PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
@@ -17,7 +17,20 @@ SPAN_PAIRS = (
     ),
     NLIExample("p2", _PREMISE, "No fever", "neutral", _TOKENS, ("No", "fever")),
 )
-SPANS_HEADER = "uid\tside\tstart\tend\tconcept"
+HEADER = "split\tid\tside\tstart\tend\tconcept"
+
+
+def split_of(*pairs: NLIExample, name: str = "train") -> dict[str, Split[NLIExample]]:
+    """A corpus of one split."""
+    return {name: Split(name, pairs)}
+
+
+def mention_row(split: str, pair: NLIExample, words: str, concept: str, side="premise") -> str:
+    """A row of a table for the first place of these words."""
+    start = getattr(pair, side).index(words)
+    cells = (split, pair.uid, side, start, start + len(words), concept)
+    return "\t".join(map(str, cells))
+
 
 _NOTE = "No chest pain, but heart and renal failure since heart attack."
 _NOTE_TOKENS = tuple(treebank_tokens(_NOTE))
@@ -48,6 +61,12 @@ def mmi_line(
     location: str = "TX",
     trees: str = "C01;C02.5",
 ) -> str:
-    """A line of MetaMap's output on MMI_PAIRS, which finds chest pain, negated."""
+    """A line of MetaMap's output on MMI_PAIRS, which finds chest pain."""
     concept = f"{score}|Some Name|{cui}|[sosy,fndg]"
     return f"{ident}|MMI|{concept}|{triggers}|{location}|{positions}|{trees}"
+
+
+def triggers(*phrases: str) -> str:
+    """MetaMap's triggers."""
+    texts = [f'"{phrase}"-tx-1-"{phrase}"-noun-0' for phrase in phrases]
+    return f"[{','.join(texts)}]"
