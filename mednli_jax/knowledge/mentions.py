@@ -369,7 +369,7 @@ def _read_metamap(path: Path, placing: Placing) -> None:
                     elsewhere += not same_text(sentence[start:end], trigger)
                 placing.add(line, uid, side, pieces, concept, score)
         except DataError as error:
-            placing.fault(line, str(error.problem), error.field or "MMI", str(error.fix))
+            placing.fault(line, error.problem, error.field or "MMI", error.fix)
     if elsewhere:
         _report_elsewhere(placing, elsewhere, checked)
 
