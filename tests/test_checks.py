@@ -133,3 +133,20 @@ def test_a_disease_in_a_config_may_be_a_number():
 
     choice = experiment_of(config).trained_by.keywords["choice"]
     assert choice.diseases == ("1", "gout", "mumps")
+
+
+@pytest.mark.parametrize("values", [("A", "B"), ("A,B",), ("A, B,",)])
+def test_a_list_with_commas_is_a_list(values):
+    """A command line gives A,B as one value."""
+    config = defaults.nli("esim", "file", "replace")
+    config.vectors.retrofit = "ontology"
+    fields = ("knowledge.sources", "knowledge.languages", "knowledge.types")
+    for field in (*fields, "vectors.retrofit_relations"):
+        config.update_from_flattened_dict({field: values})
+
+    corpus = experiment_of(config).corpus
+
+    options = corpus.terminology.options
+    for listed in (options.sources, options.languages, corpus.linking.types):
+        assert listed == ("A", "B")
+    assert corpus.retrofit_relations == ("A", "B")

@@ -48,6 +48,7 @@ from mednli_jax.terminal import warn, watched
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 # The tokeniser that CliCR went through left the placeholder of some queries in two parts.
+_MARKED_BLANK = re.compile(rf"{BEGIN}\s*{PLACEHOLDER}\s*{END}")  # a placeholder marked as an entity
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 Kind = TypeVar("Kind", dict, list, str, int)
 Json = Any  # a value of a JSON file
@@ -127,7 +128,8 @@ class Marked(NamedTuple):
     """A text with marks, read. sentences: end of each line in tokens. blanks: places of
     PLACEHOLDER.
 
-    stray: marks without a partner, around nothing, around a placeholder or around other marks.
+    stray: marks without a partner, around nothing, around words and a placeholder, or around other
+      marks.
     joined: placeholders in parts.
     """
 
@@ -147,6 +149,7 @@ def parse_marked(text: str) -> Marked:
     line_ends: list[int] = []
     start = -1  # of the entity whose BEG__ has no __END yet
     lines_before = stray = joined = 0
+    text = _MARKED_BLANK.sub(PLACEHOLDER, text)
     for number, piece in enumerate(_MARKS.split(text)):
         if number % 2 == 0:  # text between two marks
             tokens += piece.split()

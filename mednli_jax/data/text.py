@@ -249,3 +249,22 @@ class Vocab:
     def load(cls, path: Path) -> "Vocab":
         """Reads the file of `save`; the manifest beside it has its digest."""
         return cls(tuple(json.loads(Path(path).read_bytes())))
+
+
+# -- articles --------------------------------------------------------------------------------------
+
+_LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # an MI, a UTI
+# "u" before a consonant and a vowel is read "you": a urinary sign, a unit, a unanimous vote. Not
+# after the prefixes un- and up-: an unidentified man, an unable one, an upended cart.
+_UN = r"n(?:[aeou](?!nim)|i(?:de|m[pm]|n|ll|rr|ss))"
+_YOU = rf"eu|ew|one\b|once|u(?!{_UN}|p)[bcdfghjklmnpqrstvwxz][aeiou]"
+_VOWEL_SOUND = re.compile(rf"(?!{_YOU})[aeiou]|hour|honest|heir")
+
+
+def indefinite_article(word: str) -> str:
+    """`a` or `an`, by the sound with which a word begins; capitals are spelled out."""
+    if word.split("-")[0].isupper():
+        has_vowel = word[0] in _LETTER_WITH_VOWEL
+    else:
+        has_vowel = _VOWEL_SOUND.match(word.casefold()) is not None
+    return "an" if has_vowel else "a"

@@ -42,7 +42,7 @@ from mednli_jax.nli.pair_rows import json_rows
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.rundir import read_json
 
-FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 DEMO, FILE = NAMES[:2]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mednli_jax.data.examples import LABELS, NLIExample
-from mednli_jax.data.text import treebank_tokens
+from mednli_jax.data.text import indefinite_article, treebank_tokens
 from mednli_jax.errors import DataError, DataErrors, Problems
 from mednli_jax.files import FRESH_COPY, csv_records, empty_file, sha256, table_rows
 from mednli_jax.knowledge.ontology import Ontology
@@ -43,8 +43,6 @@ PositiveKey = tuple[str, str, str]  # pair, disease, category
 
 _WORD = re.compile(r"\w+")
 _ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
-_LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # an MI, a UTI
-_YOU = re.compile(r"eu|u[bcdfghjklmnpqrstvwxz][aeiou]")  # a uremia, but an ulcer
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +133,7 @@ def with_article(before: str, name: str) -> str:
     if not match:
         return before
     words = _WORD.findall(name)
-    word = words[0] if words else ""
-    if len(word) > 1 and word.isupper():
-        has_vowel = word[0] in _LETTER_WITH_VOWEL
-    else:
-        has_vowel = word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
-    article = "an" if has_vowel else "a"
+    article = indefinite_article(words[0]) if words else "a"
     if match[1][0].isupper():
         article = article.capitalize()
     return before[: match.start()] + article + match[2]

@@ -4,20 +4,18 @@ A corpus gives the words, an ontology their relations. WordNet's words stand whe
 them, and a replacement has its label by natural logic (nli.polarity).
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.text import indefinite_article
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
 from mednli_jax.knowledge.words import FUNCTION_WORDS, Lemmas, singular
 from mednli_jax.nli.encoding import TextLinker, Tokens
 from mednli_jax.nli.polarity import AUXILIARIES, DOWN, NUMBERS, UP, directions, operators_in
-
-_VOWEL_SOUND = re.compile(r"(?!uni[^n]|us[aeu]|eu|one|once|ewe|ut[ei])[aeiou]|hour|honest|heir")
 
 
 class Sentence(NamedTuple):
@@ -54,7 +52,7 @@ class Sentence(NamedTuple):
         before = self.tokens[place - 1] if place else ""
         if before.casefold() not in ("a", "an"):
             return self.changed(place, place + 1, new, [new])
-        fitting = article(word)
+        fitting = indefinite_article(word)
         words = [fitting.capitalize() if before.istitle() else fitting, new]
         return self.changed(place - 1, place + 1, " ".join(words), words)
 
@@ -73,11 +71,6 @@ class Change(NamedTuple):
     @property
     def category(self) -> str:
         return self.kind if self.scope == "plain" else f"{self.kind}, {self.scope}"
-
-
-def article(word: str) -> str:
-    """The indefinite article before a word."""
-    return "an" if _VOWEL_SOUND.match(word.casefold()) else "a"
 
 
 # -- related words ---------------------------------------------------------------------------------

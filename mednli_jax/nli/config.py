@@ -210,6 +210,7 @@ def corpus_of(
         pieces = PieceEncoding(file, data.pieces, data.max_length)
     concepts_as_words = vectors.retrofit == "concepts"
     retrofits_by_ontology = vectors.retrofit in ("ontology", "concepts")
+    relations = _separated(vectors.retrofit_relations)
     has_links = model.knowledge != "none"
     has_terminology = has_links or retrofits_by_ontology or data.augment
     return corpus_class(
@@ -227,7 +228,7 @@ def corpus_of(
         terminology=_terminology(config, folder) if has_terminology else None,
         linking=_linking(config, folder) if has_links or concepts_as_words else None,
         concepts_as_words=concepts_as_words,
-        retrofit_relations=tuple(vectors.retrofit_relations) if retrofits_by_ontology else None,
+        retrofit_relations=relations if retrofits_by_ontology else None,
     )
 
 
@@ -271,22 +272,28 @@ def _terminology(config: Config, folder: Path | None) -> Terminology:
     only_writes = config.data.augment and config.model.knowledge == "none"
     reads_all = only_writes or named_relations(knowledge.relations)
     relations = "all" if reads_all else knowledge.relations
-    options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations)
+    sources, languages = _separated(knowledge.sources), _separated(knowledge.languages)
+    options = OntologyOptions(sources, languages, relations)
     name = os.path.expanduser(knowledge.ontology)
     return Terminology(name, folder, options, knowledge.permute_seed)
 
 
+def _separated(values: Sequence[str]) -> tuple[str, ...]:
+    """The values of a field with several; from a command line they come as one, "A,B". An empty
+    value stands for itself."""
+    separated: list[str] = []
+    for value in values:
+        parts = list(filter(None, map(str.strip, value.split(","))))
+        separated += parts if value else [""]
+    return tuple(separated)
+
+
 def _linking(config: Config, folder: Path | None) -> Linking:
     knowledge = config.knowledge
-    types: list[str] = []
-    for value in knowledge.types:
-        if not value:
-            types.append("")  # the prefix of all types
-        types += filter(None, map(str.strip, value.split(",")))  # A,B from a command line
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,
-        types=tuple(types),
+        types=_separated(knowledge.types),
         abbreviations=knowledge.abbreviations,
         lemmas=config.model.knowledge == "typed" and knowledge.ontology != "mesh",
     )

@@ -15,6 +15,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from mednli_jax.data.examples import Facts, NLIExample
+from mednli_jax.data.text import indefinite_article
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.words import singular
@@ -26,7 +27,6 @@ from mednli_jax.nli.changes import (
     Partner,
     Partners,
     Sentence,
-    article,
     fits,
     partners_of,
     words_of,
@@ -325,7 +325,7 @@ class _Frame(NamedTuple):
     after: str
 
     def with_word(self, word: str) -> str:
-        return f"{self.before} {article(word)} {word}{self.after}"
+        return f"{self.before} {indefinite_article(word)} {word}{self.after}"
 
 
 def negated_pairs(examples: Iterable[NLIExample], partners: Partners) -> Iterator[ProbePair]:

@@ -20,7 +20,7 @@ from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.changes import RULES, Change, Sentence, WordChanges
 from mednli_jax.nli.polarity import NEGATIONS, operators_in
 
-FORMAT = 3  # raised when the same corpus gets other pairs
+FORMAT = 4  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"

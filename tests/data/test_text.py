@@ -10,6 +10,7 @@ from mednli_jax.data.text import (
     UNK,
     Vocab,
     binary_parse_tokens,
+    indefinite_article,
     sentence_tokens,
     split_sentences,
     treebank_tokens,
@@ -106,3 +107,14 @@ def test_no_text_reaches_the_special_words_of_a_vocabulary():
     assert vocab.words == ("<pad>", "<unk>", "b", "a")
     assert vocab.encode(["a", "A", "b", "zebra", "<pad>"]) == [3, UNK, 2, UNK, UNK]
     assert "A" not in vocab
+
+
+@pytest.mark.parametrize(
+    "article, words",
+    [
+        ("a", "urinary unit unilateral unanimous uterus uremia user one euphoric house UTI"),
+        ("an", "unidentified unable uninjured ulcer upper umbrella hour MRI HIV-positive X-ray"),
+    ],
+)
+def test_the_article_fits_the_sound_of_a_word(article, words):
+    assert {indefinite_article(word) for word in words.split()} == {article}

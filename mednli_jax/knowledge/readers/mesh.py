@@ -61,10 +61,11 @@ class _Descriptor(NamedTuple):
 def read_mesh(path: Path = BUNDLED, options: OntologyOptions = DEFAULT_OPTIONS) -> Ontology:
     """MeSH: the bundled 2024 edition, or a file of the same layout.
 
-    A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no
-    parent). A tree number that lies below another one of the same descriptor is only a second place
-    in the printed tree (2024 files Ocular Motility Disorders under its child Strabismus); it gives
-    no edge, because it would close a cycle.
+    A descriptor is-a the owner of the nearest tree number above each of its own: the number without
+    its last part, in a subset of MeSH perhaps one further up. A tree number that lies below another
+    one of the same descriptor is only a second place in the printed tree (2024 files Ocular
+    Motility Disorders under its child Strabismus); it gives no edge, because it would close a
+    cycle.
 
     Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases,
     synonyms, and last the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type
@@ -84,7 +85,7 @@ def read_mesh(path: Path = BUNDLED, options: OntologyOptions = DEFAULT_OPTIONS) 
     )
     return Ontology(
         name="mesh" if path == BUNDLED else path.name.split(".")[0],
-        version="2024",
+        version="2024" if path == BUNDLED else "unknown",
         ids=tuple(index),
         labels=tuple(descriptor.name for descriptor in descriptors),
         names=_names(descriptors, chain.from_iterable(aliases)),
@@ -191,11 +192,12 @@ def _edges(descriptors: Sequence[_Descriptor]) -> Iterator[tuple[int, int, int, 
     for concept, descriptor in enumerate(descriptors):
         owner |= dict.fromkeys(descriptor.tree_numbers, concept)
     for tree, concept in owner.items():
-        above = []  # owners of the tree numbers above (None: no owner), nearest first
+        above = []  # owners of the tree numbers above, nearest first
         while "." in tree:
             tree = tree.rpartition(".")[0]
-            above.append(owner.get(tree))
-        if above and above[0] is not None and concept not in above:
+            if tree in owner:
+                above.append(owner[tree])
+        if above and concept not in above:
             yield concept, above[0], descriptors[concept].line, 0
 
 

@@ -10,7 +10,7 @@ axioms (intersection_of, union_of, ...) and [Instance] stanzas are ignored.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +43,7 @@ _VALUE = re.compile(
     r"(?:(?<!\\)\s+!(?:\s.*)?)?\s*"
 )
 _KEYS = re.compile(rf"({_KEY})\s*=\s*({_CONTENT})")
+_CUI = re.compile(r"UMLS(?:_CUI)?:(C\d{7})")
 _SHORTHAND = re.compile(r"abbreviation|acronym", re.IGNORECASE)
 # tag -> scope of the synonym, None where the value states it
 _SCOPE_OF = {
@@ -94,16 +95,17 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     replaces; by these ids is-a and other relations find it, too. With relations="all" a
     relationship is kept by the name of its [Typedef] ("part_of").
 
-    A relation may lead to a term of another ontology that the file does not have (its id begins
-    otherwise than those of most terms), as in "-base" editions and where terms of other ontologies
-    are imported in part: it is left out and counted. So is one that `_is_conditional`. A term
-    without a name is kept, but never linked.
+    A relation may lead to a term of another ontology that the file does not have, as in "-base"
+    editions and where terms of other ontologies are imported in part: its id begins otherwise than
+    those of the file's own terms. It is left out and counted. So is one that `_is_conditional`. A
+    term without a name is kept, but never linked.
     """
     digest = hashlib.sha256(repr((options.relations, SCOPES)).encode())
     file = _read_stanzas(path, digest)
     terms = [term for term in file.terms if not term.is_obsolete]
     index = _index(path, file.terms)
-    edges = _edges(path, terms, index, file.relation_names, options.relations == "all")
+    own_space = _own_space(path, file.header, terms)
+    edges = _edges(path, terms, index, file.relation_names, own_space, options.relations == "all")
     parents, relations = graphs(edges, len(terms), options, lambda child: path.name)
     names = [(term.name, place) for place, term in enumerate(terms) if term.name]
     abbreviations = []
@@ -340,14 +342,13 @@ def _edges(
     terms: Sequence[_Term],
     index: dict[str, int],
     relation_names: dict[str, str],
+    own_space: str,
     take_all: bool,
 ) -> ReadEdges:
     problems = Problems()
     is_a, other_edges = [], []
     kind_of: dict[str, int] = {}
     foreign = conditional = 0
-    id_spaces = Counter(_id_space(term.id) for term in terms)
-    own_space = max(id_spaces, key=id_spaces.__getitem__, default="")
     for place, term in enumerate(terms):
         for name, target, line, is_conditional in term.relationships:
             name = relation_names.get(name) or name
@@ -379,14 +380,34 @@ def _edges(
     return ReadEdges(Edges(is_a), Edges(other_edges), list(kind_of))
 
 
+def _own_space(path: Path, header: Mapping[str, str], terms: Sequence[_Term]) -> str:
+    """The id space of the file's own terms: that of the ontology that the header or the file's name
+    names, else that of most terms; a file may import more terms than it has of its own."""
+    spaces = Counter(_id_space(term.id) for term in terms)
+    for name in (header.get("ontology", ""), path.name):
+        first_word = re.split(r"\W|_", name)[0].casefold()
+        for space in spaces:
+            if space.casefold() == first_word:
+                return space
+    return max(spaces, key=spaces.__getitem__, default="")
+
+
 def _id_space(concept_id: str) -> str:
     """The beginning that ids of one ontology share: "HP" of HP:0000118."""
     return concept_id.partition(":")[0]
 
 
 def _references(terms: Sequence[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:
-    """Every (reference, concept) once: xrefs in the file's order, then the old ids."""
-    references = [(code, index[term.id]) for term in terms for code in term.references]
+    """Every (reference, concept) once: xrefs in the file's order, then the old ids.
+
+    A concept of the UMLS is also found by its CUI alone, as MetaMap writes it.
+    """
+    references = []
+    for term in terms:
+        for code in term.references:
+            references.append((code, index[term.id]))
+            if cui := _CUI.fullmatch(code):
+                references.append((cui[1], index[term.id]))
     ids = {term.id for term in terms}
     references += [(old_id, place) for old_id, place in index.items() if old_id not in ids]
     return tuple(dict.fromkeys(references))

@@ -8,7 +8,7 @@ or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes w
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -45,6 +45,7 @@ _FILE = re.compile(
 _ACTIVE = ("active", "1", "0")  # the column and its values
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
 # Abbreviations of languages in the UMLS and in the names of the files.
+ENGLISH = "en"
 _ISO_CODES = "ENG:en SPA:es FRE:fr DUT:nl GER:de SWE:sv DAN:da NOR:no POR:pt EST:et CHI:zh"
 _ISO = dict(pair.split(":") for pair in _ISO_CODES.split())
 
@@ -105,9 +106,10 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     """The active concepts of a snapshot, their names in the chosen languages and their inferred
     relationships.
 
-    A concept's label is its fully specified name without the semantic tag, which becomes its type:
-    "Heart failure (disorder)" gives label "Heart failure", type "disorder". A concept without a
-    fully specified name has its first synonym as label, else its id. Names are the labels and the
+    A concept's label is its fully specified name without the semantic tag: "Heart failure
+    (disorder)" gives "Heart failure". A concept without such a name has its first synonym as label,
+    else its id. Its type is the tag of its English name, "disorder", whatever the chosen languages;
+    that of another language where there is none in English. Names are the labels and the
     synonyms. With relations="all" the other relationships are kept by the name of their type in
     lower case ("finding_site"): relations["finding_site"][a, b] says that b is the finding site of
     a.
@@ -124,6 +126,8 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     ids = tuple(map(str, concepts.active.tolist()))
     descriptions = [_table(path, "Description") for path in snapshot.descriptions]
     rows = _DescriptionRows(descriptions, concepts, options.languages, digest)
+    if not (rows.full_name or rows.synonyms):
+        raise _other_languages(folder, rows.languages, options.languages)
     if not rows.is_named.all():
         first = int(concepts.lines[concepts.index >= 0][~rows.is_named].min())
         count = np.count_nonzero(~rows.is_named)
@@ -182,6 +186,7 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
     """The files of the one edition in a folder."""
     codes = _language_codes(languages)
     editions: set[str] = set()
+    languages_of_files: set[str] = set()
     # kind -> name without .gz -> path; the plain file where both exist
     files: dict[str, dict[str, Path]] = {kind: {} for kind in COLUMNS}
     for path in release_files(folder):
@@ -189,10 +194,14 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
         if not match:
             continue
         language = (match["language"] or "").split("-")[0]
-        if match["kind"] == "Description" and codes and language and language not in codes:
-            continue
+        if match["kind"] == "Description" and language:
+            languages_of_files.add(language)
+            if codes and language not in (*codes, ENGLISH):
+                continue
         editions.add(f"{match['extension']}_{match['release']}".lstrip("_"))
         files[match["kind"]].setdefault(path.name.removesuffix(".gz"), path)
+    if languages_of_files and not files["Description"]:
+        raise _other_languages(folder, languages_of_files, languages)
     for kind, paths in files.items():
         if not paths:
             language = f"-{codes[0]}" if kind == "Description" and codes else ""
@@ -207,6 +216,14 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
         raise DataError(problem, file=folder.name, fix="name the folder of one of them")
     concept, descriptions, relationship = (list(files[kind].values()) for kind in COLUMNS)
     return Snapshot(editions.pop(), concept[0], descriptions, relationship[0])
+
+
+def _other_languages(folder: Path, present: Collection[str], chosen: Sequence[str]) -> DataError:
+    """The error of a release without descriptions in the chosen languages."""
+    codes = ", ".join(sorted(present))
+    problem = f"has descriptions in {codes}, and none in {', '.join(_language_codes(chosen))}"
+    fix = f"give config.knowledge.languages={min(present, default='en')}"
+    return DataError(problem, file=folder.name, field="languageCode", fix=fix)
 
 
 def _language_codes(languages: Sequence[str]) -> list[str]:
@@ -235,14 +252,17 @@ def _read_concepts(table: Table, digest: Digest) -> _Concepts:
 class _DescriptionRows:
     """The active descriptions in the chosen languages, in the order of the files.
 
-    full_name: concept -> its first fully specified name. synonyms: (text, concept).
-    is_named: bool [C], whether a concept has a description in any language.
+    full_name: concept -> its first fully specified name. english_name: the same, in English.
+    synonyms: (text, concept). is_named: bool [C], whether a concept has a description in any
+    language. languages: of all rows.
     """
 
     def __init__(
         self, tables: Sequence[Table], concepts: _Concepts, languages: Sequence[str], digest: Digest
     ) -> None:
         self.full_name: dict[int, str] = {}
+        self.english_name: dict[int, str] = {}
+        self.languages: set[str] = set()
         self.synonyms: list[tuple[str, int]] = []
         self.is_named = np.zeros(len(concepts.active), bool)
         codes = _language_codes(languages)
@@ -251,6 +271,8 @@ class _DescriptionRows:
             concept = concepts.find(block, "conceptId")
             self.is_named[concept[concept >= 0]] = True
             is_chosen = block.is_set(*_ACTIVE) & (concept >= 0)
+            self.languages |= set(block.only(is_chosen).texts("languageCode"))
+            self._read_english_names(block.only(is_chosen), concept[is_chosen])
             if codes:
                 is_chosen &= block.is_any("languageCode", *codes)
             block, concept = block.only(is_chosen), concept[is_chosen]
@@ -262,6 +284,12 @@ class _DescriptionRows:
             is_synonym = block.is_any("typeId", SYNONYM)
             texts = block.only(is_synonym).texts("term")
             self.synonyms += zip(texts, concept[is_synonym].tolist(), strict=True)
+
+    def _read_english_names(self, block: Block, concept: np.ndarray) -> None:
+        is_name = block.is_any("typeId", FULLY_SPECIFIED) & block.is_any("languageCode", ENGLISH)
+        names = block.only(is_name).texts("term")
+        for owner, name in zip(concept[is_name].tolist(), names, strict=True):
+            self.english_name.setdefault(owner, name)
 
 
 class _Names(NamedTuple):
@@ -281,7 +309,8 @@ def _names(rows: _DescriptionRows, ids: Sequence[str]) -> _Names:
     for concept, ident in enumerate(ids):
         name = rows.full_name.get(concept, "")
         tag = _TAG.search(name)
-        types.append(tag[1] if tag else "")
+        tag_of_type = _TAG.search(rows.english_name.get(concept, name))
+        types.append(tag_of_type[1] if tag_of_type else "")
         label = name[: tag.start()] if tag else name
         label = label or synonym_of.get(concept, ident)
         labels.append(label)

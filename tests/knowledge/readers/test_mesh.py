@@ -138,3 +138,12 @@ def test_parents_follow_tree_numbers_in_any_order_of_rows(tmp_path):
     assert ontology.ancestors("D4") == {}
     assert ontology.types[2] == "C01.100.200|C02.100"
     assert ("peak", 0) in ontology.names
+
+
+def test_a_subset_of_mesh_has_edges_over_the_gaps_in_its_tree(tmp_path):
+    path = own_table(tmp_path, "D1/heart disease/C14.280/", "D2/heart failure/C14.280.434.100/")
+
+    ontology = read_mesh(path)
+
+    assert ontology.ancestors("D2") == {"D1": 1}
+    assert ontology.version == "unknown"

@@ -73,7 +73,7 @@ def test_relations_to_terms_of_other_ontologies_are_left_out_and_counted(read, c
 
 def test_a_term_is_found_by_cross_references_and_by_its_old_ids(read):
     ontology = read(OBO)
-    references = ("MESH:D006333", "UMLS:C0018801", "XP:40", "XP:9")
+    references = ("MESH:D006333", "UMLS:C0018801", "C0018801", "XP:40", "XP:9")
 
     assert set(ontology.cross_references) == {(reference, 3) for reference in references}
     for reference in (*references[:1], *references[2:]):
@@ -216,3 +216,22 @@ def test_disjoint_terms_are_a_relation_that_no_path_follows(read):
     assert edges_of(ontology.relations[DISJOINT], ontology.ids) == {("Y:1", "Y:2")}
     assert shortest_paths(ontology, np.array([[0, 1]]), direction="all") == [UNREACHABLE]
     assert read(terms, PLAIN).relations == {}
+
+
+def test_a_file_may_import_more_terms_than_it_has_of_its_own(tmp_path, capsys):
+    """The name of the file, or of the ontology, tells which terms are its own."""
+    imported = "".join(stanza(f"UBERON:{n}", f"name: organ {n}") for n in range(3))
+    dangling = stanza("UBERON:9", "name: organ", "is_a: UBERON:404")
+    path = tmp_path / "cl.obo"
+    path.write_text(stanza("CL:1", "name: cell") + imported + dangling)
+
+    assert read_obo(path, ALL).ids[0] == "CL:1"
+
+    assert "left out 1 relations to terms of other ontologies" in capsys.readouterr().err
+    renamed = tmp_path / "download.obo"
+    renamed.write_text(f"ontology: cl\n\n{path.read_text()}")
+    assert read_obo(renamed, ALL).ids[0] == "CL:1"
+
+
+def test_a_concept_of_the_umls_is_found_by_its_cui_alone(read):
+    assert read(OBO).index("C0018801") == 3

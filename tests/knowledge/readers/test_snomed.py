@@ -251,3 +251,34 @@ def test_without_a_data_folder_snomed_has_no_cuis(with_umls):
 
     assert len(alone.cross_references) == 0
     assert joined.sha256 != alone.sha256
+
+
+def test_types_are_those_of_the_english_names_whatever_the_language(tmp_path, plain):
+    fever = sct_term("101", "koorts (aandoening)", FSN, "nl")
+    folder = snomed_folder(tmp_path, Description=(*TERMS, fever))
+
+    ontology = read_snomed(folder, OntologyOptions(languages=("DUT",)))
+
+    assert ontology.types == plain.types
+    assert ontology.labels[ontology.index("101")] == "koorts"
+    assert "koorts" in dict(ontology.names)
+
+
+@pytest.mark.parametrize("in_names_of_files", [True, False])
+def test_a_release_without_the_language_says_which_it_has_and_is_read_with_it(
+    tmp_path, in_names_of_files
+):
+    folder = snomed_folder(tmp_path)
+    path = folder / RF2_FOLDER / RF2_FILES["Description"]
+    text = path.read_text().replace("\ten\t", "\tnl\t").replace("\tfr\t", "\tnl\t")
+    path.unlink()
+    language = "-nl_" if in_names_of_files else "_"
+    (folder / RF2_FOLDER / path.name.replace("-en_", language)).write_text(text)
+
+    message = str(refused(folder))
+
+    assert (
+        "has descriptions in nl, and none in en. Fix: give config.knowledge.languages=nl" in message
+    )
+    ontology = read_snomed(folder, OntologyOptions(languages=("nl",)))
+    assert "disorder" in ontology.types
