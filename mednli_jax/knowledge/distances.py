@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.data.cache import kept, key_digest
-from mednli_jax.knowledge.ontology import DISJOINT, Ontology, bool_matrix
+from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 DIRECTIONS = ("either", "undirected", "all")
 UNREACHABLE = -1
@@ -48,7 +48,7 @@ def shortest_paths(
       pairs: integers [M, 2] of concept indices.
       direction: "either" counts the is-a steps up from either concept to the other, its ancestor;
         "undirected" follows is-a edges both ways, so that siblings are at distance 2; "all" follows
-        these and the edges of every other relation of the ontology both ways, DISJOINT aside.
+        these and the edges of every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
     """
     distinct, inverse = _distinct_pairs(pairs)
@@ -106,8 +106,7 @@ def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
     first."""
     matrices = [ontology.parents]
     if direction == "all":
-        relations = ontology.relations
-        matrices += [relations[name] for name in relations if name != DISJOINT]
+        matrices += ontology.relations.values()
     return [np.stack(matrix.nonzero()) for matrix in matrices]
 
 

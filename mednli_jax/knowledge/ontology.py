@@ -18,8 +18,6 @@ RELATIONS = ("is_a", "all")
 GRAPHS = ("whole", "mentioned")
 # the relation of is-a edges on cycles, if all relations are taken
 CIRCULAR = "circular_is_a"
-# the relation of concepts of which nothing is both
-DISJOINT = "disjoint_from"
 _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 

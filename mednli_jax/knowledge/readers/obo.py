@@ -2,9 +2,9 @@
 Mondo and their like.
 
 A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id,
-name, namespace, synonym (and 1.0's exact_synonym and so on), is_a, disjoint_from, relationship,
-xref, alt_id, is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, other logical
-axioms (intersection_of, union_of, ...) and [Instance] stanzas are ignored.
+name, namespace, synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id,
+is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, logical axioms
+(intersection_of, disjoint_from, ...) and [Instance] stanzas are ignored.
 """
 
 import hashlib
@@ -61,8 +61,7 @@ class _Synonym(NamedTuple):
 
 
 class _Relationship(NamedTuple):
-    """A line of is_a, disjoint_from or relationship. is_conditional: it does not hold for the term
-    as a whole."""
+    """A line of is_a or relationship. is_conditional: it does not hold for the term as a whole."""
 
     name: str
     target: str
@@ -208,7 +207,7 @@ def _add_to_term(term: _Term, tag: str, value: str, line: int, shorthand: set[st
             setattr(term, tag, _value(value))
         case "is_obsolete":
             term.is_obsolete = first_word == "true"
-        case "is_a" | "disjoint_from":
+        case "is_a":
             relation = _Relationship(tag, first_word, line, _is_conditional(value))
             term.relationships.append(relation)
         case "relationship":

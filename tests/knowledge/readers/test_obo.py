@@ -2,7 +2,6 @@
 
 from itertools import permutations
 
-import numpy as np
 import pytest
 from support.files import write
 from support.ontologies import edges_of
@@ -10,10 +9,9 @@ from support.ontology_files import OBO
 from support.tables import table_rows
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.distances import UNREACHABLE, shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.ontology import DISJOINT, OntologyOptions
+from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.obo import read_obo
 
 PLAIN = OntologyOptions()
@@ -208,14 +206,6 @@ def test_a_relation_to_a_missing_term_of_the_ontology_itself_is_refused(read):
 
     assert caught.value.line == 20
     assert caught.value.field == "is_a"
-
-
-def test_disjoint_terms_are_a_relation_that_no_path_follows(read):
-    terms = stanza("Y:1", "name: a", "disjoint_from: Y:2 ! b") + stanza("Y:2", "name: b")
-    ontology = read(terms, ALL)
-    assert edges_of(ontology.relations[DISJOINT], ontology.ids) == {("Y:1", "Y:2")}
-    assert shortest_paths(ontology, np.array([[0, 1]]), direction="all") == [UNREACHABLE]
-    assert read(terms, PLAIN).relations == {}
 
 
 def test_a_file_may_import_more_terms_than_it_has_of_its_own(tmp_path, capsys):
