@@ -2,7 +2,6 @@
 memory small."""
 
 import ctypes
-import functools
 import gc
 import os
 import sys
@@ -81,37 +80,6 @@ def give_back_memory():
     if sys.platform == "linux":
         # a function of glibc, which otherwise keeps freed pages
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _mesh_is_read_once():
-    """The corpora of a process share the bundled MeSH and its linkers, which never change."""
-    from mednli_jax.diskne import corpus as diskne
-    from mednli_jax.knowledge import load
-    from mednli_jax.knowledge.linking import Linker
-    from mednli_jax.knowledge.readers import mesh
-    from mednli_jax.nli import corpus
-
-    bundled = functools.cache(lambda: mesh.read_mesh())
-
-    def read_mesh(path=mesh.BUNDLED, options=mesh.DEFAULT_OPTIONS):
-        is_bundled = (path, options) == (mesh.BUNDLED, mesh.DEFAULT_OPTIONS)
-        return bundled() if is_bundled else mesh.read_mesh(path, options)
-
-    @functools.cache
-    def shared(types):
-        return Linker(bundled(), types=types)
-
-    def linker(ontology, *, types=None, **fields):
-        if any(fields.values()) or ontology is not bundled():
-            return Linker(ontology, types=types, **fields)
-        return shared(types if types is None else tuple(types))
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (load, diskne):
-            patch.setattr(module, "read_mesh", read_mesh)
-        patch.setattr(corpus, "Linker", linker)
-        yield
 
 
 @pytest.fixture(autouse=True)

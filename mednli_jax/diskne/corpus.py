@@ -36,7 +36,6 @@ from mednli_jax.errors import ConfigError, Problems, UsageError
 from mednli_jax.files import atomic_folder, private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
-from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.nli.corpus import BuiltCorpus, NLICorpus
 from mednli_jax.nli.pair_rows import json_rows
 from mednli_jax.nli.readers import read_nli_file
@@ -174,7 +173,7 @@ def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmar
     """
     if negatives not in NEGATIVES:
         raise ConfigError(f"negatives are '{negatives}'", fix=f"give one of {', '.join(NEGATIVES)}")
-    ontology, diseases = read_mesh(), demo.facts("diskne")
+    ontology, diseases = load_ontology("mesh"), demo.facts("diskne")
     names = {disease: facts["name"] for disease, facts in diseases.items()}
     _, mesh_synonyms = data.disease_names(ontology, names)
     clusters = np.eye(1 + max(facts["cluster"] for facts in diseases.values()))

@@ -329,6 +329,14 @@ def _may_be_linked(exact: str) -> bool:
     return exact not in FUNCTION_WORDS and any(map(str.isalpha, exact))
 
 
+@lru_cache(maxsize=2)
+def linker_of(
+    ontology: Ontology, types: tuple[str, ...] | None, abbreviations: tuple[tuple[str, str], ...]
+) -> Linker:
+    """A Linker of all names, which the corpora of a process share."""
+    return Linker(ontology, types=types, abbreviations=abbreviations)
+
+
 def bundled_abbreviations() -> Path:
     """The package's table of short forms, their expansions and concepts."""
     return mesh.RESOURCES / mesh.ABBREVIATIONS

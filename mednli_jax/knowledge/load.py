@@ -23,7 +23,7 @@ from mednli_jax.knowledge.ontology import (
     edge_matrix,
 )
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
-from mednli_jax.knowledge.readers.mesh import BUNDLED, read_mesh
+from mednli_jax.knowledge.readers.mesh import BUNDLED, bundled_mesh, read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
@@ -82,6 +82,8 @@ def load_ontology(
         keeps none. A copy is used as long as the place and the content of the files, the options
         and FORMAT are the same.
     """
+    if spec == "mesh":
+        return bundled_mesh(options)
     source = find_source(spec, data_dir)
     if cache_dir is None or source.read is read_mesh:
         return source.read(source.place, options)

@@ -28,6 +28,7 @@ from mednli_jax.knowledge.linking import (
     BUNDLED,
     Linker,
     bundled_abbreviations,
+    linker_of,
     read_abbreviations,
 )
 from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_mentions
@@ -110,10 +111,11 @@ class Linking:
         """The linker of one ontology."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
+        types = self.types or None
         abbreviations = read_abbreviations() if self.abbreviations == BUNDLED else ()
-        return Linker(
-            ontology, vocabulary=vocabulary, types=self.types or None, abbreviations=abbreviations
-        )
+        if vocabulary is None:
+            return linker_of(ontology, types, abbreviations)
+        return Linker(ontology, vocabulary=vocabulary, types=types, abbreviations=abbreviations)
 
 
 def read_recognised(

@@ -18,12 +18,13 @@ from build_queries import (
 )
 from support.cloze import mark, marked
 from support.files import contents, lines, write
-from support.ontologies import bundled_mesh, small
+from support.ontologies import small
 from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import load
 from mednli_jax.data.examples import PLACEHOLDER, Answer, Entity
 from mednli_jax.errors import UserError
+from mednli_jax.knowledge.load import load_ontology
 
 FUROSEMIDE = {"start": 1, "end": 2, "id": "D2", "type": "treatment"}
 DIGOXIN = {"start": 8, "end": 9, "type": "treatment"}
@@ -214,7 +215,7 @@ def test_queries_that_repeat_the_passage_or_show_their_answer_are_dropped_and_co
     """),
 )
 def test_the_semantic_type_follows_the_tree_of_mesh(name, kind):
-    mesh = bundled_mesh()
+    mesh = load_ontology("mesh")
 
     assert semantic_type(mesh, mesh.labels.index(name)) == kind
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from support.cases import cases
-from support.ontologies import bundled_mesh, small
+from support.ontologies import small
 from support.tables import table_rows
 
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.words import folded_words, singular
 
 
@@ -34,7 +35,7 @@ def linked(linker, sentence):
 
 @pytest.fixture(scope="module")
 def mesh():
-    return Linker(bundled_mesh())
+    return Linker(load_ontology("mesh"))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_clinical_sentences_are_linked_to_mesh(mesh, sentence, mentions):
 )
 def test_semantic_types_choose_the_concepts_that_are_linked(types, mentions):
     sentence = "hospitals in Boston sell milk and dogs with asthma on aspirin"
-    linker = Linker(bundled_mesh(), vocabulary=sentence.split(), types=types)
+    linker = Linker(load_ontology("mesh"), vocabulary=sentence.split(), types=types)
 
     assert linked(linker, sentence) == mentions
 

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from support.files import write
-from support.ontologies import bundled_mesh, edges_of, is_a_matrix, small
+from support.ontologies import edges_of, is_a_matrix, small
 from support.tables import table_rows
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
 from mednli_jax.knowledge.ontology import induced, permuted
+from mednli_jax.knowledge.readers.mesh import BUNDLED, read_mesh
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
@@ -36,7 +37,7 @@ def names_of(ontology, concept):
 
 
 def test_the_permuted_control_keeps_the_graph_and_moves_names_labels_and_types_together():
-    mesh = bundled_mesh()
+    mesh = load_ontology("mesh")
     control = permuted(mesh, seed=1)
 
     assert control.ids == mesh.ids
@@ -74,7 +75,7 @@ def test_a_table_in_the_layout_of_mesh_is_loaded_by_its_path(tmp_path, file):
 
 
 def test_the_name_mesh_loads_the_bundled_table():
-    assert load_ontology("mesh").sha256 == bundled_mesh().sha256
+    assert load_ontology("mesh").sha256 == read_mesh(BUNDLED).sha256
 
 
 def test_a_missing_ontology_is_refused_with_the_files_to_get(tmp_path):

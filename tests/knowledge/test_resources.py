@@ -3,7 +3,7 @@
 from collections import Counter
 from importlib.resources import files
 
-from support.ontologies import bundled_mesh
+from mednli_jax.knowledge.load import load_ontology
 
 RESOURCES = files("mednli_jax.knowledge") / "resources"
 
@@ -23,7 +23,7 @@ ABBREVIATIONS = rows_of("abbreviations.tsv")
 def test_every_concept_of_the_bundled_tables_is_in_mesh():
     concepts = {row[1] for row in ALIASES} | {row[2] for row in ABBREVIATIONS}
 
-    assert concepts - {""} <= set(bundled_mesh().ids)
+    assert concepts - {""} <= set(load_ontology("mesh").ids)
 
 
 def test_a_bundled_name_is_in_lower_case_and_stands_in_one_row_of_all_tables():

@@ -1,6 +1,5 @@
 """Small ontologies in memory, and edges of their graphs."""
 
-import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,11 +8,8 @@ from scipy import sparse
 
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
-from mednli_jax.knowledge.readers import mesh
 
 Edges = Iterable[tuple[int, int]]  # (child, parent), or the ends of another relation
-
-bundled_mesh = functools.cache(mesh.read_mesh)  # reading it takes two seconds
 
 #        root
 #       /    \

@@ -5,6 +5,7 @@ between tabs: `id`, `name`, `tree_numbers` ("|" between them), `synonyms` ("|" b
 empty). MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS.md.
 """
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,8 +59,14 @@ class _Descriptor(NamedTuple):
     line: int
 
 
-def read_mesh(path: Path = BUNDLED, options: OntologyOptions = DEFAULT_OPTIONS) -> Ontology:
-    """MeSH: the bundled 2024 edition, or a file of the same layout.
+@functools.cache
+def bundled_mesh(options: OntologyOptions) -> Ontology:
+    """MeSH's bundled 2024 edition, which all corpora of a process share."""
+    return read_mesh(BUNDLED, options)
+
+
+def read_mesh(path: Path, options: OntologyOptions = DEFAULT_OPTIONS) -> Ontology:
+    """A file in the layout of the bundled MeSH.
 
     A descriptor is-a the owner of the nearest tree number above each of its own: the number without
     its last part, in a subset of MeSH perhaps one further up. A tree number that lies below another

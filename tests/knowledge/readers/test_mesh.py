@@ -2,15 +2,15 @@
 
 import pytest
 from support.files import write
-from support.ontologies import bundled_mesh
 from support.tables import table_rows
 
+from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.readers.mesh import HEADER, natural_order, read_mesh
 
 
 @pytest.fixture(scope="module")
 def mesh():
-    return bundled_mesh()
+    return load_ontology("mesh")
 
 
 def own_table(folder, *rows):
