@@ -1,14 +1,16 @@
 """Measures which small faults the tests catch. In the root of the checkout:
 
+  python tests/mutation_check.py                              # whether each fault can be planted
   pytest -n 0 --dist=no --cov=mednli_jax --cov-context=test   # .coverage: the lines of each test
   python tests/mutation_check.py RESULTS.json [NAME ...]
 
 mutation_faults.toml lists the faults: a file, a text that occurs in it exactly once, and the text
-that replaces it. Each fault is planted in a copy of the checkout. Up to six test files that import
-the module are run first: the one with its name (or named in the table as `first`), then those that
-import the fewest modules. If these pass, the others that run a replaced line are run. RESULTS.json
-keeps the outcomes for one state of the code; an interrupted check goes on. A fault whose test also
-fails on the original code is "broken". Slow tests are left out.
+that replaces it. A table with a fault that cannot be planted is refused. Each fault is planted in a
+copy of the checkout. Up to six test files that import the module are run first: the one with its
+name (or named in the table as `first`), then those that import the fewest modules. If these pass,
+the others that run a replaced line are run. RESULTS.json keeps the outcomes for one state of the
+code; an interrupted check goes on. A fault whose test also fails on the original code is "broken".
+Slow tests are left out.
 """
 
 import ast
@@ -25,8 +27,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from coverage import CoverageData
+if TYPE_CHECKING:  # not needed to look at the table
+    from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1].resolve()
 SECONDS = 900
@@ -41,7 +45,7 @@ NO_TESTS = 5  # exit code of pytest
 
 @dataclass(frozen=True)
 class Fault:
-    """`new` in place of `old` in a file of the package. first: the name of a test file."""
+    """`new` in place of `old` in a file of the package. first: the name of a test file, or ""."""
 
     name: str
     file: str
@@ -54,8 +58,21 @@ class Fault:
         return (ROOT / self.file).read_text()
 
     @property
-    def can_be_planted(self) -> bool:
-        return (ROOT / self.file).is_file() and self.code.count(self.old) == 1
+    def planted(self) -> str:
+        return self.code.replace(self.old, self.new)
+
+    @property
+    def problem(self) -> str:
+        """Why the fault cannot be planted and caught, "" if it can."""
+        if not (ROOT / self.file).is_file():
+            return "the file is not there"
+        if self.code.count(self.old) != 1:
+            return f"the text stands {self.code.count(self.old)} times in the file, not once"
+        if ast.dump(ast.parse(self.planted, self.name)) == ast.dump(ast.parse(self.code)):
+            return "the replacement changes no code"
+        if self.first and not list(ROOT.glob(f"tests/**/test_{self.first}.py")):
+            return f"there is no test_{self.first}.py"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -70,9 +87,20 @@ def faults_of_table() -> list[Fault]:
     faults = []
     for file, of_file in tomllib.loads((ROOT / "tests/mutation_faults.toml").read_text()).items():
         for name, row in of_file.items():
-            first = row.get("first", Path(file).stem)
+            first = row.get("first", "")
             faults.append(Fault(name, f"mednli_jax/{file}", row["old"], row["new"], first))
     return faults
+
+
+def problems_of(faults: Sequence[Fault]) -> list[str]:
+    """The faults that cannot be planted, and names of several faults: outcomes are kept by
+    name."""
+    names = Counter(fault.name for fault in faults)
+    problems = [f"{name}: the name of {count} faults" for name, count in names.items() if count > 1]
+    for fault in faults:
+        if problem := fault.problem:
+            problems.append(f"{fault.name} ({fault.file}): {problem}")
+    return problems
 
 
 def run(tests: Sequence[str], seconds: float, fault: Fault | None = None) -> Outcome:
@@ -84,7 +112,7 @@ def run(tests: Sequence[str], seconds: float, fault: Fault | None = None) -> Out
         copy = shutil.copytree(ROOT, f"{folder}/copy", ignore=ignored)
         options = [f"--basetemp={folder}/tests"]
         if fault:
-            Path(copy, fault.file).write_text(fault.code.replace(fault.old, fault.new))
+            Path(copy, fault.file).write_text(fault.planted)
             options.append("-x")
         with subprocess.Popen(
             [sys.executable, *PYTEST, *options, *tests],
@@ -119,16 +147,17 @@ def importing(fault: Fault) -> list[str]:
     """The `first` test file of a fault and those that import its module, the most specific
     first."""
     module = fault.file.removesuffix(".py").replace("/", ".")
+    first = fault.first or Path(fault.file).stem
     ranks = {}
     for path in ROOT.glob("tests/**/test_*.py"):
         names = modules_imported_by(path)
-        is_first = path.stem == f"test_{fault.first}"
+        is_first = path.stem == f"test_{first}"
         if is_first or module in names:
             ranks[path.relative_to(ROOT).as_posix()] = (not is_first, len(names))
     return sorted(ranks, key=lambda name: ranks[name])[:FIRST]
 
 
-def covering(fault: Fault, covered: CoverageData) -> list[str]:
+def covering(fault: Fault, covered: "CoverageData") -> list[str]:
     """Test files that run a line of the old text, or of its file if it runs on import; those with
     most tests first."""
     begin = 1 + fault.code.partition(fault.old)[0].count("\n")
@@ -142,9 +171,7 @@ def covering(fault: Fault, covered: CoverageData) -> list[str]:
     return [file for file, _ in files.most_common()]
 
 
-def outcome_of(fault: Fault, covered: CoverageData) -> Outcome:
-    if not fault.can_be_planted:
-        return Outcome("not applied")
+def outcome_of(fault: Fault, covered: "CoverageData") -> Outcome:
     first = importing(fault)
     outcome = run(first, SECONDS, fault)
     if outcome.word != "survived":
@@ -166,8 +193,19 @@ def saved_outcomes(results: Path, code: str) -> dict[str, Outcome]:
     return {name: Outcome(**values) for name, values in saved["outcomes"].items()}
 
 
-def main(results: Path, *names: str) -> None:
-    faults = [fault for fault in faults_of_table() if not names or fault.name in names]
+def main(*arguments: str) -> None:
+    faults = faults_of_table()
+    if problems := problems_of(faults):
+        sys.exit("\n".join(problems))
+    if arguments:
+        names = arguments[1:]
+        chosen = [fault for fault in faults if not names or fault.name in names]
+        check(Path(arguments[0]), chosen)
+
+
+def check(results: Path, faults: Sequence[Fault]) -> None:
+    from coverage import CoverageData
+
     code = state_of_code()
     outcomes = saved_outcomes(results, code)
     covered = CoverageData(str(ROOT / ".coverage"))
@@ -195,4 +233,4 @@ def main(results: Path, *names: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(*sys.argv[1:])

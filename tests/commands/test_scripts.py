@@ -340,3 +340,13 @@ def test_seeds_apart_give_the_run_of_one_process(tmp_path):
     row, joined_row = (read_json(tmp_path, name, "metrics.jsonl") for name in ("one", "apart"))
     assert joined_row["seeds"] == [0, 1, 5]
     assert_near(joined_row["train_loss"], row["train_loss"], atol=1e-6)
+
+
+def test_without_an_installed_python_ci_fails(tmp_path):
+    for name in ("python3.11", "python3.13"):
+        write_program(tmp_path / name, "#!/bin/sh\nexit 127\n")
+
+    done = call_script("../.ci/run", bin=tmp_path, PYTHON="", JAX="")
+
+    assert done.returncode == 1
+    assert re.findall(r"(\S+) is not installed", done.stderr) == ["python3.11", "python3.13"]
