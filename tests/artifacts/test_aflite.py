@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cases import cases
+from support.mention_files import HEADER
 from support.pair_files import write_own
 
 from mednli_jax import defaults
@@ -243,9 +244,9 @@ def pairs(tmp_path):
     row = ("No pain.", "Brain injury pain", "neutral")
     write_own(tmp_path, train=[row], dev=[row])
     (tmp_path / "own.txt").write_text("no 4 0\npain 1 5\nbrain 1 0\ninjury 0 1\nbrain_injury 2 2\n")
-    spans = "uid\tside\tstart\tend\tconcept\n"
-    for uid in ("train0", "dev0"):
-        spans += f"{uid}\thypothesis\t0\t2\tENTITY\n"
+    spans = f"{HEADER}\n"
+    for split in ("train", "dev"):
+        spans += f"{split}\t{split}0\thypothesis\t0\t12\tENTITY\n"
     (tmp_path / "spans.tsv").write_text(spans)
     config = defaults.nli("bow", "file")
     config.data.dir = str(tmp_path)

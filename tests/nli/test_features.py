@@ -4,6 +4,7 @@ import math
 import random
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from support.cases import cases
 from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
 from support.files import assert_private
+from support.mention_files import HEADER
 from support.pair_files import write_own
 from support.trees import assert_near
 
@@ -324,9 +326,10 @@ def test_a_corpus_without_knowledge_has_no_paths(source_of):
 
 def test_paths_of_a_corpus_are_between_the_concepts_of_a_mentions_file(source_of, tmp_path):
     """The file has asthma on both sides, whatever the sentences say."""
-    lines = ["uid\tside\tstart\tend\tconcept"]
-    for uid in ("train0", "train1", "train2", "dev0", "dev1", "dev2"):
-        lines += [f"{uid}\tpremise\t0\t1\tD001249", f"{uid}\thypothesis\t0\t1\tD001249"]
+    lines = [HEADER]
+    for split, number in product(("train", "dev"), range(3)):
+        for side in ("premise", "hypothesis"):
+            lines.append(f"{split}\t{split}{number}\t{side}\t0\t1\tD001249")
     path = tmp_path / "mentions.tsv"
     path.write_text("\n".join(lines))
     table = boosting.load(*source_of(mentions=str(path)))
