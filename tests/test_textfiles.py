@@ -1,4 +1,4 @@
-"""Readers of text files and tables, and the bar of progress. test_readers.py has what every reader
+"""Readers of text files and tables, and the bar of progress. test_refusals.py has what every reader
 refuses."""
 
 import errno
@@ -48,15 +48,10 @@ def test_the_digest_of_a_file_does_not_depend_on_its_ends_of_lines(path):
     assert digest.hexdigest() == hashlib.sha256(content).hexdigest()
 
 
-def test_a_folder_in_place_of_a_text_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"a folder"):
-        list(files.byte_lines(tmp_path))
-
-
 def test_records_of_csv_may_span_lines_and_have_the_number_of_their_first(tmp_path):
     path = tmp_path / "x.csv"
     problems = Problems()
-    path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n \n3,4\n5,"6\n7,8\n')
+    path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n , ,\n3,4\n5,"6\n7,8\n')
 
     records = list(files.csv_records(path, problems))
     assert records == [
@@ -67,6 +62,11 @@ def test_records_of_csv_may_span_lines_and_have_the_number_of_their_first(tmp_pa
     with pytest.raises(DataError) as raised:
         problems.raise_if_any()
     assert raised.value.line == 7
+
+
+def test_lines_may_end_in_cr_alone(tmp_path):
+    (tmp_path / "x.txt").write_bytes(b"a\rb\r")
+    assert list(files.text_lines(tmp_path / "x.txt")) == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE])

@@ -221,13 +221,11 @@ def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_tit
     assert warning in capsys.readouterr().err
 
 
-def test_a_file_without_any_candidate_is_refused(tmp_path, capsys):
+def test_a_file_may_have_its_candidates_in_titles_alone(tmp_path, capsys):
     path = write_corpus(tmp_path / "dev1.0.json", TITLED)
 
     assert len(read_clicr(path, titles=True)) == 1
     assert capsys.readouterr().err == ""
-    with pytest.raises(DataError, match=r"dev1\.0\.json"):
-        read_clicr(path)
 
 
 def write_splits(folder, ending="", **articles):
@@ -270,8 +268,3 @@ def test_a_query_in_two_splits_is_refused(tmp_path):
 def test_the_name_clicr_is_refused_where_the_variable_is_not_set():
     with pytest.raises(UsageError, match=r"--corpus=clicr: \$MEDNLI_JAX_DATA is not set"):
         corpus_named("clicr")
-
-
-def test_a_corpus_that_is_no_folder_is_refused_with_the_choices(tmp_path):
-    with pytest.raises(UsageError, match="demo_cloze, clicr, or a FOLDER"):
-        corpus_named(str(tmp_path / "absent"))

@@ -1,11 +1,11 @@
 """`doctor` finds what the readers find, never fails, and sees who can read licensed text."""
 
 import gzip
-import shutil
 import subprocess
 
 import pytest
-from support.commands import ROOT, call_command
+from support.commands import call_command
+from support.encoders import write_in_two_files, write_pieces
 from support.pair_files import SECRET
 
 from mednli_jax import doctor
@@ -104,12 +104,12 @@ def test_a_kind_that_lacks_a_file_is_to_be_checked(data, kind):
 
 def test_vectors_and_weights_that_can_be_used_are_described(data):
     place(data, ["vectors/good.txt"])
-    shutil.copytree(ROOT / "tests/cases/w03_sharded/w", data / "weights" / "good")
+    write_pieces(write_in_two_files("bert", data / "weights" / "good"), 50)
 
     _, lines = inventory(f"--data={data}")
 
     assert "2 numbers a word" in lines["good.txt"]
-    facts = "bert, 2 layers of 8, 118 pieces, 0.0 million numbers of F32 in 2 files, vocab.txt; "
+    facts = "bert, 3 layers of 16, 50 pieces, 0.0 million numbers of F32 in 2 files, vocab.txt; "
     assert facts in lines["good"]
     assert lines["good"].endswith(f"--config.model.weights={data / 'weights' / 'good'}")
 

@@ -196,7 +196,7 @@ def test_special_pieces_have_the_numbers_of_their_vocabulary(vocabulary):
             pieces.check_size(size)
 
 
-# tests/test_readers.py has the faults of vocab.txt.
+# tests/test_refusals.py has the faults of vocab.txt.
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from support.cases import cases
 from support.files import write
-from support.tables import table_rows
 from support.trees import assert_equal, assert_near
 from support.vector_files import FASTTEXT, word2vec
 
@@ -243,52 +242,14 @@ def test_without_a_file_every_word_has_a_random_vector():
 
 
 @pytest.mark.parametrize(
-    ("rows", "lines"),
-    table_rows("""
-        cough 1 2 3/fever 4 5/bp nan 1 1 | 2 3
-        # another dimension, commas, decimal commas, too large
-        cough 1 2/fever 4 5 | 1
-        cough,1,2,3/fever,4,5,6 | 1
-        cough 1,5 2,5 3,5 | 1
-        cough 1 2 3/fever 4 5 1e30 | 2
-    """),
-)
-def test_the_faults_of_a_text_file_are_named_by_line(save, rows, lines):
-    content = f"{rows}/".replace("/", "\n")
-
-    expected = [("v.txt", int(line)) for line in lines.split()]
-    assert faults(save(content)) == expected
-
-
-@pytest.mark.parametrize(
     "content",
     [
-        pytest.param("0 3\n", id="no-vectors"),
-        pytest.param(b"\0\1\2\3", id="no-vector-file"),
-        pytest.param(word2vec({"co\0ugh": (4, 5, 6)}), id="control-character"),
         pytest.param(FASTTEXT, id="model-of-fastText"),
         pytest.param(gzip.compress(FASTTEXT), id="gzipped-model-of-fastText"),
     ],
 )
 def test_a_file_that_holds_no_usable_vectors_is_refused(save, content):
     assert faults(save(content, "v.bin")) == [("v.bin", None)]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"\x89HDF\r\n\x1a\n" + bytes(99), id="hdf5"),
-        pytest.param(b"v.txt" + bytes(95) + b"0000644 0 0\ncough 1 2 3\n", id="tar"),
-        pytest.param(b"version https://git-lfs.github.com/spec/v1\nsize 9\n", id="pointer"),
-        pytest.param(b"<!DOCTYPE html>\n", id="page"),
-        pytest.param(b"cough 0,1 0,2 0,3\n", id="decimal-commas"),
-        pytest.param(b"2 0\ncough\nfever\n", id="none-promised"),
-    ],
-)
-def test_what_holds_no_vectors_is_called_so(save, content):
-    with pytest.raises(DataError, match=r"v\.txt:1: no file of vectors") as caught:
-        load(save(content))
-    assert "dim=0" not in str(caught.value)
 
 
 def test_several_blanks_in_a_file_of_vectors_are_as_one(save):
@@ -325,18 +286,6 @@ def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(sa
 
     assert load(path, dim=1).words == ("cough",)
     assert faults(path, ["other"], dim=1) == [("v.bin", None)]
-
-
-def test_a_pair_of_files_with_other_numbers_of_rows_is_refused(tmp_path):
-    write(pair(tmp_path) / "types.txt", "cough\nfever\n")
-
-    assert faults(tmp_path) == [("vectors.txt", None)]
-
-
-def test_faults_of_a_pair_of_files_are_named_by_the_line_of_the_numbers(tmp_path):
-    pair(tmp_path, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
-
-    assert faults(tmp_path, ["bp"]) == [("vectors.txt", 2), ("vectors.txt", 3)]
 
 
 def test_a_binary_file_that_was_cut_off_is_refused(save):

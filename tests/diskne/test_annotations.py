@@ -149,23 +149,6 @@ def test_a_span_that_is_too_long_or_too_short_gives_whole_words(read_rows, start
     assert example.pair.hypothesis.rstrip(".") == "heart attack"
 
 
-@pytest.mark.parametrize(
-    "index", ["inf", "nan", "1e400", "18.5", "-1", "", "9" * 5000, "1_8", "³", "x"]
-)
-@pytest.mark.parametrize("column", ["start_index", "end_index"])
-def test_an_index_that_is_no_whole_number_is_refused_with_its_line(read_rows, column, index):
-    row = ["a", "C02", "entailment", SYMPTOMS, "C02", "18", "30"]
-    row[MEDICAL.index(column)] = index
-
-    with pytest.raises(DataError) as caught:
-        read_rows([*ROWS, row])
-
-    error = caught.value
-    assert error.file == "m.csv"
-    assert error.line == len(ROWS) + 2
-    assert error.field == column
-
-
 UNNAMED = [
     ("g,ng", "C99", "non-entailment", SYMPTOMS, "C02", "", ""),
     ("a,ng", "C98", "non-entailment", SYMPTOMS, "C02", "", ""),

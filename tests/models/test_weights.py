@@ -1,6 +1,5 @@
 """Pretrained weights: all names and shapes are accounted for, and no file can run code."""
 
-import json
 import re
 import shutil
 
@@ -8,13 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
-from support.encoders import drawn_params, model_of, tensors_of, write_encoder
+from support.encoders import (
+    drawn_params,
+    model_of,
+    tensors_of,
+    write_encoder,
+    write_in_two_files,
+    write_pieces,
+)
 from support.trees import assert_equal, assert_near
 
 from mednli_jax import defaults
 from mednli_jax.data.pieces import find_weights
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError, DataError, UserError
 from mednli_jax.models.weights import load_weights, read_architecture
 from mednli_jax.run import experiment_of
 
@@ -85,19 +90,18 @@ def test_weights_of_16_bits_are_read_as_32_bits(dtype, params, expected, tmp_pat
     assert {leaf.dtype for leaf in jax.tree.leaves(loaded)} == {np.dtype("float32")}
 
 
+@pytest.mark.parametrize("dtype, name", [(jnp.float8_e4m3fn, "F8_E4M3"), (np.int8, "I8")])
+def test_weights_of_other_numbers_are_refused(dtype, name, params, tmp_path):
+    tensors = {name: array.astype(dtype) for name, array in tensors_of("bert").items()}
+
+    with pytest.raises(DataError, match=rf"^model\.safetensors: .* of type {name}: .* Fix: "):
+        load_weights(write_encoder("bert", tmp_path, tensors), params)
+
+
 def test_weights_in_two_files_with_a_further_prefix_are_read_and_a_lost_file_is_named(
     params, expected, tmp_path
 ):
-    folder = write_encoder("bert", tmp_path)
-    (folder / "model.safetensors").unlink()
-    weight_map = {}
-    for number, tensors in enumerate(halves(tensors_of("bert"))):
-        file = f"part-{number}.safetensors"
-        tensors = {f"module.{name}": array for name, array in tensors.items()}
-        save_file(tensors, folder / file)
-        weight_map |= dict.fromkeys(tensors, file)
-    index = {"weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    folder = write_in_two_files("bert", tmp_path)
 
     assert_equal(load_weights(folder, params).params, expected)
 
@@ -106,17 +110,10 @@ def test_weights_in_two_files_with_a_further_prefix_are_read_and_a_lost_file_is_
         load_weights(folder, params)
 
 
-def halves(tensors):
-    names = sorted(tensors)
-    return [{name: tensors[name] for name in names[start::2]} for start in (0, 1)]
-
-
 def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, tmp_path):
     folder = tmp_path / "bert"
     shutil.copytree(bert, folder)
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces += [f"piece{number}" for number in range(len(pieces), 50)]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    write_pieces(folder, 50)
     config = defaults.nli("bert")
     config.model.update(weights=str(folder), hidden_size=16)
     fields = experiment_of(config).model.fields
@@ -126,6 +123,18 @@ def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, 
 
     config.model.layers = 7
     with pytest.raises(ConfigError, match=r"config\.model\.layers: is 7"):
+        experiment_of(config)
+
+
+def test_weights_are_of_the_pieces_of_a_vocabulary_and_of_those_added_to_it(tmp_path):
+    folder = write_encoder("bert", tmp_path / "bert")
+    config = defaults.nli("bert")
+    config.model.update(weights=str(folder), hidden_size=16)
+    write_pieces(folder, 48, DEID=48, Dia=49)
+    assert experiment_of(config).model.fields["vocab_size"] == 50
+
+    write_pieces(folder, 20)
+    with pytest.raises(DataError, match=r"vocab\.txt: .*20 pieces.* 50\. Fix: "):
         experiment_of(config)
 
 

@@ -12,7 +12,6 @@ from support.pair_files import write_own
 from mednli_jax import defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
-from mednli_jax.errors import UsageError
 from mednli_jax.nli import encoding
 from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.plug import corpus_of
@@ -67,11 +66,6 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
     assert " ".join(merged.hypothesis_tokens) == f"Acute {words} , no pain ."
     assert merged.premise_tokens == examples[0].premise_tokens
     assert merged.hypothesis == HYPOTHESIS
-
-
-def test_a_file_of_spans_has_the_ending_of_a_format(corpus, tmp_path):
-    with pytest.raises(UsageError):
-        corpus.recogniser(corpus.splits(), tmp_path / "spans.csv")
 
 
 def analysed(name, *flags):

@@ -65,6 +65,29 @@ def write_encoder(name: str, folder: Path, tensors: Arrays | None = None, **conf
     return folder
 
 
+def write_in_two_files(name: str, folder: Path) -> Path:
+    """Writes an encoder whose weights are in two files, with a further prefix."""
+    folder = write_encoder(name, folder)
+    (folder / "model.safetensors").unlink()
+    tensors = {f"module.{key}": array for key, array in tensors_of(name).items()}
+    weight_map = {}
+    for number in (0, 1):
+        keys = sorted(tensors)[number::2]
+        file = f"part-{number}.safetensors"
+        save_file({key: tensors[key] for key in keys}, folder / file)
+        weight_map |= dict.fromkeys(keys, file)
+    index = {"weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def write_pieces(folder: Path, pieces: int, **added: int) -> None:
+    """Writes a vocabulary of so many pieces, and the numbers of added ones."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"piece{n}" for n in range(5, pieces))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    (folder / "added_tokens.json").write_text(json.dumps(added))
+
+
 def batch_of(name: str, rows: slice = slice(None)) -> PairBatch:
     """The golden pairs of an encoder."""
     _, arrays = reference(name)

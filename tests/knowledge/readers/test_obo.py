@@ -8,7 +8,6 @@ from support.ontologies import edges_of
 from support.ontology_files import OBO
 from support.tables import table_rows
 
-from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
@@ -197,15 +196,6 @@ IMPORTED = (
 def test_relations_to_missing_terms_of_an_ontology_imported_in_part_are_left_out(read, capsys):
     assert read(IMPORTED, ALL).parents.nnz == 1
     assert "left out 3 relations" in capsys.readouterr().err
-
-
-def test_a_relation_to_a_missing_term_of_the_ontology_itself_is_refused(read):
-    """Its prefix is that of most terms."""
-    with pytest.raises(DataError) as caught:
-        read(IMPORTED + stanza("Y:2", "name: d", "is_a: X:9"), ALL)
-
-    assert caught.value.line == 20
-    assert caught.value.field == "is_a"
 
 
 def test_a_file_may_import_more_terms_than_it_has_of_its_own(tmp_path, capsys):
