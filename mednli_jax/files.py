@@ -460,8 +460,9 @@ class RepeatedField(dict):
 
 
 def is_name(text: str) -> bool:
-    """Whether a name in a file looks like one. No message shows another, which may be a text."""
-    return re.fullmatch(r"-?\w[\w.#/()-]{0,29}", text) is not None
+    """Whether a name in a file looks like one, or is the mark "-". No message shows another, which
+    may be a text."""
+    return re.fullmatch(r"-|-?\w[\w.#/()-]{0,29}", text) is not None
 
 
 def shown_name(name: str) -> str:

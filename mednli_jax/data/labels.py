@@ -111,7 +111,7 @@ class Labels:
     @property
     def shown(self) -> str:
         """A setting of these labels for messages; LABELS where one may be a text."""
-        if not all(map(is_name, self.name_of.keys() - {"", UNLABELLED})):
+        if not all(map(is_name, filter(None, self.name_of))):
             return "LABELS"
         return self.setting or listed(self.names)
 

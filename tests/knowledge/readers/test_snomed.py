@@ -18,6 +18,7 @@ from support.ontology_files import (
     snomed_folder,
 )
 
+from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
@@ -241,7 +242,9 @@ def test_a_release_without_the_language_says_which_it_has_and_is_read_with_it(
     language = "-nl_" if in_names_of_files else "_"
     (folder / RF2_FOLDER / path.name.replace("-en_", language)).write_text(text)
 
-    message = str(refused(folder))
+    with pytest.raises(DataError) as refused:
+        read_snomed(folder, PLAIN)
+    message = str(refused.value)
 
     assert (
         "has descriptions in nl, and none in en. Fix: give config.knowledge.languages=nl" in message
