@@ -742,6 +742,8 @@ class FinishedRun(System):
             raise RunError(problem, fix=fix)
         config = restored_config(self.config.to_dict())
         config.data.update({name: data[name] for name in NAMING})
+        if "augment" in config.data:
+            config.data.augment = 0.0  # only training has written pairs
         experiment = experiment_of(
             config
         )  # the ontology and the vectors are where the run has them

@@ -1,16 +1,19 @@
 """Pairs that WordNet writes, from a made-up WordNet; the labels are worked out by hand."""
 
 import json
+import shutil
 from collections import Counter
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.commands import SMALL, at, config_flag, printed_json, succeeds
 from support.files import lay_out
 from support.ontology_files import WORDNET
 from support.pair_files import write_own
 from support.pairs import pair
 
+from mednli_jax import evaluate, train
 from mednli_jax.checks import check
 from mednli_jax.data.examples import LABELS
 from mednli_jax.defaults import nli
@@ -204,6 +207,29 @@ def test_written_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
     assert is_written.sum() == sizes["train"] - own
     assert is_written.sum() == built.facts["splits"]["train"]["written"]["pairs"]
     assert is_written[own : sizes["train"]].all()
+
+
+def test_a_run_is_scored_on_a_folder_with_test_alone_without_what_wrote_its_pairs(
+    augmented, wordnet, tmp_path
+):
+    vectors = "".join(f"{word} {'0.5 ' * 8}\n" for word in (*WORDS.split(), "see", "the", "."))
+    (tmp_path / "vectors.txt").write_text(vectors)
+    write_own(tmp_path / "test", test=[("See the body .", "x", label) for label in LABELS])
+    shutil.copytree(wordnet, tmp_path / "wordnet")
+    config = config_flag("bow", "file")
+    fields = (
+        f"--config.data.dir={augmented().data.dir}",
+        "--config.data.augment=0.5",
+        "--config.knowledge.ontology=wordnet",
+        "--config.vectors.path=vectors.txt",
+    )
+    with at(tmp_path):
+        succeeds(train, config, *fields, *SMALL, "--workdir=run")
+        shutil.rmtree(tmp_path / "wordnet")
+
+        figures = printed_json(evaluate, "--run=run", config, "--config.data.dir=test")
+
+    assert figures["examples"] == 3
 
 
 def test_another_ontology_than_wordnet_writes_no_pairs(augmented):
