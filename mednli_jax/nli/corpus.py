@@ -1,5 +1,6 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
@@ -315,7 +316,11 @@ class NLICorpus:
 
     def _first_pairs(self, splits: Splits) -> Splits:
         train = splits["train"]
-        return {**splits, "train": replace(train, examples=train.examples[: self.limit])}
+        examples, facts = train.examples[: self.limit], train.facts
+        if "labels" in facts:
+            counts = Counter(example.label for example in examples)
+            facts = {**facts, "labels": {label: counts[label] for label in facts["labels"]}}
+        return {**splits, "train": replace(train, examples=examples, facts=facts)}
 
     @cached_property
     def _own(self) -> Splits:

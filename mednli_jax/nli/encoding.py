@@ -32,7 +32,7 @@ from mednli_jax.knowledge.words import Lemmas, normalise, singular
 from mednli_jax.nli.polarity import DOWN, directions
 from mednli_jax.terminal import watched
 
-FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
 GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
@@ -853,5 +853,8 @@ def encode_splits(
     label_N = np.array([number_of[example.label] for example in examples], np.int32)
     arrays = {**encoded.arrays, "label": label_N, **links.arrays}
     if texts.encoding.polarity:
-        arrays["link_relation"] = projected(arrays, examples, texts.encoding)
+        relation_NK = projected(arrays, examples, texts.encoding)
+        arrays["link_relation"] = relation_NK
+        kinds = kinds_of(texts.encoding.relations or ())
+        facts["knowledge"]["relations"] = _links_per_kind(relation_NK, kinds)
     return ArraysAndFacts(arrays, facts)

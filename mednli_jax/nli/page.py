@@ -73,7 +73,7 @@ def run_sections(result: RunResult) -> RunSections:
         title = f"Confusion on {split}"
         labels = labels_of(scores)
         confusions.append(_confusion(split, title, scores["confusion"], labels, seeds))
-        classes.append(Grid(split, CLASS_COLUMNS, _class_rows(scores)))
+        classes.append(Grid(split, CLASS_COLUMNS, _class_rows(scores, seeds)))
         if "calibration" in scores:
             reliabilities.append(_reliability(split, scores))
     overview = replace(_scores(scored), lead=_lead(scored, seeds))
@@ -156,14 +156,16 @@ def _confusion(
     return caption, charts.heat_map(counts, names, title=title, rows="gold", columns="predicted")
 
 
-def _class_rows(scores: Scores) -> list[tuple[str, ...]]:
-    """The cells of CLASS_COLUMNS for each class that has pairs."""
+def _class_rows(scores: Scores, seeds: int) -> list[tuple[str, ...]]:
+    """The cells of CLASS_COLUMNS for each class that has pairs. The scores count the pairs of each
+    seed."""
     rows = []
     for label in labels_of(scores):
         of_class = scores["per_class"][label]
         if of_class["support"]:
             measures = (of_class["precision"], of_class["recall"], of_class["f1"])
-            rows.append((label, str(of_class["support"]), *map(points, measures)))
+            pairs = of_class["support"] // seeds
+            rows.append((label, f"{pairs:,}", *map(points, measures)))
     return rows
 
 
@@ -173,11 +175,11 @@ def _classes(split: str, scores: Scores, seeds: int) -> Section:
     predicted = dict(zip(labels, scores["confusion"], strict=True))
     shown = len(labels) if len(labels) <= MOST_COLUMNS else 0
     rows = []
-    for label, *cells in _class_rows(scores):
+    for label, *cells in _class_rows(scores, seeds):
         rows.append((label, *cells, *map(str, predicted[label][:shown])))
-    caption = "precision, recall and F1 in points; the others are numbers of pairs"
+    caption = "precision, recall and F1 in points; gold: number of pairs; then the predictions"
     if seeds > 1:
-        caption += ", summed over seeds"
+        caption += f", summed over {seeds} seeds"
     header = (*CLASS_COLUMNS, *labels[:shown])
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 

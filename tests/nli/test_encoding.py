@@ -262,9 +262,19 @@ def test_typed_links_join_the_linked_words_whatever_their_pieces(texts):
 )
 def test_hypernym_and_hyponym_change_places_in_downward_places(premise, hypothesis, kind):
     example = pair(premise, hypothesis)
-    arrays = encoded(example, relations=(), polarity=True, keep="last").arrays
+    corpus = encoded(example, relations=(), polarity=True, keep="last")
+    arrays, kinds = corpus.arrays, corpus.facts["knowledge"]["relations"]
+    assert {name for name, count in kinds.items() if count} == {kind}
     bits = set(arrays["link_relation"][0][arrays["link_distance"][0] >= 0].tolist())
     assert bits == {1 << KINDS.index(kind)}
+
+
+def test_labels_are_counted_of_the_pairs_that_are_kept():
+    corpus = corpus_of(defaults.nli("bow", "demo"))
+
+    train = replace(corpus, limit=4).splits()["train"]
+
+    assert sum(train.facts["labels"].values()) == len(train) == 4
 
 
 # ---- a corpus of one's own ----

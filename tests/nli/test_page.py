@@ -77,6 +77,7 @@ def test_a_page_has_the_classes_of_each_split_summed_over_seeds(shown):
     assert captions == ["test, summed over 2 seeds", "dev, summed over 2 seeds"]
     assert [grid.caption for grid in shown.classes.grids] == ["test", "dev"]
     row = cells(shown.classes)["contradiction"]
+    assert row["gold"] == "3"  # pairs, not pairs of each seed
     assert row["precision"] == "100.0"
     assert row["recall"] == "50.0"
     _, confusion = shown.confusion.charts[0]
