@@ -10,11 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.diskne import scores, tables
+from mednli_jax.diskne import comparison, scores, tables
 from mednli_jax.diskne.corpus import FILE, NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
-from mednli_jax.nli import page
 from mednli_jax.nli.config import corpus_of, of_pieces, padded_length
 from mednli_jax.nli.plug import NLI
 from mednli_jax.report.options import PaperTable
@@ -115,7 +114,7 @@ class DisKnE(NLI):
         return scores.run_sections(directory.folder).before
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
-        return page.compare(folders, split, scores.outcomes)
+        return comparison.compare(folders, split)
 
     analyses = MappingProxyType({})  # the pairs of DisKnE are those of MedNLI
     alone = ()

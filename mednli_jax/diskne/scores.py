@@ -16,11 +16,10 @@ import numpy as np
 from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold
-from mednli_jax.errors import Problems, RunError
+from mednli_jax.errors import Problems
 from mednli_jax.files import json_lines
 from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, per_class
-from mednli_jax.report.outcomes import Outcomes, outcomes_of
 from mednli_jax.report.sections import Grid, RunSections, Section, points
 from mednli_jax.rundir import RunDirectory
 
@@ -241,23 +240,6 @@ def probabilities(slots: Iterable[Scores]) -> dict[str, dict[str, list[float]]]:
     for slot in slots:
         runs[str(slot["seed"])].update(slot["test"])
     return dict(runs)
-
-
-def outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """A run's predictions for the test examples of all its folds."""
-    if split != "test":
-        problem = f"{directory.folder}: folds have no predictions of the {split} split"
-        raise RunError(problem, fix="give --split=test")
-    labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES)}
-    runs = probabilities(read_slots(directory))
-    seeds = sorted(runs, key=int)
-    uids = sorted(runs[seeds[0]])
-    gold, p = [], []
-    for uid in uids:
-        gold.append(LABELS.index(labels[uid]))
-        p.append([runs[seed][uid] for seed in seeds])
-    gold_N, p_NSC = np.array(gold), np.array(p, float)
-    return outcomes_of(uids, gold_N, p_NSC.argmax(axis=2), p_NSC)
 
 
 def run_sections(folder: Path) -> RunSections:

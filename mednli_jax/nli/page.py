@@ -15,7 +15,7 @@ from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.nli.config import Run
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import LEVEL, labels_of, macro_f1, majority_share, share_interval
-from mednli_jax.report.outcomes import Comparison, Finished, Flips, ReadOutcomes
+from mednli_jax.report.outcomes import Comparison, Finished, Flips
 from mednli_jax.report.sections import (
     Grid,
     Report,
@@ -247,13 +247,12 @@ def _scores_report(
 # ---- comparisons ----
 
 
-def compare(folders: Sequence[Path], split: str, read: ReadOutcomes | None = None) -> Report:
-    """Compares the first run with each of the others on the pairs of a split. read: of
-    outcomes.finished."""
+def compare(folders: Sequence[Path], split: str) -> Report:
+    """Compares the first run with each of the others on the pairs of a split."""
     names = outcomes.names_of(folders)
     runs, drawn = [], []
     for folder, name in zip(folders, names, strict=True):
-        run = replace(outcomes.finished(folder, split, read), name=name)
+        run = replace(outcomes.finished(folder, split), name=name)
         title, counts = f"{name}, {split}: confusion", run.outcomes.confusion().tolist()
         labels, seeds = run.outcomes.labels, len(run.outcomes.predicted)
         drawn.append(_confusion(title, title, counts, labels, seeds))

@@ -61,9 +61,6 @@ class Outcomes:
         return replace(self, gold=gold, predicted=predicted, voted=voted, labels=labels)
 
 
-ReadOutcomes = Callable[[RunDirectory, str], Outcomes]
-
-
 @dataclass(frozen=True)
 class Finished:
     """A finished run and its predictions on `split`. name: of its folder, or longer where two
@@ -109,12 +106,11 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 # -- predictions of a run --------------------------------------------------------------------------
 
 
-def finished(folder: Path, split: str = "test", read: ReadOutcomes | None = None) -> Finished:
+def finished(folder: Path, split: str = "test") -> Finished:
     directory, result = complete(folder)
     data = directory.data("splits", fix=DAMAGED)
     path = directory.folder.resolve()
-    outcomes = (read or read_outcomes)(directory, split)
-    return Finished(path.name, path, split, result, data, outcomes)
+    return Finished(path.name, path, split, result, data, read_outcomes(directory, split))
 
 
 def read_rows(

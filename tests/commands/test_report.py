@@ -287,44 +287,18 @@ def test_the_page_of_a_comparison_has_the_notes_of_the_runs(pair_of_runs, tmp_pa
     assert "made up, synthetic" in page_of("a", "b").words
 
 
-def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(tmp_path):
-    """Two folds of two examples each: the first run has all four right, the second has three
-    right."""
-    facts = {"disease": "D1", "target": "D1", "category": "symptoms"}
-    examples = [{"uid": f"u{n}", "label": label, **facts} for n, label in enumerate(FOUR)]
-    for name, predicted in (("a", FOUR), ("b", (*FOUR[:3], "entailment"))):
+def test_runs_of_folds_are_compared_by_f1_of_the_positive_class(tmp_path):
+    for name, f1 in (("a", 0.0), ("b", 0.5)):
         run = write_run(tmp_path / name, GOLD)
         edit(run / "config.json", task="diskne")
-        write_rows(run / "private" / "examples.jsonl", examples)
-        write_rows(
-            run / "private" / "folds.jsonl", [fold_row(0, predicted), fold_row(2, predicted)]
-        )
+        diseases = {"D1": {"per_run": [f1, f1]}, "D2": {"per_run": [f1, f1]}}
+        edit(run / "result.json", categories={"symptoms": {"diseases": diseases}})
 
     (row,) = printed_json("report", "a", "b", "--compare")["comparisons"]
 
-    assert row["pairs"] == 4
-    assert row["accuracy"] == [1.0, 0.75]
-    assert row["difference"] == -0.25
-    assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
-
-
-FOUR = ("entailment", "neutral", "entailment", "neutral")
-
-
-def fold_row(first, predicted):
-    """A line of folds.jsonl: the probabilities of two test examples from the number `first` on."""
-    test = {}
-    for number in (first, first + 1):
-        is_entailment = predicted[number] == "entailment"
-        test[f"u{number}"] = [0.9, 0.1, 0.0] if is_entailment else [0.1, 0.9, 0.0]
-    fold = {
-        "disease": "D1",
-        "group": str(first),
-        "seed": 0,
-        "best_epoch": 1,
-        "dev": {},
-    }
-    return {**fold, "test": test}
+    assert row["macro_f1"]["symptoms"]["macro_f1"] == [0.0, 0.5]
+    assert row["macro_f1"]["all categories"]["difference"] == 0.5
+    assert "b is better than a: +50.0 points" in succeeds("report", "a", "b", "--compare")[0]
 
 
 # -- tables ----------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from support.cases import cases
 from support.diskne import assemble, claim
 
 from mednli_jax.data.examples import NLIExample
+from mednli_jax.diskne.comparison import ALL, gains_of
+from mednli_jax.diskne.comparison import System as Compared
 from mednli_jax.diskne.data import Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold, folds
 from mednli_jax.diskne.scores import ALWAYS, scores
@@ -183,3 +185,40 @@ def test_hits_reciprocal_rank_and_average_precision_are_those_worked_out_by_hand
     assert ranking["reciprocal_rank"]["mean"] == pytest.approx(reciprocal_rank)
     assert ranking["average_precision"]["mean"] == pytest.approx(average_precision)
     assert ranking["chance"] == pytest.approx(1 / 3)
+
+
+# -- two runs --------------------------------------------------------------------------------------
+
+
+def compared(**f1):
+    """category -> gain of the second of two systems; f1: of each disease, in two seeds of each."""
+    systems = []
+    for number in range(2):
+        of_category = {disease: values[number] for disease, values in f1.items()}
+        systems.append(Compared(f"run{number}", "mednli", {"symptoms": of_category}))
+    return gains_of(*systems)
+
+
+def test_runs_are_compared_by_the_f1_of_the_positive_class_over_diseases():
+    """A model that calls nothing positive is right on ten of eleven examples, with an F1 of 0."""
+    gains = compared(gout=([0, 0], [0.5, 0.7]), asthma=([0, 0], [0.2, 0.2]))
+
+    assert gains["symptoms"].macro_f1 == (0.0, pytest.approx(0.4))
+    assert gains["symptoms"].difference == pytest.approx(0.4)
+    assert gains["symptoms"].low > 0
+    assert gains["symptoms"].diseases == 2
+    assert gains[ALL] == gains["symptoms"]
+
+
+def test_one_lucky_disease_is_no_difference():
+    gains = compared(gout=([0, 0], [0.9, 0.9]), asthma=([0.3, 0.3], [0.2, 0.2]))
+
+    assert gains[ALL].low < 0 < gains[ALL].high
+
+
+def test_runs_tested_on_other_diseases_are_refused():
+    first = Compared("a", "mednli", {"symptoms": {"gout": [1.0]}})
+    second = Compared("b", "mednli", {"symptoms": {"asthma": [1.0]}})
+
+    with pytest.raises(RunError, match="a and b: they were tested on other diseases"):
+        gains_of(first, second)
