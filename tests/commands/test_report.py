@@ -14,7 +14,6 @@ from support.cases import cases
 from support.commands import printed_json, read_json, refused, succeeds
 from support.files import assert_private
 from support.pages import check_offline
-from support.pair_files import write_rows
 from support.runs import GOLD, change, edit, write_run
 
 from mednli_jax.nli.readers import load_demo
