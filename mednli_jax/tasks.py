@@ -60,7 +60,7 @@ class Task(Protocol):
     """What every TASK has. A request that makes no sense for a task is a UsageError of its method.
 
     Attributes:
-      name: in config.task and in result.json; also of its function in defaults.
+      name: in config.task and in result.json.
       corpora, units: names of its corpora and of their rows in messages.
       models: names of models that it trains, as config.model.name gives them; messages suggest the
         last.
