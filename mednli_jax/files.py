@@ -648,7 +648,7 @@ def table_rows(
             if problems.total:
                 return
             try:
-                names = columns(number, [cell.strip() for cell in cells])
+                names = columns(number, list(map(str.strip, cells)))
                 check_distinct(names, file, number)
             except DataError as error:
                 problems.add(error)

@@ -177,7 +177,7 @@ class _Concepts:
         self.above = cache(self._find_above)
         if tuple(ontology.link_types) == LINK_TYPES:  # types are tree numbers
             for concept, types in zip(ontology.ids, ontology.types, strict=True):
-                self.trees[concept] = [tree for tree in types.split("|") if tree]
+                self.trees[concept] = list(filter(None, types.split("|")))
                 self.owner |= dict.fromkeys(self.trees[concept], concept)
         labels = zip(ontology.ids, ontology.labels, strict=True)
         self.patients = {concept for concept, label in labels if label.casefold() in PATIENT}

@@ -203,7 +203,7 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
         loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
         counts = (f"{queries:,}", f"{scores['in_passage']:,}", unanswered)
         shares = (exact_match, sd(exact), interval(low, high, ""), *others)
-        seeds = ", ".join(points(value) for value in exact["per_seed"])
+        seeds = ", ".join(map(points, exact["per_seed"]))
         rows.append((split, *counts, *shares, words_of(scores), loss, seeds))
     exact_title, *other_titles = HEADER.values()
     counted = ("split", "queries", "answerable", "unanswered")

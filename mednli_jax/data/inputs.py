@@ -104,8 +104,8 @@ class Form:
         line."""
         if not isinstance(line, list) or not all(isinstance(cell, str) for cell in line):
             return []
-        cells = [cell.strip() for cell in line]
-        folded = {cell.casefold() for cell in cells}
+        cells = list(map(str.strip, line))
+        folded = set(map(str.casefold, cells))
         missing = [names[0] for names in self.fields if folded.isdisjoint(names)]
         if len(missing) == len(self.fields):
             return []

@@ -163,7 +163,7 @@ def read_annotations(
     path, problems = Path(path), Problems()
     names_of: dict[str, list[str]] = {}
     for number, line in text_lines(path, problems):
-        cells = [cell.strip() for cell in line.split("\t")]
+        cells = list(map(str.strip, line.split("\t")))
         folded = cells[-1].casefold()
         name = aliases.get(folded, folded)
         if len(cells) == 2 and cells[0] and name in names:

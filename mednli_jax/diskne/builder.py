@@ -115,7 +115,7 @@ def _positive(pair: NLIExample, linker: Linker) -> Positive | str:
     first = mentions[0]
     if any(mention.concept != first.concept for mention in mentions):
         return "several_diseases"
-    if not NOT_STATED.isdisjoint(token.lower() for token in pair.hypothesis_tokens):
+    if not NOT_STATED.isdisjoint(map(str.lower, pair.hypothesis_tokens)):
         return "not_stated"
     category = category_of(pair, first.concept, linker)
     if not category:

@@ -226,7 +226,7 @@ def chunks_of(choice: FoldChoice, seeds: Sequence[int], prepared: Prepared) -> l
 def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> list[int]:
     """The places of the chosen folds; a disease without a fold, and a fold without examples for
     training or dev, are refused."""
-    wanted = {name.casefold() for name in choice.diseases}
+    wanted = set(map(str.casefold, choice.diseases))
     unknown = set(wanted)
     chosen = []
     for place, fold in enumerate(folds):

@@ -162,7 +162,7 @@ class Lemmas:
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
         """The mentions of one sentence, in order; those of phrases and of their words overlap."""
-        words = [token.casefold() for token in tokens]
+        words = list(map(str.casefold, tokens))
         mentions = []
         for start in range(len(words)):
             phrase = ""

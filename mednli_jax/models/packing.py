@@ -10,6 +10,7 @@ F = R T padded positions of a side, D feature, U rows of a table.
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -81,7 +82,7 @@ def _row_sums(rows_UD: jax.Array, place_N: jax.Array, segments: Segments) -> jax
     """
     rows_UD = jnp.pad(rows_UD, ((0, 1), (0, 0)))
     rows_UD = jnp.pad(rows_UD, ((0, 1), (0, 0)), constant_values=jnp.nan)
-    sizes = [steps * sentences for steps, sentences in segments]
+    sizes = list(map(math.prod, segments))
     places = jnp.split(place_N, np.cumsum(sizes)[:-1])
     going_on = [sentences for _, sentences in segments[1:]] + [0]
     so_far, sums = [], []
@@ -251,7 +252,7 @@ class Packing:
         self, x_ND: jax.Array, combine: Callable[..., jax.Array], start: float
     ) -> jax.Array:
         """[R, D]. Reduces step by step, which the compiler fuses better than one reduction."""
-        sizes = [steps * rows for steps, rows in self.segments]
+        sizes = list(map(math.prod, self.segments))
         segments = jnp.split(x_ND, np.cumsum(sizes)[:-1])
         result = jnp.full((self.length_R.shape[0], x_ND.shape[-1]), start, x_ND.dtype)
         for segment, (steps, rows) in zip(segments, self.segments, strict=True):

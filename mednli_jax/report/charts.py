@@ -144,7 +144,7 @@ def bars(
         return None
     # Words that do not fit are turned; if numbers do not fit, some are left out.
     longest = max(map(len, ticks), default=1) * 7  # points
-    turned = longest * len(ticks) > AXIS and not all(tick.isdecimal() for tick in ticks)
+    turned = longest * len(ticks) > AXIS and not all(map(str.isdecimal, ticks))
     is_single = len(series) == 1
     more = min(longest, HEIGHT) * TURN if turned else 0
     figure, axes = _axes(x, y, 0 if is_single else len(series), more)

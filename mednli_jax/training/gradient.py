@@ -2,6 +2,7 @@
 by `--dry-run`."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -232,7 +233,7 @@ def _plans(
 
 def _slots(layout: Layout) -> int:
     """The positions of tokens that a batch computes on each device."""
-    return sum(steps * rows for steps, rows in layout.sentences)
+    return sum(map(math.prod, layout.sentences))
 
 
 def _shape(layout: Layout, program: Program) -> str:

@@ -44,7 +44,7 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
         wanted, possible = _joined(target), _joined(source)
         fix = f"train its seeds {wanted}, or give config.seeds among {possible}"
         raise RunError(problem, fix=fix)
-    return np.array([list(source).index(seed) for seed in target])
+    return np.array(list(map(list(source).index, target)))
 
 
 def _joined(seeds: Sequence[int]) -> str:

@@ -177,7 +177,7 @@ def _read_descriptors(path: Path, digest: Digest) -> list[_Descriptor]:
         if concept in descriptors:
             fault(f"repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
             continue
-        trees = [tree for tree in row["tree_numbers"].split("|") if tree]
+        trees = list(filter(None, row["tree_numbers"].split("|")))
         synonyms = [synonym for synonym in row["synonyms"].split("|") if synonym.strip()]
         descriptors[concept] = _Descriptor(concept, name, trees, synonyms, line)
         for tree in trees:
