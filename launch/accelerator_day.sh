@@ -51,7 +51,7 @@ part() { # name, command: it writes its result to the path that stands as FILE
 row() { # name, model, hidden size for SMALL, flags of the benchmark
   local name=$1 model=$2 hidden=()
   [ -z "${SMALL:-}" ] || hidden=(--hidden="$3")
-  part "$name.jsonl" python -m mednli_jax.benchmark --models="$model" "${@:4}" "${sizes[@]}" "${hidden[@]}" \
+  part "$name.jsonl" python launch/measure/throughput --models="$model" "${@:4}" "${sizes[@]}" "${hidden[@]}" \
     --json=FILE
 }
 
@@ -59,14 +59,15 @@ table() {
   python - "$folder" <<'PY'
 import json, sys
 from pathlib import Path
-from mednli_jax import benchmark
+sys.path.append("launch/measure/throughput")
+from throughput_table import lines
 
 folder = Path(sys.argv[1])
 files = sorted(folder.glob("*.jsonl"), key=lambda each: each.stat().st_mtime)
 rows = [json.loads(line) for each in files for line in each.read_text().splitlines()]
 if rows:
     machine = {f"{row['device']}, jax {row['jax_version']}, torch {row['torch_version']}" for row in rows}
-    (folder / "table.md").write_text("\n".join([*sorted(machine), "", *benchmark.lines(rows), ""]))
+    (folder / "table.md").write_text("\n".join([*sorted(machine), "", *lines(rows), ""]))
 PY
 }
 
@@ -92,6 +93,7 @@ runs() { # file: whether two runs predict the same to the bit; the first one is 
   if cmp "$folder"/run-{1,2}/private/predictions.test.jsonl; then echo same; else echo different; fi >"$1"
 }
 part determinism.txt bash -euc "$(declare -p folder epochs model); $(declare -f trained runs); runs FILE"
+table
 
 if [ ${#failed[@]} -gt 0 ]; then
   echo "$0: not done: ${failed[*]}" >&2

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -23,7 +24,6 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from ml_collections import ConfigDict
 
 from mednli_jax import cli
-from mednli_jax.benchmarking import cases, ours
 from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UsageError
@@ -31,6 +31,10 @@ from mednli_jax.nli.task import NLITask
 from mednli_jax.run import Experiment, experiment_of
 from mednli_jax.training import state
 from mednli_jax.training.devices import Devices
+
+sys.path.append(str(Path(__file__).parent / "measure" / "throughput"))
+
+import synthetic_corpora
 
 USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its
 operations.
@@ -347,22 +351,23 @@ def made_up(asked: Experiment, config: ConfigDict, tokens: int, length: int) -> 
         problem = f"the model '{asked.model.name}' is not a network and has no step"
         raise UsageError(problem, fix="give another config")
     if asked.scorer.name == "cloze":
-        work = cases.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
-    elif asked.scorer.pieces:
-        work = cases.made_up_pieces(PAIRS, length=length)
+        work = synthetic_corpora.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
+        return asked.scorer.with_rows(work.prepared, asked.corpus)
+    if asked.scorer.pieces:
+        work = synthetic_corpora.made_up_pieces(PAIRS, length=length)
     else:
-        work = cases.made_up_pairs(PAIRS, dim=config.vectors.dim)
-    prepared = ours.prepared_of(work)
+        work = synthetic_corpora.made_up_pairs(PAIRS, dim=config.vectors.dim)
+    prepared = work.prepared
     rng, rows = np.random.default_rng(0), len(work.premise_of)
     if config.model.get("knowledge", "none") != "none":
         for side in SIDES:
-            sizes = work.arrays[f"{side}_length"][:, None]
+            sizes = prepared.arrays[f"{side}_length"][:, None]
             prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * sizes).astype(np.int16)
         distances = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS))
         prepared.arrays["link_distance"] = distances.astype(np.int16)
         prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
     if "pieces" in prepared.manifest:
-        prepared.manifest["pieces"]["mask"] = cases.FIRST_PIECE
+        prepared.manifest["pieces"]["mask"] = synthetic_corpora.FIRST_PIECE
     return prepared
 
 

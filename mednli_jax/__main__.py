@@ -6,7 +6,6 @@ from typing import NoReturn
 
 from mednli_jax import (
     analyze,
-    benchmark,
     cli,
     doctor,
     evaluate,
@@ -31,7 +30,6 @@ COMMANDS = {
     "analyze": (analyze, "describe a corpus and the annotation artifacts in it"),
     "prepare": (prepare, "write the corpus of a config as arrays to disk"),
     "sweep": (sweep, "train many runs over fields of a config, on one machine or several"),
-    "benchmark": (benchmark, "compare the speed with PyTorch on this machine"),
     "doctor": (doctor, "list what this machine has, what is missing, and where to get it"),
 }
 WORDS = {

@@ -20,7 +20,6 @@ COMMANDS = (
     "analyze",
     "report.__main__",
     "doctor",
-    "benchmark",
     "sweep",
     "reproduce",
 )
@@ -37,7 +36,6 @@ LAYERS = (
     ("tasks",),
     ("defaults", "checks", "run", "cli", "sweeps", "workers", "planning"),
     ("api",),
-    ("benchmarking",),
     COMMANDS,
     ("__main__",),
 )
@@ -45,7 +43,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 TASKS = ("nli", "artifacts", "cloze", "diskne")
 WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence pairs
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
-WITH_ARRAYS = {"models", "training", "run", "checks", "api", "benchmarking", "doctor"}
+WITH_ARRAYS = {"models", "training", "run", "checks", "api", "doctor"}
 ARRAYS_OF_TASKS = {"task"}  # modules of the task folders that import jax
 BELOW_MODELS = {"models", "errors", "plugins"}
 # Modules that run a program or open a connection. None may be imported, with two exceptions.
@@ -74,7 +72,7 @@ UNSAFE = {
     "webbrowser",
 }
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
-EXCEPTIONS = {("benchmarking", name, "torch") for name in ("torch_models", "torch_side")}
+EXCEPTIONS = {("throughput", name, "torch") for name in ("torch_models", "torch_side")}
 UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
 UNSAFE_METHODS = {"popen", "unpack_archive", "extractall", "import_module", "read_pickle"}
 SWITCHES = {("allow_pickle", "True"), ("shell", "True")}
@@ -140,7 +138,7 @@ def wrong_layers(own: str, imported: str) -> Iterator[str]:
         return
     if RANK[imported] > RANK[own] or (own in COMMANDS and imported in COMMANDS):
         yield f"{own} imports {imported} from a higher layer"
-    may_import_tasks = own in (imported, "tasks", "benchmarking")
+    may_import_tasks = own in (imported, "tasks")
     if imported in TASKS and not may_import_tasks and (own, imported) not in WITHIN_TASKS:
         yield f"{own} imports the task {imported}, as only tasks.py may"
 

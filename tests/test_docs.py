@@ -94,6 +94,7 @@ def check_command(name, flags):
 
 def check_script(path, flags, variables):
     """A script in launch/ has the flags and variables."""
+    path = f"{path}/__main__.py" if (ROOT / path).is_dir() else path
     sources = (path, "launch/usage.sh", "mednli_jax/sweep.py")
     text = "".join((ROOT / source).read_text() for source in sources).replace("-", "_")
     names = set(variables)

@@ -271,7 +271,6 @@ def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, 
         "evaluate --run=run",
         "export run new",
         "doctor",
-        "benchmark --models=bow --against=none --tokens=8 --rounds=1",
     ],
     ids=lambda line: line.split()[0],
 )

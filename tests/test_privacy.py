@@ -50,7 +50,6 @@ BOW = f"--config=bow:mednli {SMALL}"
 ESIM = f"--config=esim_kd:mednli {SMALL} {OWN}"
 SMALL_BERT = """--config.data.pieces=300 --config.model.layers=1 --config.model.hidden_size=8
     --config.model.attention_heads=2 --config.model.intermediate_size=8"""
-TIMED = "--mode=train --batch=8 --hidden=8 --vectors=8 --pairs=60 --rounds=1"
 BUILT = "--corpus=file --data=../data/own --ontology=../data/own.tsv --negatives=random"
 PAIRS = f"{SENTENCE}\t{WORDS[7]} {WORDS[400]}\n"
 QUERIES = f"BEG__{WORDS[0]}__END {SENTENCE} .\t{WORDS[9]} had @placeholder .\n"
@@ -78,7 +77,6 @@ COMMANDS = {
     "report-compare": "report bow esim --compare --out=compared.html",
     "report-cloze": "report ga",
     "report-table": "report --table=3 --runs=. --out=table.html",
-    "benchmark": f"benchmark --models=bow --against=none {TIMED}",
     "report-public": "report bow --public --json",
     "build": f"build_diskne --out=diskne {BUILT}",
     "train-folds": f"train --config=diskne_esim:file {SMALL} --config.data.dir=diskne"

@@ -350,7 +350,6 @@ PATHS = {
     "prepare": "metamap",
     "analyze": "spans features skills out",
     "report": "skills runs categories_file paths out",
-    "benchmark": "figure",
     "doctor": "data",
 }
 NO_PATHS = ("gs://bucket/run", "s3://bucket/run", "file:///tmp/run", "hdfs:/run", "", " ")

@@ -102,7 +102,7 @@ def flags_of(words: list[str]) -> list[str]:
             return ["--only=ga_anonym", *TRAIN, *MODEL, "--seeds=0"]
         seeds = () if "--seeds=" in text else ("--seeds=0",)
         return [*REPRODUCE[words[1]], *(seeds if words[1] != "clicr" else ())]
-    if command == "benchmark":
+    if command.endswith("throughput"):
         sizes = ("--models=bow", "--batch=16", "--pairs=64", "--hidden=8", "--vectors=8")
         return [*sizes, "--mode=train", "--rounds=1", "--against=none"]
     if command == "sweep":

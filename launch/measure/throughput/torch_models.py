@@ -1,13 +1,13 @@
 """The models in PyTorch, as fast as we know how to write them.
 
-Architecture, initialisation, dropout, loss, clipping and optimiser are those of `models` (Romanov &
-Shivade 2018; Šuster & Daelemans 2018; Dhingra et al. 2017; Chen et al. 2016; Devlin et al. 2019);
-only the layout of a batch's sentences in the matrix products differs, by style:
+Architecture, dropout, loss, clipping and optimiser are those of `models` (Romanov & Shivade 2018;
+Šuster & Daelemans 2018; Dhingra et al. 2017; Chen et al. 2016; Devlin et al. 2019). Weights are
+drawn as PyTorch draws them, which changes no speed. Only the layout of a batch's sentences in the
+matrix products differs, by style:
 
-  packed     pack_padded_sequence on shuffled batches, no work on padding; the plain script's
   bucketed   plain nn.LSTM on batches of about one length; its backward direction starts on
-             padding, so that logits differ a little from the packed ones, the work is the same.
-             (BOW: sums of padded sentences)
+             padding, so that logits differ a little from those of packed sentences, the work is the
+             same
   chunked    plain nn.LSTM on shuffled batches, the sentences of a batch sorted by length and cut
              into chunks
   distinct   (BOW) each distinct word of a batch is projected once, real tokens are summed
@@ -22,14 +22,16 @@ is one minus ours. Dimension letters: R sentences, B pairs or queries, T tokens,
 vector, H hidden size; of readers U passages, N passage tokens, S marked tokens, C candidates.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from benchmark_cases import library_config
+from synthetic_corpora import TYPES
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mednli_jax.benchmarking import cases
 from mednli_jax.models.families import FAMILIES
 
 CLASSES = 3
@@ -38,15 +40,6 @@ BOW_LAYERS = 3
 HOPS = 3
 UNKNOWN = 1  # text.UNK
 MASKED_ENERGY = -1e9  # models.packing
-# as in defaults
-DROPOUT = {
-    "bow": 0.5,
-    "infersent": 0.5,
-    "esim": 0.0,
-    "ga_reader": 0.5,
-    "sa_reader": 0.57,
-    "bert": 0.1,
-}
 
 
 # -- sentence pairs --------------------------------------------------------------------------------
@@ -81,29 +74,12 @@ class Batch(NamedTuple):
 
 
 def attention(energies: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
-    return energies.masked_fill(~mask, torch.finfo(energies.dtype).min).softmax(dim=dim)
+    return energies.masked_fill(~mask, -torch.inf).softmax(dim=dim)
 
 
 def maxima(states: Tensor, mask: Tensor) -> Tensor:
     """[R, H] from [R, T, H], over real tokens."""
     return states.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
-
-
-class Chunk(NamedTuple):
-    """Sentences of about one length. rows: on the device; longest: tokens."""
-
-    rows: Tensor
-    longest: int
-
-
-def chunks_of(length_R: Tensor, device: torch.device) -> tuple[list[Chunk], Tensor]:
-    """The sentences of a batch in chunks, the shortest first, and the places [R] that undo the
-    sorting."""
-    order = torch.argsort(length_R)
-    chunks = []
-    for rows in order.split(max(LEAST_CHUNK, -(-len(length_R) // CHUNKS))):
-        chunks.append(Chunk(rows.to(device), int(length_R[rows[-1]])))
-    return chunks, torch.argsort(order).to(device)
 
 
 class BiLSTM(nn.Module):
@@ -115,102 +91,87 @@ class BiLSTM(nn.Module):
         self.style = style
 
     def forward(self, x: Tensor, length: Tensor) -> Tensor:
-        steps = x.shape[1]
-        if self.style == "packed":
-            packed = pack_padded_sequence(x, length, batch_first=True, enforce_sorted=False)
-            states, _ = self.rnn(packed)
-            return pad_packed_sequence(states, batch_first=True, total_length=steps)[0]
         if self.style == "bucketed":
             return self.rnn(x)[0]
-        chunks, back = chunks_of(length, x.device)
-        padded = []
-        for rows, longest in chunks:
-            states, _ = self.rnn(x[rows, :longest])
-            padded.append(F.pad(states, (0, 0, 0, steps - longest)))
-        return torch.cat(padded)[back]
+        steps = x.shape[1]
+        return self._in_chunks(
+            x, length, lambda states, _: F.pad(states, (0, 0, 0, steps - states.shape[1]))
+        )
 
     def pooled(self, x: Tensor, length: Tensor, mask: Tensor) -> Tensor:
         """Maximum over real tokens [R, 2H]."""
-        if self.style != "chunked":
+        if self.style == "bucketed":
             return maxima(self(x, length), mask)
-        chunks, back = chunks_of(length, x.device)
-        pooled = []
-        for rows, longest in chunks:
-            states, _ = self.rnn(x[rows, :longest])
-            pooled.append(maxima(states, mask[rows, :longest]))
-        return torch.cat(pooled)[back]
+        return self._in_chunks(
+            x, length, lambda states, rows: maxima(states, mask[rows, : states.shape[1]])
+        )
+
+    def _in_chunks(
+        self, x: Tensor, length: Tensor, form: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """The states of sentences of about one length at a time, in a form: (states, rows) -> [R,
+        ...]."""
+        order = torch.argsort(length)
+        chunks = []
+        for rows in order.split(max(LEAST_CHUNK, -(-len(length) // CHUNKS))):
+            longest = int(length[rows[-1]])
+            rows = rows.to(x.device)
+            chunks.append(form(self.rnn(x[rows, :longest])[0], rows))
+        return torch.cat(chunks)[torch.argsort(order).to(x.device)]
 
 
 class Model(nn.Module):
-    """Base of the models: frozen word vectors [V, D] and dropout."""
+    """Base of the models: word vectors [V, D], which readers train, and dropout."""
 
-    def __init__(self, vectors: Tensor, hidden: int, dropout: float, style: str) -> None:
+    def __init__(self, vectors: Tensor, dropout: float, *, freeze: bool = True) -> None:
         super().__init__()
-        self.register_buffer("vectors", vectors, persistent=False)
-        self.hidden = hidden
-        self.style = style
+        self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=freeze)
         self.drop = nn.Dropout(dropout)
-
-    def embedded(self, tokens: Tensor) -> Tensor:
-        return F.embedding(tokens, self.vectors)
 
 
 class BOW(Model):
     def __init__(self, vectors: Tensor, hidden: int, dropout: float, style: str) -> None:
-        super().__init__(vectors, hidden, dropout, style)
+        super().__init__(vectors, dropout)
         self.projection = nn.Linear(vectors.shape[1], hidden)
         self.norm_premise = nn.BatchNorm1d(hidden, affine=False)
         self.norm_hypothesis = nn.BatchNorm1d(hidden, affine=False)
-        self.blocks = []
-        for i in range(BOW_LAYERS):
-            layer = nn.Linear(2 * hidden, 2 * hidden)
-            norm = nn.BatchNorm1d(2 * hidden, affine=False)
-            self.add_module(f"layer_{i}", layer)
-            self.add_module(f"norm_{i}", norm)
-            self.blocks.append((layer, norm))
-        self.logits = nn.Linear(2 * hidden, CLASSES)
-
-    def projected(self, tokens: Tensor) -> Tensor:
-        return F.relu(self.projection(self.embedded(tokens)))
-
-    def padded_sums(self, sentences: Sentences) -> Tensor:
-        states = self.projected(sentences.tokens)
-        return (states * sentences.mask[..., None]).sum(dim=1)
+        wide = 2 * hidden
+        self.layers = nn.ModuleList(nn.Linear(wide, wide) for _ in range(BOW_LAYERS))
+        norms = (nn.BatchNorm1d(wide, affine=False) for _ in range(BOW_LAYERS))
+        self.norms = nn.ModuleList(norms)
+        self.logits = nn.Linear(wide, CLASSES)
 
     def distinct_sums(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Sums [R, H] of both sides. Each distinct word is projected once."""
-        premise, hypothesis = batch.premise, batch.hypothesis
-        tokens = torch.cat([premise.tokens[premise.mask], hypothesis.tokens[hypothesis.mask]])
-        length = torch.cat([premise.length, hypothesis.length]).to(tokens.device)
+        sides = (batch.premise, batch.hypothesis)
+        tokens = torch.cat([side.tokens[side.mask] for side in sides])
+        length = torch.cat([side.length for side in sides]).to(tokens.device)
         words, place = torch.unique(tokens, return_inverse=True)
         start = torch.cumsum(length, 0) - length
-        sums = F.embedding_bag(place, self.projected(words), start, mode="sum")
-        premise_sums, hypothesis_sums = sums.split([len(premise.tokens), len(hypothesis.tokens)])
+        projected = F.relu(self.projection(self.embedding(words)))
+        sums = F.embedding_bag(place, projected, start, mode="sum")
+        premise_sums, hypothesis_sums = sums.split([len(side.tokens) for side in sides])
         return premise_sums, hypothesis_sums
 
     def forward(self, batch: Batch) -> Tensor:
-        if self.style == "bucketed":
-            premise = self.padded_sums(batch.premise)
-            hypothesis = self.padded_sums(batch.hypothesis)
-        else:
-            premise, hypothesis = self.distinct_sums(batch)
+        premise, hypothesis = self.distinct_sums(batch)
         premise = self.norm_premise(batch.spread(premise))
         x = self.drop(torch.cat([premise, self.norm_hypothesis(hypothesis)], dim=-1))
-        for layer, norm in self.blocks:
+        for layer, norm in zip(self.layers, self.norms, strict=True):
             x = norm(self.drop(F.relu(layer(x))))
         return self.logits(x)
 
 
 class InferSent(Model):
     def __init__(self, vectors: Tensor, hidden: int, dropout: float, style: str) -> None:
-        super().__init__(vectors, hidden, dropout, style)
+        super().__init__(vectors, dropout)
         self.encoder = BiLSTM(vectors.shape[1], hidden, style)
         self.layer_0 = nn.Linear(8 * hidden, hidden)
         self.layer_1 = nn.Linear(hidden, hidden)
         self.logits = nn.Linear(hidden, CLASSES)
 
     def encoded(self, sentences: Sentences) -> Tensor:
-        x = self.embedded(sentences.tokens)
+        x = self.embedding(sentences.tokens)
         return self.encoder.pooled(x, sentences.length, sentences.mask)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -223,7 +184,7 @@ class InferSent(Model):
 
 class ESIM(Model):
     def __init__(self, vectors: Tensor, hidden: int, dropout: float, style: str) -> None:
-        super().__init__(vectors, hidden, dropout, style)
+        super().__init__(vectors, dropout)
         self.encoder = BiLSTM(vectors.shape[1], hidden, style)
         self.projection = nn.Linear(8 * hidden, hidden)
         self.composition = BiLSTM(hidden, hidden, style)
@@ -231,7 +192,7 @@ class ESIM(Model):
         self.logits = nn.Linear(hidden, CLASSES)
 
     def encoded(self, sentences: Sentences) -> Tensor:
-        return self.encoder(self.drop(self.embedded(sentences.tokens)), sentences.length)
+        return self.encoder(self.drop(self.embedding(sentences.tokens)), sentences.length)
 
     def enhanced(self, x: Tensor, attended: Tensor) -> Tensor:
         x = torch.cat([x, attended, x - attended, x * attended], dim=-1)
@@ -296,13 +257,7 @@ class Cloze(NamedTuple):
 
 def gru(inputs: int, hidden: int) -> nn.GRU:
     """[R, T, D] -> (states [R, T, 2H], _); the states of padding have no meaning."""
-    layer = nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
-    for weight in layer.parameters():  # as `models` draws them
-        if weight.ndim > 1:
-            nn.init.normal_(weight, std=0.1)
-        else:
-            nn.init.zeros_(weight)
-    return layer
+    return nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
 
 
 def pointed(energies: Tensor, batch: Cloze) -> Tensor:
@@ -318,27 +273,17 @@ def pointed(energies: Tensor, batch: Cloze) -> Tensor:
     return torch.where(exists, mass.clamp_min(1e-30).log() + top[:, :-1], MASKED_ENERGY)
 
 
-class Reader(nn.Module):
-    """Base of the readers: trained word vectors [V, D] and dropout."""
-
-    def __init__(self, vectors: Tensor, dropout: float) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
-        self.drop = nn.Dropout(dropout)
-
-
-class GAReader(Reader):
+class GAReader(Model):
     """Gated attention: each hop reads passage and query anew, and multiplies the passage's states
     by the query's attended states."""
 
-    def __init__(self, vectors: Tensor, hidden: int, dropout: float, types: int) -> None:
-        super().__init__(vectors, dropout)
+    def __init__(self, vectors: Tensor, hidden: int, dropout: float, style: str) -> None:
+        super().__init__(vectors, dropout, freeze=False)
         dim, wide = vectors.shape[1], 2 * hidden
-        inputs = (dim, *[wide] * (HOPS - 2), wide + 2)
+        inputs = (dim, wide, wide + 2)  # of the hops
         self.passage = nn.ModuleList(gru(size, hidden) for size in inputs)
         self.query = nn.ModuleList(gru(dim, hidden) for _ in range(HOPS))
         self.feature = nn.Embedding(2, 2)
-        nn.init.normal_(self.feature.weight, std=0.01)
 
     def occurs(self, batch: Cloze) -> Tensor:
         """[B, N] 1 where a known word of the passage stands in the query."""
@@ -365,21 +310,18 @@ class GAReader(Reader):
         return pointed((passage @ at_blank[:, :, None])[..., 0], batch)
 
 
-class SAReader(Reader):
+class SAReader(Model):
     """Attention of a vector of the query over the passage; candidates are scored by the attended
     states."""
 
-    def __init__(self, vectors: Tensor, hidden: int, dropout: float, types: int) -> None:
-        super().__init__(vectors, dropout)
+    def __init__(self, vectors: Tensor, hidden: int, dropout: float, style: str) -> None:
+        super().__init__(vectors, dropout, freeze=False)
         self.hidden = hidden
         self.passage = gru(vectors.shape[1], hidden)
         self.query = gru(vectors.shape[1], hidden)
         self.bilinear = nn.Linear(2 * hidden, 2 * hidden, bias=False)
-        self.output = nn.Embedding(types, 2 * hidden)
-        self.bias = nn.Embedding(types, 1)
-        nn.init.uniform_(self.bilinear.weight, -0.01, 0.01)
-        nn.init.xavier_uniform_(self.output.weight)
-        nn.init.zeros_(self.bias.weight)
+        self.output = nn.Embedding(TYPES, 2 * hidden)
+        self.bias = nn.Embedding(TYPES, 1)
 
     def query_vector(self, query: Sentences) -> Tensor:
         """[B, 2H] the last states of both directions."""
@@ -400,9 +342,6 @@ class SAReader(Reader):
         return torch.where(batch.spread(batch.exists), scores, MASKED_ENERGY)
 
 
-READERS = {"ga_reader": GAReader, "sa_reader": SAReader}
-
-
 # -- word pieces -----------------------------------------------------------------------------------
 
 
@@ -418,21 +357,26 @@ class Sequences(NamedTuple):
 class Encoder(nn.Module):
     """A model of `transformers`, Sequences -> logits [B, 3]. Its weights are random.
 
-    family: the library's model_type.
+    Args:
+      family: the library's model_type.
+      vectors: not used, the model has its own embeddings of pieces.
+      style: of attention.
     """
 
-    def __init__(self, family: str, hidden: int, attention: str) -> None:
+    def __init__(
+        self, family: str, vectors: Tensor, hidden: int, dropout: float, style: str
+    ) -> None:
         # a package of encoders' rows alone
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
         self.has_types = FAMILIES[family].constants.get("second_type", 1) > 0
         config = AutoConfig.for_model(
-            **cases.library_config(family, hidden),
-            hidden_dropout_prob=DROPOUT["bert"],
-            attention_probs_dropout_prob=DROPOUT["bert"],
+            **library_config(family, hidden),
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
             num_labels=CLASSES,
-            attn_implementation=attention,
+            attn_implementation=style,
         )
         self.bert = AutoModelForSequenceClassification.from_config(config)
 
@@ -440,3 +384,7 @@ class Encoder(nn.Module):
         kind = batch.kind if self.has_types else None
         output = self.bert(input_ids=batch.pieces, token_type_ids=kind, attention_mask=batch.mask)
         return output.logits
+
+
+MODELS = {**PAIRS, "ga_reader": GAReader, "sa_reader": SAReader}
+MODELS |= {family: partial(Encoder, family) for family in FAMILIES}

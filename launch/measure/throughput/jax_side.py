@@ -1,0 +1,95 @@
+"""This package's side of the benchmark: a workload on the device, a model, and the compiled
+training loop."""
+
+import collections
+import math
+from dataclasses import replace
+
+import jax
+import numpy as np
+from benchmark_cases import Case, config_of
+from synthetic_corpora import Workload
+
+from mednli_jax.data.batching import MAX_BUCKETS, Layout, TrainingBatches
+from mednli_jax.run import experiment_of
+from mednli_jax.training import loop
+from mednli_jax.training.program import LOOKAHEAD
+from mednli_jax.training.settings import check_jax
+
+# Most steps under way. The training loop waits for the device from time to time, too.
+AHEAD = {"train": 64, "predict": LOOKAHEAD}
+LaidOut = tuple[Layout, np.ndarray]  # a batch: its layout, and its rows
+
+
+class JaxSide:
+    """One model with S seeds over one workload."""
+
+    def __init__(self, case: Case, work: Workload) -> None:
+        check_jax()
+        self.work, self.config = work, config_of(case)
+        self.device = jax.devices()[0].platform
+        self.experiment = experiment_of(self.config)
+        self.prepared = self.experiment.scorer.with_rows(work.prepared, self.experiment.corpus)
+        self.program, self.epochs = self.experiment.program(self.prepared)
+        self.trainer = self._trainer()
+
+    def _trainer(self) -> loop.Trainer:
+        settings = replace(self.experiment.settings, epochs=1)
+        splits, seeds = self.prepared.splits, self.config.seeds
+        return loop.Trainer(self.program, settings, splits, self.epochs, seeds)
+
+    @property
+    def compile_seconds(self) -> float:
+        return self.program.compile_seconds
+
+    def peak_bytes(self) -> int | None:
+        """The most that the accelerator held; None on a CPU."""
+        stats = jax.local_devices()[0].memory_stats() or {}
+        return stats.get("peak_bytes_in_use")
+
+    def plan(self, mode: str) -> list[LaidOut]:
+        """The batches of one pass over the training rows, cheapest first."""
+        if mode == "train":
+            plan = self.epochs["train"].epoch(1, self.config.seeds)
+        else:
+            # In length buckets, as PyTorch's side predicts rows of about one length together. The
+            # layouts are fitted, as those of the splits of a corpus.
+            train = self.config.train
+            bucketed = TrainingBatches(train.batch_size, train.group, MAX_BUCKETS)
+            experiment = replace(self.experiment, batches=bucketed)
+            plan = experiment.batches_of(self.prepared, "train", self.program).once()
+        return sorted(plan, key=_slots)
+
+    def samples(self, plan: list[LaidOut]) -> list[LaidOut]:
+        """A batch of each layout."""
+        return list({batch[0]: batch for batch in plan}.values())
+
+    def run(self, mode: str, batches: list[LaidOut]) -> int:
+        """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds
+        count each."""
+        examples = 0
+        pending: collections.deque[object] = collections.deque()
+        for layout, index in batches:
+            learner = self.trainer.learner
+            if mode == "train":
+                self.trainer.learner, result = self.program.train(layout, learner, index)
+            else:
+                result = self.program.predict(layout, learner.variables, index)
+            pending.append(result)
+            examples += int((index >= 0).sum())
+            if len(pending) > AHEAD[mode]:
+                jax.device_get(pending.popleft())
+        jax.device_get(list(pending))
+        return examples if mode == "train" else examples * len(self.config.seeds)
+
+    def epoch(self, number: int) -> int:
+        """One epoch as `train` runs it, the dev split scored after it, from newly drawn weights."""
+        trainer = self._trainer()
+        trainer.run()
+        jax.block_until_ready(trainer.best)
+        return len(self.prepared.splits["train"]) * len(self.config.seeds)
+
+
+def _slots(batch: LaidOut) -> int:
+    """Token slots of a batch, padding included."""
+    return sum(map(math.prod, batch[0].sentences))

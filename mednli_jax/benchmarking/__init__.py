@@ -1,2 +1,0 @@
-"""The benchmark against PyTorch: workloads, contenders in child processes, interleaved rounds,
-figures."""
