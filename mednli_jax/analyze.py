@@ -179,7 +179,7 @@ def _fit_predict(pairs: int, classes: int) -> FitPredict:
 def _outputs(folder: Path) -> dict[str, np.ndarray]:
     from mednli_jax import run
 
-    return run.load_run(folder).outputs()
+    return run.Run(folder).outputs()
 
 
 def _options(values: cli.Flags) -> AnalysisOptions:

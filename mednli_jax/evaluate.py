@@ -48,7 +48,7 @@ from mednli_jax.rundir import RunDirectory
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
-    from mednli_jax.run import FinishedRun
+    from mednli_jax.run import Run
 
 
 def define(values: cli.Flags) -> None:
@@ -143,11 +143,11 @@ def answers(values: cli.Flags) -> Report:
 
 
 def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Report:
-    from mednli_jax.run import answered
+    from mednli_jax.run import Answered
 
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
     config.vectors.path = ""  # answers need none
-    run, partitions = answered(config, file, values.split), read_partitions(values.partition)
+    run, partitions = Answered(config, file, values.split), read_partitions(values.partition)
     report = run.task.evaluate(run, _options(values, partitions))
     if values.workdir:
         run.write(values.workdir, cli.command_line())
@@ -157,11 +157,10 @@ def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Repo
     return replace(report, figures={"predictions": str(file), **figures}, title=title)
 
 
-def _opened(folder: Path, values: cli.Flags) -> FinishedRun:
-    from mednli_jax.run import load_run, start_jax
+def _opened(folder: Path, values: cli.Flags) -> Run:
+    from mednli_jax.run import Run
 
-    start_jax()
-    run = load_run(folder)
+    run = Run(folder)
     tasks.check_flags("evaluate", run.task, values.flag_values_dict())
     return run
 

@@ -49,7 +49,7 @@ from mednli_jax.terminal import Bar, say, warn
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mednli_jax.run import FinishedRun
+    from mednli_jax.run import Run
 
 JsonValue = Any
 Row = dict[str, JsonValue]  # column -> value
@@ -69,6 +69,8 @@ def main(values: cli.Flags) -> None:
     source, target = _file("input", values.input, INPUTS), _file("output", values.output, OUTPUTS)
     if source and target and target.exists() and target.samefile(source):
         raise UsageError("--output is the file of --input", fix="give another name")
+    from mednli_jax.run import Run
+
     # Opening the run is slow, so the first lines are read before.
     form = tasks.form_of_run(folder)
     if not source and sys.stdin.isatty():
@@ -80,7 +82,7 @@ def main(values: cli.Flags) -> None:
         raise files.empty_file(source, "no input")
     with contextlib.ExitStack() as open_files:
         output = open_files.enter_context(files.atomic_file(target)) if target else None
-        run = _opened(folder)
+        run = Run(folder)
         # Maps come before predictions, because some models have no attention.
         if values.attention and first_chunk:
             say(f"attention maps: {_write_maps(run, first_chunk)}")
@@ -102,20 +104,13 @@ def _file(flag: str, path: Path | None, endings: tuple[str, ...]) -> Path | None
     return path
 
 
-def _opened(folder: Path) -> FinishedRun:
-    from mednli_jax.run import load_run, start_jax
-
-    start_jax()
-    return load_run(folder)
-
-
-def _write_maps(run: FinishedRun, chunk: Sequence[Input]) -> Path:
+def _write_maps(run: Run, chunk: Sequence[Input]) -> Path:
     """Writes the attention maps of inputs and returns their folder."""
     return run.task.write_attention(run, [line.texts for line in chunk])
 
 
 def _predict(
-    run: FinishedRun,
+    run: Run,
     chunks: Iterable[Sequence[Input]],
     target: Path | None,
     output: BinaryIO | None,
@@ -160,12 +155,12 @@ class Counts(NamedTuple):
 
 
 def predictions(
-    run: FinishedRun, chunks: Iterable[Sequence[Input]], counts: Counts
+    run: Run, chunks: Iterable[Sequence[Input]], counts: Counts
 ) -> Iterator[tuple[Row, Row]]:
     """(prediction, further columns) of inputs that come in chunks. Adds to `counts`."""
     with Bar("predict", None, unit=run.scorer.units) as bar:
         for chunk in chunks:
-            predicted = run.predict([line.texts for line in chunk])
+            predicted = run.predictions([line.texts for line in chunk])
             for row, line in zip(predicted, chunk, strict=True):
                 yield row, line.columns
             counts.unknown.update(predicted.unknown_words)

@@ -9,8 +9,10 @@ import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -20,7 +22,7 @@ import numpy as np
 import optax
 from ml_collections import config_dict
 
-from mednli_jax import checks, defaults, tasks
+from mednli_jax import checks, cli, defaults, tasks
 from mednli_jax.data import batching, partitions
 from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, npy, roomy
 from mednli_jax.data.cache import CONCEPTS
@@ -71,7 +73,8 @@ Config = Any  # a ConfigDict
 Json = Any  # a JSON value
 Manifest = dict[str, Json]  # of a prepared corpus, see data.cache
 PyTree = Any  # variables of a model
-Inputs = Sequence[Any]  # pairs of texts, as tuples or as mappings, see data.inputs.Form.pairs
+Inputs = Any  # see Run.predict
+Prediction = dict[str, Any]  # of one input, see Scorer.described
 PairCorpus = Any  # nli.corpus.NLICorpus
 Fit = Callable[["Experiment", Prepared, Session], Fitted]
 
@@ -489,7 +492,7 @@ class TrainingData(NamedTuple):
 
     prepared: Prepared
     was_cached: bool
-    source: FinishedRun | None = None
+    source: Run | None = None
 
 
 def _training_data(experiment: Experiment, process: hosts.Hosts) -> TrainingData:
@@ -528,7 +531,7 @@ OF_WORDS = {
 }
 
 
-class Predictions(list[dict[str, Json]]):
+class Predictions(list[Prediction]):
     """The prediction for each new input, in the order of the inputs, see Scorer.described.
 
     Attributes:
@@ -538,7 +541,7 @@ class Predictions(list[dict[str, Json]]):
 
     def __init__(
         self,
-        rows: Iterable[dict[str, Json]],
+        rows: Iterable[Prediction],
         unknown_words: Mapping[str, int],
         truncated: Mapping[str, int],
     ) -> None:
@@ -553,26 +556,28 @@ class Scored(NamedTuple):
     logits: np.ndarray
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class System(ABC):
-    """A finished run, or the answers of any system, and the corpus on which it is scored.
+    """A run, or the answers of any system, and the corpus on which it is scored.
 
     Attributes:
       directory: of the run; its folder is the file of answers.
-      config, experiment: of the system; on another corpus (`FinishedRun.on`) with that corpus.
+      config: of the system; on another corpus (`Run.on`) with that corpus.
       result: of the run.
-      scored_corpus: the arrays of another corpus; None for the system's own, which is prepared at
-        first use.
       merged_by: the source of the entities whose tokens are merged, if any are.
     """
 
     directory: RunDirectory
     config: Config
-    experiment: Experiment
     result: RunResult
-    scored_corpus: Prepared | None = None
     merged_by: str = ""
-    _scored: dict[str, Scored] = field(default_factory=dict, init=False, repr=False)
+
+    def __init__(self) -> None:
+        self._scores_of: dict[str, Scored] = {}
+
+    @property
+    @abstractmethod
+    def experiment(self) -> Experiment:
+        """Of the config."""
 
     @property
     def task(self) -> tasks.Task:
@@ -583,14 +588,10 @@ class System(ABC):
     def scorer(self) -> Scorer:
         return self.experiment.scorer
 
-    @cached_property
-    def prepared(self) -> Prepared:
-        """The corpus that is scored."""
-        return self._own_corpus() if self.scored_corpus is None else self.scored_corpus
-
+    @property
     @abstractmethod
-    def _own_corpus(self) -> Prepared:
-        """The corpus of the config, as arrays with the rows that the task scores."""
+    def prepared(self) -> Prepared:
+        """The corpus that is scored, as arrays with the rows that the task scores."""
 
     @abstractmethod
     def _logits(self, split: str) -> np.ndarray:
@@ -604,23 +605,23 @@ class System(ABC):
         """The rows of the splits that `write` scores."""
         return self.prepared.splits
 
-    def scores(self, split: str) -> Scored:
+    def score(self, split: str) -> Scored:
         """The scores and logits of a split; they are computed once."""
         if split not in self.prepared.splits:
             problem = f"--split={split}: the corpus has no such split"
             raise UsageError(problem, fix=f"give one of {', '.join(self.prepared.splits)}")
-        if split not in self._scored:
+        if split not in self._scores_of:
             logits = self._logits(split)
             scores = self.scorer.score(self.prepared.splits[split], logits)
-            self._scored[split] = Scored(scores, logits)
-        return self._scored[split]
+            self._scores_of[split] = Scored(scores, logits)
+        return self._scores_of[split]
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> Scores:
         """The scores of the pairs of a split that are in a partition; {"examples": 0} where there
         are none."""
         corpus: PairCorpus = self.experiment.corpus
         uids = partitions.uids_of(partition, self.prepared, corpus)
-        rows, logits = self.prepared.splits[split], self.scores(split).logits
+        rows, logits = self.prepared.splits[split], self.score(split).logits
         inside = np.array([uid in uids for uid in rows.uids])
         if not inside.any():
             return {"examples": 0}
@@ -649,40 +650,166 @@ class System(ABC):
         }
 
         def logits(split: str) -> np.ndarray:
-            return self.scores(split).logits
+            return self.score(split).logits
 
         result |= _scored(directory, self.scorer, self.scored_splits(), logits)
         directory.write_result("complete", result)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FinishedRun(System):
-    """A finished run, ready to score a split or new inputs. Open it with `load_run`.
+class Run(System):
+    """The run in a folder. All but the result is read at first use.
 
     Attributes:
-      manifest: of the corpus on which the run was trained.
-      vocabulary, vectors [V, D]: of this corpus.
-      variables: of the best epoch of each of S seeds, leaves [S, ...]; None where there is a
-        predictor.
-      predictor: gives the logits of a model that is no network.
+      result: the content of result.json; `run.result["test"]` is a field of it.
     """
 
-    manifest: Manifest
-    vocabulary: Vocab | PieceVocabulary
-    vectors: np.ndarray
-    variables: PyTree | None = None
-    predictor: tasks.Predictor | None = None
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
+        self.result = self.directory.result()
 
-    def _origin(self) -> dict[str, Json]:
-        source, corpus = self.directory.folder.name, self.result.corpus
-        return {"transfer": {"source": source, "corpus": corpus, "mode": DIRECT}}
+    @property
+    def folder(self) -> Path:
+        return self.directory.folder
 
-    def _own_corpus(self) -> Prepared:
+    @property
+    def report(self) -> Path:
+        """The page with learning curves and scores by class and slice."""
+        return self.folder / "report.html"
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """{split: {metric: mean over the seeds}}, from 0 to 1."""
+        means: dict[str, dict[str, float]] = {}
+        for split, scores in self.result.scored().items():
+            means[split] = {}
+            for name, score in scores.items():
+                if isinstance(score, dict) and "mean" in score:
+                    means[split][name] = score["mean"]
+        return means
+
+    def __repr__(self) -> str:
+        lines = [f"Run({str(self.folder)!r}): {self.result.status}"]
+        for split, scores in self.scores.items():
+            figures = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+            lines.append(f"  {split}: {figures}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        names = list(dict.fromkeys(chain.from_iterable(self.scores.values())))
+        rows = [["", *names]] if self.scores else []
+        for split, scores in self.scores.items():
+            rows.append([split])
+            for name in names:
+                rows[-1].append(f"{scores[name]:.4f}" if name in scores else "")
+        table = ""
+        for row in rows:
+            cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
+            table += f"<tr>{cells}</tr>"
+        title = escape(f"{self.folder.name}: {self.result.status}")
+        return f"<b>{title}</b><table>{table}</table>"
+
+    # -- its files ---------------------------------------------------------------------------------
+
+    @cached_property
+    def config(self) -> Config:
+        return restored_config(self.directory.config)
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """Raises RunError for a run that is not finished, or that keeps no weights."""
+        self._check_weights()
+        start_jax()
+        return experiment_of(self.config)
+
+    def _check_weights(self) -> None:
+        if self.result.status != "complete":  # the checkpoints may change while they are read
+            raise self.directory.unfinished(self.result.status)
+        without_weights = {
+            "direct transfer": self.result.direct,
+            "folds": "folds" in self.result.values,
+            "another system's answers": self.result.answers,
+        }
+        if any(without_weights.values()):
+            kind = next(filter(without_weights.get, without_weights))
+            problem = f"{self.folder}: a run of {kind} keeps no weights"
+            report = f"python -m mednli_jax.report {shlex.quote(str(self.folder))}"
+            raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Of the corpus on which the run was trained."""
+        return read_json(self.folder / "data.json", "files", "key", "splits")
+
+    @cached_property
+    def vocabulary(self) -> Vocab | PieceVocabulary:
+        """Of the corpus on which the run was trained."""
+        file = self.checked_file("vocabulary.json")
+        vocabulary: Vocab | PieceVocabulary = self.experiment.corpus.read_vocabulary(file)
+        return vocabulary
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """[V, D], of the vocabulary."""
+        vectors: np.ndarray = np.load(self.checked_file("vectors.npy"), allow_pickle=False)
+        return vectors
+
+    def checked_file(self, name: str) -> Path:
+        """The path of a file in private/, checked against the manifest."""
+        path, digests = self.directory.private / name, self.manifest["files"]
+        if VECTORS_OF_RUN in self.manifest:
+            digests = {**digests, "vectors.npy": self.manifest[VECTORS_OF_RUN]}
+        try:
+            if sha256(path) == digests[name]:
+                return path
+        except OSError:
+            pass
+        problem = f"{path}: is missing or differs from what the run wrote"
+        raise RunError(problem, fix="restore the run directory")
+
+    @cached_property
+    def predictor(self) -> tasks.Predictor | None:
+        """Gives the logits of a model that is no network."""
+        return self.task.predictor(self)
+
+    @cached_property
+    def variables(self) -> PyTree | None:
+        """Of the best epoch of each of S seeds, leaves [S, ...]; None where there is a
+        predictor."""
+        if self.predictor:
+            return None
+        checkpoint = Checkpoints(self.directory.checkpoints).load()
+        best = checkpoint.tree["best"] if checkpoint else None
+        if best is None or best["epoch"].tolist() != self.result.best_epoch:
+            folder = self.directory.checkpoints
+            problem = f"{folder}: what is left undamaged is not the finished run"
+            raise RunError(problem, fix="restore the run directory, or train again with --force")
+        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
+
+    # -- scores ------------------------------------------------------------------------------------
+
+    @cached_property
+    def prepared(self) -> Prepared:
         prepared, _ = self.experiment.corpus.prepare()
         self.directory.check_data(prepared.manifest)
         if VECTORS_OF_RUN in self.manifest:
             prepared = prepared.with_vectors(self.vectors)
         return self.scorer.with_rows(prepared, self.experiment.corpus)
+
+    def evaluate(self, split: str = "test", config: str | Config | None = None) -> Scores:
+        """Scores of a split, in the form of result.json.
+
+        config: names another corpus; a ConfigDict, or the name of one, such as "esim:mednli".
+        """
+        if config is None:
+            return self.score(split).scores
+        other_config = named_config(config)
+        self.check_task(other_config)
+        return self.on(other_config.data, split).score(split).scores
+
+    def _origin(self) -> dict[str, Json]:
+        source, corpus = self.directory.folder.name, self.result.corpus
+        return {"transfer": {"source": source, "corpus": corpus, "mode": DIRECT}}
 
     def _logits(self, split: str) -> np.ndarray:
         if self.predictor:
@@ -696,7 +823,7 @@ class FinishedRun(System):
         """uid -> logits [S * C] of all pairs of the corpus."""
         outputs: dict[str, np.ndarray] = {}
         for split, rows in self.prepared.splits.items():
-            logits_NSC = np.swapaxes(self.scores(split).logits, 0, 1)
+            logits_NSC = np.swapaxes(self.score(split).logits, 0, 1)
             lacking_C = np.isneginf(logits_NSC).all(axis=(0, 1))  # classes that training lacked
             flat_NF = logits_NSC[..., ~lacking_C].reshape(len(rows), -1)
             outputs |= dict(zip(rows.uids, flat_NF, strict=True))
@@ -725,7 +852,7 @@ class FinishedRun(System):
             corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
             raise UsageError(f"--config is of {corpora}", fix="give another")
 
-    def on(self, data: Config, split: str = "") -> FinishedRun:
+    def on(self, data: Config, split: str = "") -> Run:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its
@@ -760,11 +887,19 @@ class FinishedRun(System):
         self._check_ontology(prepared)
         prepared = prepared.with_vectors(self.vectors_for(prepared))
         prepared = scorer.with_rows(prepared, corpus)
-        return replace(self, experiment=experiment, config=config, scored_corpus=prepared)
+        other = self.having(prepared)
+        other.config, other.experiment = config, experiment
+        return other
 
-    def having(self, prepared: Prepared, merged_by: str = "") -> FinishedRun:
+    def having(self, prepared: Prepared, merged_by: str = "") -> Run:
         """The run on other arrays of its corpus."""
-        return replace(self, scored_corpus=prepared, merged_by=merged_by)
+        other = Run(self.folder)
+        other.config, other.experiment = self.config, self.experiment
+        other.prepared, other.merged_by = prepared, merged_by
+        other.manifest, other.vocabulary = self.manifest, self.vocabulary
+        other.vectors, other.variables = self.vectors, self.variables
+        other.predictor = self.predictor
+        return other
 
     def _check_ontology(self, prepared: Prepared) -> None:
         own = RunData.from_json(self.manifest).ontology_sha256
@@ -806,8 +941,20 @@ class FinishedRun(System):
 
     # -- new inputs --------------------------------------------------------------------------------
 
-    def predict(self, inputs: Inputs) -> Predictions:
-        """The predictions for new inputs (see data.inputs.Form.checked)."""
+    def predict(self, inputs: Inputs) -> Predictions | Prediction:
+        """Predictions for new inputs, in their order: the label, and means over the seeds.
+
+        inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a
+        reader, passage and query.
+          One of them without a list gives its prediction without a list.
+        """
+        is_pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
+        if is_pair or isinstance(inputs, Mapping):
+            return self.predictions([inputs])[0]
+        return self.predictions(inputs)
+
+    def predictions(self, inputs: Inputs) -> Predictions:
+        """The predictions for a list of new inputs."""
         examples = self._new_examples(inputs)
         if not examples:
             return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
@@ -821,15 +968,16 @@ class FinishedRun(System):
         return Predictions(rows, prepared.manifest["unknown_tokens"], truncated)
 
     def warm_up(self, lengths: Iterable[Sequence[int]]) -> None:
-        """Compiles the programs for new inputs, alone and in lists of up to FEW.
+        """Compiles ahead, so that later calls of `predict` only compute.
 
-        lengths: the number of tokens of each text of an input; a program serves all lengths up to
-        the next power of two.
+        lengths: of the inputs to come, the tokens of each text: [(20, 10), (50, 20)]. A program
+        serves all lengths up to the next power of two, from 32 on; one is for an input alone, one
+        for lists of up to 64.
         """
         for tokens in lengths:
             texts = tuple(" ".join(["a"] * number) for number in tokens)
             for count in (1, 2):
-                self.predict([texts] * count)
+                self.predictions([texts] * count)
 
     def of_new(self, split: Split) -> tuple[Rows, np.ndarray]:
         """(rows, logits [S, N, C]) of new examples."""
@@ -932,18 +1080,33 @@ def _source_of_vectors(data: RunData) -> VectorSource:
     return VectorSource(data.vectors_sha256, retrofit, lexicon, rounds)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Answered(System):
-    """Any system's answers to the pairs of one split, which are scored as the predictions of a run
-    are."""
+    """The answers of a file to the pairs of one split of the corpus of a config, which are scored
+    as the predictions of a run are."""
 
-    split: str
+    def __init__(self, config: Config, path: Path, split: str) -> None:
+        super().__init__()
+        self.directory, self.config, self.split = RunDirectory(path), config, split
+        self.result = RunResult(
+            "complete",
+            model=path.name,
+            config=path.name,
+            corpus=self.experiment.corpus.title,
+            seeds=[0],
+        )
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        experiment = experiment_of(self.config)
+        corpus: PairCorpus = experiment.corpus
+        return replace(experiment, corpus=replace(corpus, only=self.split))
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        return self.experiment.prepare()[0]
 
     def _origin(self) -> dict[str, Json]:
         return {"answers": self.directory.folder.name}
-
-    def _own_corpus(self) -> Prepared:
-        return self.experiment.prepare()[0]
 
     def _logits(self, split: str) -> np.ndarray:
         return self.task.answers(self.directory.folder, self.prepared.splits[split], self.config)
@@ -952,92 +1115,13 @@ class Answered(System):
         return {self.split: self.prepared.splits[self.split]}
 
 
-def answered(config: Config, path: Path, split: str) -> Answered:
-    """The answers of a file to the pairs of one split of the corpus of a config."""
-    experiment = experiment_of(config)
-    corpus: PairCorpus = experiment.corpus
-    return Answered(
-        directory=RunDirectory(path),
-        config=config,
-        experiment=replace(experiment, corpus=replace(corpus, only=split)),
-        result=RunResult(
-            "complete",
-            model=path.name,
-            config=path.name,
-            corpus=corpus.title,
-            seeds=[0],
-        ),
-        split=split,
-    )
+# -- from runs -------------------------------------------------------------------------------------
 
 
-# -- opening runs ----------------------------------------------------------------------------------
-
-
-def load_run(folder: str | Path) -> FinishedRun:
-    """Opens a finished run."""
-    check_jax()
-    directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
-    result = directory.result()
-    if result.status != "complete":  # the checkpoints may change while they are read
-        raise directory.unfinished(result.status)
-    without_weights = {
-        "direct transfer": result.direct,
-        "folds": "folds" in result.values,
-        "another system's answers": result.answers,
-    }
-    if any(without_weights.values()):
-        kind = next(filter(without_weights.get, without_weights))
-        problem = f"{directory.folder}: a run of {kind} keeps no weights"
-        report = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
-        raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")
-    config = restored_config(directory.config)
-    manifest = read_json(directory.folder / "data.json", "files", "key", "splits")
-    experiment = experiment_of(config)
-    vocabulary = _kept_file(directory, manifest, "vocabulary.json")
-    vectors = _kept_file(directory, manifest, "vectors.npy")
-    run = FinishedRun(
-        directory=directory,
-        config=config,
-        experiment=experiment,
-        result=result,
-        manifest=manifest,
-        vocabulary=experiment.corpus.read_vocabulary(vocabulary),
-        vectors=np.load(vectors, allow_pickle=False),
-    )
-    if predictor := run.task.predictor(run):
-        return replace(run, predictor=predictor)
-    return replace(run, variables=_best(directory, result))
-
-
-def _kept_file(directory: RunDirectory, manifest: Manifest, name: str) -> Path:
-    """The path of a file in private/, checked against the manifest."""
-    path, digests = directory.private / name, manifest["files"]
-    if VECTORS_OF_RUN in manifest:
-        digests = {**digests, "vectors.npy": manifest[VECTORS_OF_RUN]}
-    try:
-        if sha256(path) == digests[name]:
-            return path
-    except OSError:
-        pass
-    problem = f"{path}: is missing or differs from what the run wrote"
-    raise RunError(problem, fix="restore the run directory")
-
-
-def _best(directory: RunDirectory, result: RunResult) -> PyTree:
-    """The variables of the best epoch of each seed."""
-    checkpoint = Checkpoints(directory.checkpoints).load()
-    best = checkpoint.tree["best"] if checkpoint else None
-    if best is None or best["epoch"].tolist() != result.best_epoch:
-        problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
-        raise RunError(problem, fix="restore the run directory, or train again with --force")
-    return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
-
-
-def source_run(target: Experiment, prepared: Prepared) -> FinishedRun:
+def source_run(target: Experiment, prepared: Prepared) -> Run:
     """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new
     run."""
-    source = load_run(target.transfer.init_from)
+    source = Run(target.transfer.init_from)
     folder = source.directory.folder
     if source.predictor:
         raise RunError(f"{folder}: has trees and no weights", fix="name the run of a network")
@@ -1060,15 +1144,19 @@ def source_run(target: Experiment, prepared: Prepared) -> FinishedRun:
 def export(folder: Path, target: Path) -> None:
     """Copies what prediction needs of a finished run into a new folder: a run directory, with a
     model card."""
-    run = load_run(folder)
+    run = Run(folder)
     source, config = run.directory, run.directory.config
+    # An unfinished or damaged run is refused before anything is written.
+    has_weights = run.variables is not None
+    for name in ("vocabulary.json", "vectors.npy"):
+        run.checked_file(name)
     if target.exists() and any(target.iterdir()):
         raise RunError(f"{target}: holds files already", fix="name a new folder")
     # The sizes of pretrained weights are in the config, and their pieces in private/.
     if config["model"].get("weights"):
         config["model"]["weights"] = ""
     with contextlib.closing(RunDirectory.create(target, config)) as directory:
-        checkpoint = Checkpoints(source.checkpoints).load() if run.variables else None
+        checkpoint = Checkpoints(source.checkpoints).load() if has_weights else None
         if checkpoint:
             Checkpoints(directory.checkpoints).save(*checkpoint, alone=True)
         private = ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)
@@ -1079,7 +1167,7 @@ def export(folder: Path, target: Path) -> None:
     write_atomic(target / "README.md", _model_card(run))
 
 
-def _model_card(run: FinishedRun) -> str:
+def _model_card(run: Run) -> str:
     """The README.md of an exported run, in the format of Hugging Face's model cards."""
     facts = "library_name: mednli_jax\nlanguage: en\nlicense: other"
     tags = f"tags: [clinical, jax, {run.scorer.name}]"
@@ -1092,14 +1180,14 @@ def _model_card(run: FinishedRun) -> str:
 def export_to_transformers(folder: Path, target: Path) -> None:
     """Writes the encoder of a finished run as the Transformers library reads it, and its
     tokenizer; into a folder for each seed where there are several."""
-    run = load_run(folder)
+    run = Run(folder)
     entry, vocabulary = run.experiment.model.entry, run.vocabulary
     if not isinstance(vocabulary, PieceVocabulary):
         problem = f"{folder}: the Transformers library has no model like '{entry.name}'"
         raise RunError(problem, fix="leave out --format, or give a run of an encoder")
     if target.exists() and any(target.iterdir()):
         raise RunError(f"{target}: holds files already", fix="name a new folder")
-    facts = run.scorer.model_facts(run.manifest)
+    facts, variables = run.scorer.model_facts(run.manifest), run.variables
     model = entry.build(run.experiment.model.fields, **facts)
     assert isinstance(model, Encoder)  # no other model reads pieces
     if model.knowledge != "none":
@@ -1108,11 +1196,16 @@ def export_to_transformers(folder: Path, target: Path) -> None:
     for place, seed in enumerate(seeds):
         seed_folder = target / f"seed-{seed}" if len(seeds) > 1 else target
         private_folder(seed_folder, fix="name another folder")
-        params = jax.tree.map(itemgetter(place), run.variables)["params"]
+        params = jax.tree.map(itemgetter(place), variables)["params"]
         for name, content in exported_files(model, params, run.scorer.labels).items():
             write_atomic(seed_folder / name, content)
         length = model.positions - model.first_position
         vocabulary.save_for_transformers(seed_folder, length, has_types=model.second_type > 0)
+
+
+def named_config(config: str | Config) -> Config:
+    """The config, or that of a name, with the labels of its files."""
+    return tasks.with_labels(cli.read_config(config) if isinstance(config, str) else config)
 
 
 def restored_config(values: Mapping[str, Json]) -> Config:

@@ -300,6 +300,10 @@ class RunResult:
             values=values,
         )
 
+    def __getitem__(self, name: str) -> Json:
+        """A field of result.json."""
+        return self.values[name]
+
     def scores(self, split: str) -> Scores | None:
         """The scores of dev or test; None for a split that was not scored."""
         return self.values.get(split)

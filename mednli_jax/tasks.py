@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # `--help` needs none of them
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 ALL = "all"  # in place of the name of an analysis
 Config = Any  # a ConfigDict; this layer does not know configs
-Run = Any  # a run.FinishedRun, which imports jax
+Run = Any  # a run.Run, which imports jax
 Experiment = Any  # a run.Experiment
 Module = Any  # a linen class, or None
 Own = Any  # of the types of a TASK: its corpora, their examples and vocabularies

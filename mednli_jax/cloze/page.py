@@ -50,13 +50,13 @@ from mednli_jax.rundir import RunResult
 
 Json = Any
 Scores = Mapping[str, Json]
-FinishedRun = Any  # of run.py, which imports jax
+Run = Any  # of run.py, which imports jax
 
 
 # -- scoring and comparing -------------------------------------------------------------------------
 
 
-def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
+def evaluate(run: Run, options: EvaluationOptions) -> Report:
     """The scores of a split's queries, and of each query as private rows."""
     split = options.split
     rows = run.prepared.splits.get(split)
@@ -65,7 +65,7 @@ def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
         rows = replace(rows, words=words)
         splits = {**run.prepared.splits, split: rows}
         run = run.having(replace(run.prepared, splits=splits))
-    scores, logits = run.scores(split)
+    scores, logits = run.score(split)
     scored = run.scorer.scored(rows, logits) if options.item_scores or options.skills else ()
     if options.skills:
         by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
@@ -265,14 +265,14 @@ def prediction(row: Scores) -> dict[str, Json]:
     }
 
 
-def write_attention(run: FinishedRun, queries: Sequence[tuple[str, str]]) -> Path:
+def write_attention(run: Run, queries: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention over each passage to a new folder under the run's private/, because it
     quotes the passages.
 
     Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html
     (means over the seeds) and so on.
     """
-    attended, predicted = run.attention(queries), run.predict(queries)
+    attended, predicted = run.attention(queries), run.predictions(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
     for number, (seen, answered) in enumerate(zip(attended, predicted, strict=True), start=1):
         answer, weights = answered["answer"], seen["weights"].astype(float)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # A ConfigDict, objects of run, and a class of models: this layer does not import them.
 Config = Any
-FinishedRun = Any
+Run = Any
 Experiment = Any
 Module = Any
 Json = Any
@@ -129,7 +129,7 @@ class Cloze:
     def fit(self, config: Config) -> None:
         """None: readers are trained by the loop."""
 
-    def predictor(self, run: FinishedRun) -> None:
+    def predictor(self, run: Run) -> None:
         """None: readers are networks."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
@@ -165,7 +165,7 @@ class Cloze:
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         return Report({})
 
-    def evaluate(self, run: FinishedRun, options: EvaluationOptions) -> Report:
+    def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
         return page.evaluate(run, options)
 
     def answers(self, path: Path, rows: Rows, config: Config) -> NoReturn:
@@ -188,7 +188,7 @@ class Cloze:
     def prediction_lines(self, rows: Iterable[Row]) -> Iterator[str]:
         return page.prediction_lines(rows)
 
-    def write_attention(self, run: FinishedRun, inputs: Sequence[tuple[str, str]]) -> Path:
+    def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         return page.write_attention(run, inputs)
 
     @property

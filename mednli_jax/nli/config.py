@@ -28,7 +28,7 @@ from mednli_jax.nli.written_pairs import Augment
 
 Config = Any  # a ConfigDict
 Experiment = Any  # a run.Experiment, which imports jax
-Run = Any  # a run.FinishedRun
+Run = Any  # a run.Run
 Rule = tuple[str, str, str]  # field, what is wrong, the fix
 CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -190,7 +191,7 @@ def _classes(split: str, scores: Scores, seeds: int) -> Section:
 def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Report:
     """The scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
-    scores, _ = run.scores(split)
+    scores, _ = run.score(split)
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
@@ -381,25 +382,22 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
 # ---- predict ----
 
 
-def prediction_lines(rows: Iterable[Mapping[str, float]]) -> Iterator[str]:
+def prediction_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """A header, then of each pair the label and the probability of each class, between tabs."""
     labels: Sequence[str] = ()
     for row in rows:
         if not labels:
-            labels = list(row)
-            yield "\t".join(("label", *labels))
+            _, *labels = row
+            yield "\t".join(row)
         shares = [f"{row[label]:.6f}" for label in labels]
-        yield "\t".join((_most_probable(row), *shares))
+        yield "\t".join((row["label"], *shares))
 
 
-def prediction(row: Mapping[str, float]) -> Facts:
+def prediction(row: Mapping[str, Any]) -> Facts:
     """The label and the probability of each class, for --output of `predict`."""
-    shares = {label: round(share, 6) for label, share in row.items()}
-    return {"predicted": _most_probable(row), **shares}
-
-
-def _most_probable(row: Mapping[str, float]) -> str:
-    return max(row, key=row.__getitem__)
+    _, *labels = row
+    shares = {label: round(row[label], 6) for label in labels}
+    return {"predicted": row["label"], **shares}
 
 
 def write_attention(run: Run, inputs: Sequence[tuple[str, str]]) -> Path:

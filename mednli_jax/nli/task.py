@@ -263,11 +263,14 @@ class NLITask:
             examples.append(NLIExample(str(number), premise, hypothesis, "", *tokens))
         return examples
 
-    def described(self, rows: Rows, logits: np.ndarray) -> list[dict[str, float]]:
-        """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean
-        probabilities of the seeds."""
-        mean_NC = probabilities(self.whole(logits)).mean(axis=0)
-        return [dict(zip(self.scored, mean_C, strict=True)) for mean_C in mean_NC.tolist()]
+    def described(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
+        """{"label": "entailment", "entailment": .7, "neutral": ..., "contradiction": ...} for each
+        pair: the most probable class, and mean probabilities of the seeds."""
+        described: list[Facts] = []
+        for mean_C in probabilities(self.whole(logits)).mean(axis=0):
+            share_of = dict(zip(self.scored, mean_C.tolist(), strict=True))
+            described.append({"label": self.scored[mean_C.argmax()], **share_of})
+        return described
 
     def looked_at(
         self,

@@ -26,7 +26,7 @@ SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last
 
 PyTree = Any
 Experiment = Any  # run.Experiment, of a higher layer
-FinishedRun = Any  # run.FinishedRun
+Run = Any  # run.Run
 Facts = dict[str, Any]  # fields of result.json
 
 
@@ -170,7 +170,7 @@ def start_from_pretrained(trainer: Trainer, experiment: Experiment) -> str:
     return line
 
 
-def _start_from_source(trainer: Trainer, experiment: Experiment, source: FinishedRun) -> Facts:
+def _start_from_source(trainer: Trainer, experiment: Experiment, source: Run) -> Facts:
     """Puts the source's weights into the trainer; returns facts about them."""
     rows = transfer.seed_rows(source.experiment.seeds, trainer.seeds)
     skip = transfer.drawn_anew(experiment.model.name) if experiment.transfer.private else None

@@ -17,7 +17,7 @@ from mednli_jax.rundir import RunDirectory, environment
 from mednli_jax.terminal import rate_text, say
 
 Json = Any
-FinishedRun = Any  # run.FinishedRun, of a higher layer
+Run = Any  # run.Run, of a higher layer
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Session:
         *,
         resume: bool = False,
         profile: bool = False,
-        source: FinishedRun = None,
+        source: Run = None,
         command_line: Sequence[str] = (),
         on_epoch: Callable[[dict[str, Json]], None] = lambda row: None,
         settings: Mapping[str, Json] | None = None,

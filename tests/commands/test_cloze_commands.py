@@ -27,7 +27,7 @@ from support.files import assert_private, contents, lines
 from support.pair_files import SECRET
 from support.runs import GOLD, write_run
 
-from mednli_jax import evaluate, prepare
+from mednli_jax import evaluate, load_run, prepare
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze import tables
 from mednli_jax.cloze.plug import TASK as CLOZE
@@ -36,7 +36,6 @@ from mednli_jax.errors import UsageError, UserError
 from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
-from mednli_jax.run import load_run
 
 CONFIG = "--config=ga_ent:file"
 SMALL = (

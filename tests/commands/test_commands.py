@@ -27,9 +27,8 @@ from support.files import contents, lines
 from support.pair_files import LABELS, SECRET, write_pairs
 from support.runs import edit
 
-from mednli_jax import cli, evaluate, rundir, train
+from mednli_jax import cli, evaluate, load_run, rundir, train
 from mednli_jax.report import __main__ as report
-from mednli_jax.run import load_run
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Session

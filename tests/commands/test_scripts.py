@@ -10,7 +10,7 @@ from support.commands import ROOT, call_script, environment_of, read_json, run_p
 from support.files import write_program
 from support.trees import assert_near
 
-from mednli_jax.run import load_run
+from mednli_jax import load_run
 
 # Replaces python in a script: records its arguments and makes the files that the commands would
 # make.
@@ -334,7 +334,7 @@ def test_seeds_apart_give_the_run_of_one_process(tmp_path):
     assert joined.result.seeds == [0, 1, 5]
     assert set(joined.result.values) == set(one.result.values)
     for split in ("dev", "test"):
-        logits, joined_logits = (run.scores(split)[1] for run in (one, joined))
+        logits, joined_logits = (run.score(split)[1] for run in (one, joined))
         assert abs(logits[0] - logits[1]).max() > 1e-3
         assert_near(joined_logits, logits, atol=1e-6)
     row, joined_row = (read_json(tmp_path, name, "metrics.jsonl") for name in ("one", "apart"))

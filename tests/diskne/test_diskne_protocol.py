@@ -10,13 +10,13 @@ from support.commands import call_command, read_json
 from support.diskne import seven_diseases
 from support.models import as_type
 
-from mednli_jax import defaults
+from mednli_jax import defaults, load_run
 from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, FoldTraining, PartRows, chunks_of
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.run import experiment_of, load_run
+from mednli_jax.run import experiment_of
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import devices, state
 from mednli_jax.training.loop import Interrupted
@@ -342,7 +342,7 @@ def test_a_run_has_a_page_and_a_column_of_its_table(trained):
 
 def test_folds_are_not_opened_as_one_model(trained):
     with pytest.raises(RunError):
-        load_run(trained[0])
+        load_run(trained[0]).evaluate()
 
 
 @pytest.mark.parametrize(

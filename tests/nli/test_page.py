@@ -111,7 +111,7 @@ class ScoredRun:
         self.directory = SimpleNamespace(folder=folder, private=folder / "private")
         self.merged_by = merged_by
 
-    def scores(self, split):
+    def score(self, split):
         return scores(GOLD, (GOLD, GOLD, "eeenneeee")), None
 
     def attention(self, pairs):
@@ -196,8 +196,9 @@ def test_classes_without_a_gold_pair_are_not_scored(tmp_path):
 # ---- predict ----
 
 
-def test_a_prediction_is_the_most_probable_class():
-    row = {"entailment": 0.25, "neutral": 0.0000004, "contradiction": 0.7499996}
+def test_a_prediction_is_shown_with_its_probabilities():
+    probabilities = {"entailment": 0.25, "neutral": 0.0000004, "contradiction": 0.7499996}
+    row = {"label": "contradiction", **probabilities}
     assert list(page.prediction_lines([row])) == [
         "label\tentailment\tneutral\tcontradiction",
         "contradiction\t0.250000\t0.000000\t0.750000",

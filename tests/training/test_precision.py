@@ -8,8 +8,8 @@ from support import models
 from support.commands import SMALL, at, read_json, succeeds
 from support.pair_files import write_pairs
 
+from mednli_jax import load_run
 from mednli_jax.data.batching import Layout
-from mednli_jax.run import load_run
 from mednli_jax.training import optim, program, state
 from mednli_jax.training.step import train_step
 
@@ -71,7 +71,7 @@ def test_training_in_bfloat16_is_near_that_in_float32_and_keeps_weights_of_32_bi
             succeeds("train", *small, *flags)
             losses[precision] = read_json(precision, "result.json")["dev"]["loss"]["per_seed"]
         run = load_run(tmp_path / "bfloat16")
-        scores, _ = run.scores("dev")
+        scores, _ = run.score("dev")
 
     assert 0 < abs(np.subtract(*losses.values())).max() < 0.05
     assert {leaf.dtype for leaf in jax.tree.leaves(run.variables)} == {np.dtype("float32")}

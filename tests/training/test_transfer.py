@@ -12,10 +12,9 @@ from support.commands import at, printed_json, read_json, refused, succeeds
 from support.pair_files import LABELS, own_pair, write_own_pairs
 from support.trees import assert_equal
 
-from mednli_jax import evaluate, predict
+from mednli_jax import evaluate, load_run, predict
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.run import load_run
 from mednli_jax.training import transfer
 
 # ---- the merge ----
@@ -206,7 +205,7 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     data = run.config.copy_and_resolve_references().data
     data.dir = "test-alone"
     corpus = run.on(data, "test")
-    _, logits = corpus.scores("test")
+    _, logits = corpus.score("test")
     p_NC = jax.nn.softmax(logits).mean(axis=0)
     pairs = [own_pair("test", number, THERE) for number in range(SIZES["test"])]
     gold = [LABELS.index(label) for label, *_ in pairs]
