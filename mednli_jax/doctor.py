@@ -183,11 +183,11 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 def weights(folder: Path | None) -> list[Finding]:
     """A finding for each folder of weights/."""
-    from mednli_jax.data.pieces import vocabulary_files
+    from mednli_jax.data.tokenizer_files import tokenizer_files
     from mednli_jax.models.weights import description
 
     def usable(path: Path) -> str:
-        vocabulary, *_ = vocabulary_files(path)
+        vocabulary, *_ = tokenizer_files(path)
         return f"{description(path)}, {vocabulary.name}; --config.model.weights={path}"
 
     paths = folder.glob("weights/*/") if folder else ()

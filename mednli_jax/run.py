@@ -273,7 +273,8 @@ def _model(config: Config, entry: table.Entry) -> Model:
         sizes = entry.pretrained.read_architecture(weights)
         _check_sizes(fields, sizes, defaults.transformer(entry.name))
         fields |= sizes
-        PieceVocabulary.load(weights).check_size(fields["vocab_size"])
+        vocabulary = PieceVocabulary.load(weights)
+        vocabulary.check_weights(fields["vocab_size"], fields.get("token_types", 2))
     if entry.module is not None:  # refuses bad fields
         size = {"vocab_size": 1} if entry.has_field("vocab_size") else {}
         entry.build(size | fields)
@@ -1200,7 +1201,7 @@ def export_to_transformers(folder: Path, target: Path) -> None:
         for name, content in exported_files(model, params, run.scorer.labels).items():
             write_atomic(seed_folder / name, content)
         length = model.positions - model.first_position
-        vocabulary.save_for_transformers(seed_folder, length, has_types=model.second_type > 0)
+        vocabulary.save_for_transformers(seed_folder, length)
 
 
 def named_config(config: str | Config) -> Config:

@@ -165,7 +165,6 @@ def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
     relative_terms = [term for term in TERMS if term in terms]
     return {
         "token_types": types,
-        "second_type": int(types == 2),
         "absolute_positions": config.get("position_biased_input", True),
         "relative_positions": longest if longest > 0 else config["max_position_embeddings"],
         "relative_buckets": max(config.get("position_buckets", -1), 0),
@@ -241,7 +240,7 @@ FAMILIES = {
             class_name="RobertaForSequenceClassification",
             encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER,
             head=_DENSE_HEAD,
-            constants={"head": "tanh", "second_type": 0},
+            constants={"head": "tanh"},
             sizes=SIZES | {"type_vocab_size": "token_types"},
             required=REQUIRED,
             after_padding=True,
@@ -274,7 +273,6 @@ FAMILIES = {
                 "norm_first": True,
                 "first_norm": False,
                 "token_types": 0,
-                "second_type": 0,
                 "gated": True,
                 "head": "gelu_norm",
             },

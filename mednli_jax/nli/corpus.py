@@ -18,8 +18,9 @@ from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
-from mednli_jax.data.pieces import PieceVocabulary, vocabulary_files
+from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.data.text import Vocab, blank_tokens
+from mednli_jax.data.tokenizer_files import tokenizer_files
 from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import check_readable, digest, no_such_file
@@ -560,7 +561,7 @@ class NLICorpus:
                 raise ConfigError(f"{path}: there is no such file", fix=fix)
             files.append(path)
         if self.pieces and self.pieces.file:
-            files += vocabulary_files(self.pieces.file)
+            files += tokenizer_files(self.pieces.file)
         if self.terminology:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:

@@ -792,13 +792,10 @@ class PieceTexts:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
         pieces = {
             "size": len(self.vocabulary),
-            "cls": self.vocabulary.cls,
-            "sep": self.vocabulary.sep,
             "unknown": self.vocabulary.unk,
             "room": self.pieces.room,
+            **self.vocabulary.form._asdict(),
         }
-        if self.vocabulary.form.separators > 1:
-            pieces["separators"] = self.vocabulary.form.separators
         return {"pieces": pieces, "truncated": encoded.cut}
 
 

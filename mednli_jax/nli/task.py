@@ -120,7 +120,8 @@ class NLITask:
                 "room": pieces["room"],
                 "cls_id": pieces["cls"],
                 "sep_id": pieces["sep"],
-                "separators": pieces.get("separators", 1),
+                "separators": pieces["separators"],
+                "second_type": pieces["second_type"],
             }
         return facts
 

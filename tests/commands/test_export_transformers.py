@@ -1,12 +1,14 @@
 """`export --format=transformers`: the folder opens in the Transformers library and here."""
 
 import shutil
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.commands import ROOT, at, read_json, refused, succeeds
+from support.pair_files import write_own_pairs
 
 from mednli_jax import load_run
 from mednli_jax.data.pieces import PieceVocabulary
@@ -15,7 +17,6 @@ from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.encoder import Encoder
 
 GOLDEN = ROOT / "tests" / "golden"
-PAIRS_FOLDER = ROOT / "tests" / "cases" / "w07_added_tokens" / "data"
 PAIRS = [
     ("asthma in dev 0 .", "patient has asthma"),
     ("gout with sepsis .", "patient may have stroke"),
@@ -27,7 +28,8 @@ EXPORT = ("model", "--format=transformers")
 def trained(workdir, *flags, config="encoder"):
     """The messages of a training for one epoch."""
     short = ("--config.train.epochs=1", "--config.data.max_length=60")
-    places = (f"--config.data.dir={PAIRS_FOLDER}", f"--workdir={workdir}")
+    write_own_pairs(Path("pairs"))
+    places = ("--config.data.dir=pairs", f"--workdir={workdir}")
     return succeeds(f"train --config={config}:file", *places, *short, *flags)[1]
 
 
@@ -64,7 +66,7 @@ def test_a_run_is_exported_with_the_files_of_transformers(runs):
     fields = weights.read_architecture(runs / "model")
     pieces = PieceVocabulary.load(runs / "model")
     assert pieces == PieceVocabulary.restore(runs / "bert" / "private" / "vocabulary.json")
-    pieces.check_size(fields["vocab_size"])
+    pieces.check_weights(fields["vocab_size"], types=2)
 
 
 def test_a_folder_with_files_gets_no_export(runs):

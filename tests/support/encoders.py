@@ -110,6 +110,7 @@ def model_of(name: str, folder: Path, **changes: Any) -> Encoder:
             "cls_id": before[0],
             "sep_id": between[0],
             "separators": len(between),
+            "second_type": int(facts["config"]["model_type"] != "roberta"),
             **weights.read_architecture(folder),
             **changes,
         }

@@ -370,7 +370,7 @@ class Encoder(nn.Module):
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
-        self.has_types = FAMILIES[family].constants.get("second_type", 1) > 0
+        self.has_types = family not in ("roberta", "modernbert")
         config = AutoConfig.for_model(
             **library_config(family, hidden),
             hidden_dropout_prob=dropout,
