@@ -3,16 +3,12 @@ twice by mistake."""
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import resource
 import signal
 import stat
 import subprocess
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,12 +16,11 @@ from support.cases import cases
 from support.commands import run_python
 from support.files import contents
 from support.pairs import KEY, Builder
-from support.runs import curves
 
 import mednli_jax
 from mednli_jax import cli
 from mednli_jax.data.cache import Cache
-from mednli_jax.errors import ResumableError, RunError
+from mednli_jax.errors import RunError
 from mednli_jax.files import (
     append_line,
     atomic_file,
@@ -257,227 +252,6 @@ def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(
     left = contents(tmp_path / "a")
     assert set(left) == {".gitignore", "config.json", "lock", "thesis.tex"}
     assert json.loads(left["config.json"])["seeds"] == [5]
-
-
-OPTIONS = pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"force": True},
-        {"resume": True},
-    ],
-    ids=str,
-)
-
-
-@OPTIONS
-def test_a_folder_of_something_else_is_left_alone(tmp_path, options):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "config.json").write_text("{}")
-
-    with pytest.raises(RunError, match=r"mine.*--workdir"):
-        start(tmp_path / "mine", **options)
-    assert contents(tmp_path) == {"mine/config.json": b"{}"}
-
-
-@OPTIONS
-def test_a_start_that_was_killed_does_not_bar_the_next(tmp_path, options):
-    (tmp_path / "a" / "private").mkdir(parents=True)
-    for name in ("lock", LEFT_BY_KILLED.format("config.json")):
-        (tmp_path / "a" / name).touch()
-
-    assert "config.json" in contents(start(tmp_path / "a", **options))
-
-
-# ---- gone on with ----
-
-
-def test_resume_with_another_config_is_refused_and_names_the_changed_fields_alone(tmp_path):
-    start(tmp_path / "a")
-    before = contents(tmp_path)
-
-    with pytest.raises(RunError, match=r"other values of model\.hidden_size, seeds\."):
-        start(tmp_path / "a", {**CONFIG, "seeds": (0, 2), "model": {"name": "bow"}}, resume=True)
-    assert contents(tmp_path) == before
-
-
-def test_resume_removes_what_killed_processes_left_and_nothing_else(tmp_path):
-    start(tmp_path / "a")
-    before = contents(tmp_path)
-    (tmp_path / "a" / "private" / LEFT_BY_KILLED.format("words.json")).touch()
-
-    start(tmp_path / "a", resume=True)  # tuples have become lists, and are no change
-    assert contents(tmp_path) == before
-
-
-def metrics_of(epoch):
-    """The row of an epoch of two seeds, of which the second diverged."""
-    scores = [epoch / 4, epoch / 8]
-    row = {
-        "epoch": epoch,
-        "seeds": [0, 1],
-        "examples_per_second": 1.0,
-        "train_loss": [1.0, None],
-    }
-    return row | {"train_accuracy": scores, "dev_loss": scores, "dev_accuracy": scores}
-
-
-def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
-    """The first process is killed within the row of epoch 4; its last checkpoint is that of epoch
-    2."""
-    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)) as run:
-        for epoch in (1, 2, 3):
-            run.append_metrics(metrics_of(epoch))
-            run.write_scalars(metrics_of(epoch))
-    with open(run.folder / "metrics.jsonl", "a") as file:
-        file.write('{"epoch": 4, "dev_lo')
-
-    with contextlib.closing(RunDirectory(tmp_path / "a")) as resumed:
-        resumed.keep_metrics(2)
-        resumed.append_metrics(metrics_of(3))
-        resumed.write_scalars(metrics_of(3))
-
-    lines = (run.folder / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3]
-    shown = curves(run.folder)
-    assert shown["dev_loss/seed1"] == [(1, 0.125), (2, 0.25), (3, 0.375)]
-    assert "train_loss/seed1" not in shown
-
-
-# ---- the lock ----
-
-# Trains until its input ends. Arguments: the folder, and names of options that are True.
-TRAINER = """
-import os, sys
-from mednli_jax import cli
-from mednli_jax.rundir import RunDirectory
-def work():
-    options, wait = dict.fromkeys(sys.argv[2:], True), float(os.environ.get("WAIT", 0))
-    run = RunDirectory.create(sys.argv[1], {"seeds": (0, 1)}, wait=wait, **options)
-    print("in", flush=True)
-    sys.stdin.read()
-sys.exit(cli.script(work))
-"""
-
-
-def trainer(folder, *options, wait=0):
-    command = [sys.executable, "-c", TRAINER, str(folder), *options]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "WAIT": str(wait)},
-    )
-
-
-@pytest.fixture
-def first(tmp_path):
-    """A process that trains in the folder a/."""
-    with trainer(tmp_path / "a") as process:
-        assert process.stdout.readline() == "in\n"
-        yield process
-        process.kill()
-
-
-@pytest.mark.parametrize("option", ["resume", "force"])
-def test_two_processes_never_train_in_one_folder(tmp_path, first, option):
-    """The second is refused while the first lives, and a killed one leaves no lock."""
-    before = contents(tmp_path)
-    run = RunDirectory.existing(tmp_path / "a")
-    assert run.in_training()
-
-    with trainer(tmp_path / "a", option) as second:
-        out, err = second.communicate("", timeout=60)
-    assert second.returncode == cli.INTERRUPTED
-    assert out == ""
-    assert err.count("\n") == 1
-    assert str(tmp_path / "a") in err
-    assert contents(tmp_path) == before
-
-    first.kill()
-    first.wait()
-    assert not run.in_training()
-    with trainer(tmp_path / "a", option) as third:
-        assert third.communicate("", timeout=60)[0] == "in\n"
-
-
-@cases(
-    "event, wait, code",
-    {
-        "first killed": ("the first is killed", 120, cli.OK),
-        "second interrupted": ("the second gets Ctrl-C", 120, cli.INTERRUPTED),
-        "seconds are over": ("none", 1, cli.INTERRUPTED),
-    },
-)
-def test_a_second_process_waits_for_the_first(tmp_path, first, event, wait, code):
-    with trainer(tmp_path / "a", "resume", wait=wait) as second:
-        assert "waiting" in second.stderr.readline()
-
-        if event == "the first is killed":
-            first.kill()
-            assert second.stdout.readline() == "in\n"
-        elif event == "the second gets Ctrl-C":
-            second.send_signal(signal.SIGINT)
-
-        out, err = second.communicate("", timeout=60)
-    assert second.returncode == code
-    assert out == ""
-    assert err.count("\n") == (0 if code == cli.OK else 1)
-
-
-def test_a_new_run_is_refused_where_another_process_has_made_it_meanwhile(tmp_path):
-    """Both began with an empty folder. The second gets the lock when the run of the first is
-    complete."""
-    first = RunDirectory(private_folder(tmp_path / "a", ours=True))
-    first.lock()
-    with ThreadPoolExecutor(1) as pool:
-        second = pool.submit(RunDirectory.create, tmp_path / "a", CONFIG, wait=60)
-        time.sleep(0.3)
-        assert not second.done()
-
-        write_atomic(first.folder / "config.json", "{}")
-        first.write_result("complete", {})
-        before = contents(tmp_path)
-        first.close()
-
-        with pytest.raises(RunError, match="already holds a run"):
-            second.result(60)
-    assert contents(tmp_path) == before
-
-
-def test_a_new_run_in_a_folder_where_another_process_trains_is_resumable(tmp_path):
-    run = RunDirectory.create(tmp_path / "a", CONFIG)
-
-    with contextlib.closing(run), pytest.raises(ResumableError):
-        start(tmp_path / "a")
-
-
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, None])
-def test_without_locks_a_single_run_goes_on_with_a_warning(tmp_path, monkeypatch, capsys, number):
-    """The file system has none, or (None) Python has no module for them, as on Windows."""
-    if number is None:
-        monkeypatch.setitem(sys.modules, "fcntl", None)
-    else:
-        monkeypatch.setattr(fcntl, "flock", raising(number))
-
-    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)) as run:
-        assert not run.in_training()
-    assert capsys.readouterr().err.count("warning: ") == 1
-
-
-def test_another_error_of_the_lock_is_no_other_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", raising(errno.EIO))
-
-    with pytest.raises(RunError, match=os.strerror(errno.EIO)) as raised:
-        start(tmp_path / "a")
-    assert raised.type is RunError
-
-
-def test_the_package_is_imported_without_a_module_for_locks():
-    code = "import sys; sys.modules['fcntl'] = None; import mednli_jax.__main__, mednli_jax.sweeps"
-    assert run_python("-c", code).returncode == 0
 
 
 # ---- the commit ----

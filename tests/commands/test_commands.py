@@ -1,10 +1,8 @@
 """The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes
 wrong."""
 
-import html
 import os
 import re
-import shlex
 import shutil
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from support.cases import cases
 from support.commands import (
     SMALL,
     at,
-    call_command,
     environment_of,
     json_lines,
     printed_json,
@@ -25,16 +22,12 @@ from support.commands import (
 )
 from support.files import contents, lines
 from support.pair_files import LABELS, SECRET, write_pairs
-from support.runs import edit
 
-from mednli_jax import cli, evaluate, load_run, rundir, train
+from mednli_jax import evaluate, load_run
 from mednli_jax.report import __main__ as report
-from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
-from mednli_jax.training.session import Session
 
 TRAINED = ("--config=bow:mednli", "--config.vectors.path=", *SMALL)
-RESUME = (train, *TRAINED, "--workdir=copy", "--resume")
 EVALUATE = (evaluate, "--run=copy")
 SIZES = {"train": 48, "dev": 18, "test": 17}
 LINE = "No gout.\tHe has gout.\n"
@@ -94,111 +87,10 @@ def test_train_leaves_metrics_facts_and_one_checkpoint(home):
     assert Checkpoints(run / "checkpoints").load()[0].keys() == {"best"}
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        ("--workdir", "my run"),
-        ("-workdir=my run", "--force"),
-    ],
-    ids=" ".join,
-)
-def test_the_command_that_continues_a_run_works_as_it_is_printed(at_home, monkeypatch, place):
-    with monkeypatch.context() as patch:
-        patch.setattr(Session, "should_stop", lambda session: True)
-        code, _, err = call_command("train", *TRAINED, *place)
-    assert code == cli.INTERRUPTED, err
-    words = shlex.split(err.splitlines()[-1].partition("To continue: ")[2])
-
-    assert words[:3] == ["python", "-m", "mednli_jax.train"]
-    succeeds("train", *words[3:])
-    assert read_json("my run/result.json")["status"] == "complete"
-    # The page has the command of the last session, which a complete run leaves as it is.
-    stored = read_json("my run/env.json")["command"]
-    assert shlex.join(stored) in html.unescape(Path("my run/report.html").read_text())
-    assert "complete already" in succeeds("train", *stored[3:])[1]
-
-
-def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_home):
-    """The error for a damaged result tells the user to remove it."""
-    before = read_json("copy/result.json")
-    Path("copy/result.json").unlink()
-
-    for _ in range(2):
-        succeeds(*RESUME)
-
-        after = read_json("copy/result.json")
-        for field in ("status", "best_epoch"):
-            assert after[field] == before[field]
-        assert after["test"]["accuracy"] == before["test"]["accuracy"]
-
-
-def test_resume_and_force_exclude_each_other(at_home):
-    refused(*RESUME, "--force")
-
-
-@cases(
-    "command",
-    {
-        "evaluate": EVALUATE,
-        "resume": RESUME,
-    },
-)
-def test_a_damaged_config_of_a_run_is_named(at_home, command):
-    Path("copy/config.json").write_text('{"model": ')
-
-    assert "copy/config.json: cannot be read" in refused(*command)
-
-
-def test_damaged_metrics_of_a_run_are_named_by_resume(at_home):
-    Path("copy/result.json").unlink()
-    Path("copy/metrics.jsonl").write_text(f'{{"epoch": 1}}\n{SECRET}\n')
-
-    assert "metrics.jsonl" in refused(*RESUME)
-
-
 def test_evaluate_needs_no_metrics_of_training(at_home):
     Path("copy/metrics.jsonl").write_text("damaged\n")
 
     assert printed_json(*EVALUATE)["examples"] == SIZES["test"]
-
-
-def test_a_run_in_training_is_waited_for_by_resume_and_not_called_damaged(
-    at_home,
-):
-    """Its checkpoints come and go."""
-    for path in Path("copy/checkpoints").rglob("*"):
-        if path.is_file():
-            path.write_bytes(b"half")
-    edit(Path("copy/result.json"), status="running")
-    run = RunDirectory.existing(Path("copy"))
-    run.lock()
-
-    message = refused(*EVALUATE)
-    code, _, err = call_command(*RESUME, "--wait=1")
-
-    run.close()
-    assert "in training" in message
-    assert "--resume" not in message
-    assert code == cli.INTERRUPTED
-    assert "waiting" in err
-
-
-@pytest.mark.parametrize(
-    "status, fix",
-    [
-        ("running", "--resume"),
-        ("interrupted", "--resume"),
-        ("failed", "--force"),
-    ],
-)
-def test_an_unfinished_run_is_not_scored(at_home, status, fix):
-    edit(Path("copy/result.json"), status=status)
-
-    message = refused(*EVALUATE)
-
-    assert status in message
-    for flag in ("--resume", fix):
-        assert flag in message
 
 
 def test_dry_run_counts_memory_and_batches_and_leaves_nothing(at_home):
@@ -323,42 +215,6 @@ def test_evaluate_on_a_probe_scores_each_category(at_home):
 
 def test_evaluation_on_a_probe_takes_no_merged_entities(at_home):
     assert "--probe" in refused(*EVALUATE, "--probe=probe.jsonl", "--merged")
-
-
-def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
-    """A pair has another label: shapes, vocabulary and vectors stay equal, but the scores would
-    change."""
-    write_pairs(tmp_path / "mednli")
-    path = tmp_path / "mednli" / "mli_test_v1.jsonl"
-    path.write_text(path.read_text().replace('"neutral"', '"entailment"', 1))
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-
-    assert "changed since the run began" in refused(*EVALUATE)
-
-
-@cases(
-    "command",
-    {
-        "evaluate": EVALUATE,
-        "predict": ("predict", "--run=copy"),
-        "report": (report, "copy"),
-        "resume": RESUME,
-        "another training": (train, *TRAINED, "--workdir=copy"),
-    },
-)
-@pytest.mark.parametrize("number", [None, rundir.FORMAT + 1])
-def test_a_run_of_another_format_is_refused(at_home, command, number):
-    edit(Path("copy/result.json"), format=number)
-
-    assert refused(*command).startswith(f"error: copy: the run has format {number or 0}, ")
-
-
-def test_a_run_of_another_format_is_trained_again_with_force(at_home):
-    edit(Path("copy/result.json"), format=rundir.FORMAT + 1)
-
-    succeeds(train, *TRAINED, "--workdir=copy", "--force")
-
-    assert read_json("copy/result.json")["format"] == rundir.FORMAT
 
 
 # -- answers of any system -------------------------------------------------------------------------

@@ -1,14 +1,11 @@
 """Files: written with their folders, gzipped or as arrays, and read back."""
 
 import gzip
-import io
 import json
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 Content = str | bytes
 
@@ -60,13 +57,6 @@ def assert_private(*tops: Path) -> None:
         for path in (top, *top.rglob("*")):
             mode = stat.S_IMODE(path.stat().st_mode)
             assert mode == (0o700 if path.is_dir() else 0o600), path
-
-
-def array(value: Any, **options: bool) -> bytes:
-    """The bytes of a .npy file."""
-    stream = io.BytesIO()
-    np.save(stream, value, **options)
-    return stream.getvalue()
 
 
 def lines(*rows: Any) -> str:

@@ -114,7 +114,6 @@ def write_shared_premises(path: Path, premises: int = 12) -> None:
 WORDS = ("zebrafish", "quokka", "axolotl", "narwhal", "wombat")
 PREMISE = "zebrafish met quokka ."
 HYPOTHESIS = "an axolotl ."
-HEADER = ("pairID", "gold_label", "sentence1", "sentence2")
 
 
 def assert_no_words(text: str) -> None:
@@ -135,13 +134,3 @@ def pairs(first: int, *rows: Row | Content) -> bytes:
         row if isinstance(row, bytes | str) else json.dumps(row) for row in (pair(first), *rows)
     )
     return b"".join(as_bytes(line) + b"\n" for line in lines)
-
-
-def cells(
-    n: int, label: str = "neutral", premise: str = PREMISE, hypothesis: str = HYPOTHESIS
-) -> tuple[str, ...]:
-    return (f"p{n}", label, premise, hypothesis)
-
-
-def table(separator: str, *rows: Sequence[str], header: Sequence[str] = HEADER) -> str:
-    return "".join(separator.join(row) + "\n" for row in (header, *rows))

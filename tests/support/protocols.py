@@ -15,7 +15,6 @@ from support.files import contents
 from support.pair_files import write_pairs
 
 Json = dict[str, Any]
-Flags = tuple[str, ...]
 
 SEEDS = "--config.seeds=0,1 --config.vectors.path="
 TINY = f"""{SEEDS} --config.vectors.dim=8 --config.train.max_buckets=1
