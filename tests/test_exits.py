@@ -243,7 +243,13 @@ def jax_setting():
 )
 @pytest.mark.parametrize(
     "line",
-    [f"train {BOW} --workdir=new", "predict --run=run", "evaluate --run=run", "doctor"],
+    [
+        f"train {BOW} --workdir=new",
+        "predict --run=run",
+        "evaluate --run=run",
+        "export run new",
+        "doctor",
+    ],
     ids=lambda line: line.split()[0],
 )
 def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, name, value, line):
@@ -257,22 +263,11 @@ def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, 
 
 
 @cases(
-    "platform, extra",
+    "line, platform, extra",
     {
-        "not installed": ("cuda", "[cuda12]"),
-        "typo": ("none-such", ""),
+        "not installed": (f"train {BOW} --workdir=new", "cuda", "[cuda12]"),
+        "typo": ("doctor", "none-such", ""),
     },
-)
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"train {BOW} --workdir=new",
-        "predict --run=run",
-        "evaluate --run=run",
-        "export run new",
-        "doctor",
-    ],
-    ids=lambda line: line.split()[0],
 )
 def test_a_platform_without_a_device_is_one_line(home, line, platform, extra):
     variables = {**environment_of(home), "JAX_PLATFORMS": platform}
@@ -303,7 +298,15 @@ def test_a_number_that_is_not_finite_under_debug_nans_names_the_setting(capsys):
 def test_training_works_in_a_thread_besides_the_main_one(at_home):
     config = mednli_jax.get_config("bow:mednli")
     config.update_from_flattened_dict(
-        {"train.epochs": 1, "vectors.dim": 8, "vectors.path": "", "model.hidden_size": 4}
+        {
+            "model.hidden_size": 4,
+            "seeds": (0, 1),
+            "train.batch_size": 16,
+            "train.epochs": 1,
+            "train.max_buckets": 1,
+            "vectors.dim": 8,
+            "vectors.path": "",
+        }
     )
     thread = threading.Thread(target=mednli_jax.train_model, args=(config, "thread"))
     thread.start()
