@@ -41,6 +41,8 @@ LONGEST = (
     "test_invariance",
     "test_torch_side",
     "test_throughput",
+    "test_exits",
+    "test_families",
     "test_analyze",
     "test_predict",
     "test_loop",
@@ -52,6 +54,10 @@ LONGEST = (
     "test_refusals",
     "test_privacy",
     "test_cloze_readers",
+    "test_encoder",
+    "test_api",
+    "test_two_classes",
+    "test_packing",
 )
 
 
