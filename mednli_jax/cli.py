@@ -9,6 +9,7 @@ leaves, as in `train 2>&1 | head`, does all of its work.
 
 import argparse
 import ast
+import copy
 import difflib
 import errno
 import os
@@ -375,11 +376,28 @@ def config_file(name: str) -> Path:
 
 def read_config(name: str) -> ConfigDict:
     """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant."""
-    path, variant = config_file(name), name.split(":", 1)[1:]
+    config: ConfigDict = _called(config_file(name), "get_config", *name.split(":", 1)[1:])
+    return config
+
+
+def read_sweep(values: Flags) -> FlagValue:
+    """The return value of get_sweep in the file of --config."""
+    config(values)  # raises UsageError where --config is missing
+    names = [word for word in arguments() if word.startswith("--config=")]
+    return _called(config_file(names[-1].removeprefix("--config=")), "get_sweep")
+
+
+def _called(path: Path, function: str, *arguments: str) -> FlagValue:
+    """The return value of a function of a config file. A config is locked."""
     try:
-        config = runpy.run_path(str(path))["get_config"](*variant)
-        config.lock()
-        return config
+        definitions = runpy.run_path(str(path))
+        if function not in definitions:
+            fix = f"define {function} as configs/search_ga.py does"
+            raise UsageError(f"{path}: it defines no {function}", fix=fix)
+        result = definitions[function](*arguments)
+        if function == "get_config":
+            result.lock()
+        return result
     except UserError:
         raise
     except Exception as error:  # a config file is code and may raise any exception
@@ -389,7 +407,22 @@ def read_config(name: str) -> ConfigDict:
             lines.append(error.lineno)
         place = f"{path}:{lines[-1]}" if lines else str(path)
         problem = f"{place}: {type(error).__name__} in the config file"
-        raise UsageError(problem, fix="define get_config as the files of configs/ do") from None
+        raise UsageError(problem, fix=f"define {function} as configs/search_ga.py does") from None
+
+
+def with_fields(config: ConfigDict, values: Mapping[str, object]) -> ConfigDict:
+    """The config with values of its fields, which are read as those of --config.FIELD=VALUE."""
+    words = ["", *(f"{CONFIG_FIELD}{name}={value}" for name, value in values.items())]
+    config, parsed = copy.deepcopy(config), flags.FlagValues()
+    _check_fields(parsed, words, config)
+    try:
+        config_flags.DEFINE_config_dict("config", config, flag_values=parsed, sys_argv=words)
+        parsed(words)
+    except (flags.Error, TypeError, ValueError) as error:
+        fix = "give values of the types of --fields"
+        raise UsageError(" ".join(str(error).split()), fix=fix) from None
+    changed: ConfigDict = parsed.config
+    return changed
 
 
 def _configs() -> dict[str, Path]:

@@ -2,15 +2,13 @@
 
 import json
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import filter as matching_names
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from absl import flags
-from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 
 from mednli_jax import cli, tasks
@@ -230,11 +228,12 @@ class _Builder:
         fields = {field for field, _, _ in cli.fields(config)}
         self.known_fields |= fields
         values = self._values(fields, corpus, settings)
-        words = [f"--config.{field}={_text(value)}" for field, value in values.items()]
-        config = _with_flags(config, words)
+        texts = {field: _text(value) for field, value in values.items()}
+        config = cli.with_fields(config, texts)
         if self.request.mentions and not corpus and _links(config):
-            words.append(f"--config.knowledge.mentions={self.request.mentions.resolve()}")
-            config = _with_flags(config, words)
+            texts["knowledge.mentions"] = str(self.request.mentions.resolve())
+            config = cli.with_fields(config, texts)
+        words = [f"--config.{field}={text}" for field, text in texts.items()]
         return config, [f"--config={name}:{variant}", *words]
 
     def _values(
@@ -286,18 +285,6 @@ def _links(config: ConfigDict) -> bool:
 
 def _text(value: Setting) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _with_flags(config: ConfigDict, words: Sequence[str]) -> ConfigDict:
-    """The config with these flags."""
-    argv, values = ["train", *words], flags.FlagValues()
-    try:
-        config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
-        values(argv)
-    except (flags.Error, TypeError, ValueError) as error:
-        raise UsageError(" ".join(str(error).split()), fix="see train --fields for types") from None
-    changed: ConfigDict = values.config
-    return changed
 
 
 def _key_of(

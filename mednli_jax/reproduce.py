@@ -25,11 +25,9 @@ on. Logs: FOLDER/logs. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 in
 """
 
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from mednli_jax import cli, planning, tasks
 from mednli_jax.defaults import did_you_mean
@@ -151,12 +149,6 @@ def _train(jobs: Sequence[planning.Job], folder: Path, workers: int) -> list[str
     """Does the jobs and returns the names of those that failed."""
     private_folder(folder)
     queue = Queue(jobs, folder, workers)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        queue.commands.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
     queue.work()
     return sorted(queue.failures)
 

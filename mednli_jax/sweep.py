@@ -1,5 +1,5 @@
-"""Train the trials of a sweep: the product of some choices, a random search, or TPE. The same
-command on another machine joins the sweep; after Ctrl-C or a crash it continues.
+"""Train the trials of a sweep: all combinations of some choices, a random search, or TPE. The same
+command joins in from another machine, and goes on after Ctrl-C or a crash.
 
   python -m mednli_jax.sweep --config=sweep_esim_kd --study=kd --workers=2
   python -m mednli_jax.sweep --config=search_ga:clicr --study=ga --storage=postgresql://USER@HOST/DB
@@ -12,17 +12,19 @@ command on another machine joins the sweep; after Ctrl-C or a crash it continues
   --workers=N              trials at the same time on this machine (default 1); each of several sees
                            one GPU or TPU chip
   --trials=N               number of trials, with the finished ones (default: that of get_sweep)
-  --retry, --table         run failed trials again; only print the table of finished trials
+  --table                  only print the table of finished trials
   --test                   the table shows the scores on test, too
-  --grace=SECONDS          time after which a silent worker counts as dead (default 60)
+  --grace=SECONDS          time after which an interrupted trial, or one whose worker is silent, is
+                           taken up again (default 60)
   --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g.
                            preceded by srun or nice
 
 Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the
-results. Exit codes: 0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install
-'mednli_jax[sweep]'.
+results. Trials that failed are tried again when the command is given again. Exit codes: 0 done, 2
+bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'.
 """
 
+import shlex
 import sys
 
 from mednli_jax import cli
@@ -30,19 +32,11 @@ from mednli_jax.errors import RunError
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(
-        values,
-        config=None,
-        study=None,
-        storage=None,
-        command=None,
-        retry=False,
-        table=False,
-        test=False,
-    )
+    cli.define(values, config=None, study=None, storage=None, table=False, test=False)
+    cli.define(values, command=shlex.join([sys.executable, "-m", "mednli_jax.train"]))
     cli.define_numbers(values, workers=1)
     cli.define_numbers(values, least=0, trials=0)
-    cli.define_numbers(values, least=3, grace=60)
+    cli.define_numbers(values, least=4, grace=60)
 
 
 def main(values: cli.Flags) -> None:

@@ -6,18 +6,19 @@ job's file in locks/ of the folder. The system frees the lock at once when this 
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from mednli_jax import cli
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import ResumableError, RunError, UserError
 from mednli_jax.files import lock_file, private_folder
 from mednli_jax.planning import Job
 from mednli_jax.rundir import RunDirectory
@@ -45,11 +46,22 @@ def one_device(number: int) -> dict[str, str]:
 
 
 class Commands:
-    """The running commands of this process. stopped: whether `stop` ended them."""
+    """The commands that the workers of this process run. stopped: whether `stop` ended them."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
         self.stopped = False
         self._processes: set[subprocess.Popen[bytes]] = set()
+
+    def run_workers(self, work: Callable[[int], object]) -> None:
+        """Calls work(NUMBER) in a thread for each worker. SIGINT and SIGTERM stop the commands, and
+        raise KeyboardInterrupt when the threads have ended."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.stop())
+        with ThreadPoolExecutor(self.workers) as pool:
+            list(pool.map(work, range(self.workers)))  # raises the errors of the threads
+        if self.stopped:
+            raise KeyboardInterrupt
 
     def stop(self) -> None:
         """Ends the commands, which save what they have."""
@@ -62,18 +74,19 @@ class Commands:
         words: Sequence[str],
         log: Path,
         *,
-        device: int | None = None,
+        worker: int,
         output: Path | None = None,
-    ) -> int:
-        """Runs a command and returns its exit code. Raises KeyboardInterrupt after `stop`.
+    ) -> None:
+        """Runs a command. Raises KeyboardInterrupt after `stop`, ResumableError where the command
+        was ended from outside and can go on, and RunError where it failed.
 
         Args:
-          log: file for messages, and for what the command prints.
-          device: number of the one device that the command sees; None for all.
+          log: file to which messages are added, and what the command prints.
+          worker: its number. Where there are several, the command sees one device alone.
           output: another file for what the command prints.
         """
-        environment = os.environ | (one_device(device) if device is not None else {})
-        with open(log, "wb") as messages, open(output or log, "ab") as printed:
+        environment = os.environ | (one_device(worker) if self.workers > 1 else {})
+        with open(log, "ab") as messages, open(output or log, "ab") as printed:
             process = subprocess.Popen(
                 [*TIED, *words],
                 env=environment,
@@ -87,17 +100,16 @@ class Commands:
                 process.terminate()
             process.wait()
         self._processes.discard(process)
+        code = process.returncode
         if self.stopped:
-            raise KeyboardInterrupt
-        return process.returncode
+            raise KeyboardInterrupt("interrupted")
+        if code < 0 or code in RESUMABLE:
+            raise ResumableError(f"its process ended (code {code})")
+        if code:
+            raise _failure(log)
 
 
-def was_ended(code: int) -> bool:
-    """Whether a command with this exit code was ended from outside and can go on."""
-    return code < 0 or code in RESUMABLE
-
-
-def failure(log: Path) -> RunError:
+def _failure(log: Path) -> RunError:
     """The error of a command that failed: the last line of its messages, if that is one."""
     last_line = log.read_text(errors="replace").strip().rpartition("\n")[2]
     if last_line.startswith("error: "):
@@ -128,7 +140,7 @@ class Queue:
     def __init__(self, jobs: Sequence[Job], folder: Path, workers: int) -> None:
         self.jobs, self.folder, self.workers = jobs, folder, workers
         self.failures: dict[str, str] = {}
-        self.commands = Commands()
+        self.commands = Commands(workers)
         self._done: set[str] = {job.name for job in jobs if job.is_done()}
         self._taken: set[str] = set()
         self._attempts: Counter[str] = Counter()
@@ -152,13 +164,10 @@ class Queue:
     def work(self) -> None:
         """Ends when each job is done or has failed. Raises KeyboardInterrupt after a signal."""
         say(f"{len(self.jobs)} runs and files, {len(self._done)} of them done")
-        with ThreadPoolExecutor(self.workers) as pool:
-            list(pool.map(self._work, range(self.workers)))  # raises the errors of the threads
-        if self.commands.stopped:
-            raise KeyboardInterrupt
+        self.commands.run_workers(self._work)
 
-    def _work(self, device: int) -> None:
-        """Does one job after the other, on this device where there are several workers."""
+    def _work(self, worker: int) -> None:
+        """Does one job after the other."""
         while not self.commands.stopped and self._open_jobs():
             taken = self._take()
             if taken is None:  # other workers are busy with what is left
@@ -166,7 +175,7 @@ class Queue:
                 continue
             job, lock = taken
             try:
-                self._do(job, device if self.workers > 1 else None)
+                self._do(job, worker)
             except KeyboardInterrupt:
                 return
             except UserError as error:
@@ -219,7 +228,7 @@ class Queue:
             return None
         return file
 
-    def _do(self, job: Job, device: int | None) -> None:
+    def _do(self, job: Job, worker: int) -> None:
         private_folder(job.place.parent)
         if job.is_run and not job.is_training:  # left by a process that was killed
             shutil.rmtree(job.place, ignore_errors=True)
@@ -231,12 +240,13 @@ class Queue:
             part.unlink(missing_ok=True)
         self._attempts[job.name] += 1
         started = time.monotonic()
-        code = self.commands.call(words, log, device=device, output=part)
-        if was_ended(code) and self._attempts[job.name] < ATTEMPTS:
-            say(f"{job.name}: its process ended (code {code}); it goes on")
+        try:
+            self.commands.call(words, log, worker=worker, output=part)
+        except ResumableError as error:
+            if self._attempts[job.name] == ATTEMPTS:
+                raise
+            say(f"{job.name}: {error}; it goes on")
             return
-        if code:
-            raise failure(log)
         if part:
             part.replace(job.place)
         if not job.is_done():

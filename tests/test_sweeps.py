@@ -1,15 +1,10 @@
-"""Sweeps: the values of trials, and `sweep` with a script that replaces training."""
+"""Sweeps: the values of trials, and `sweep` with a command in place of training."""
 
-import errno
-import fcntl
-import importlib.util
 import itertools
 import os
 import random
 import runpy
-import shlex
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -21,72 +16,40 @@ from pathlib import Path
 import pytest
 from support.cases import cases
 from support.commands import ROOT, call_command
+from support.sweep_training import SECRET
 
 from mednli_jax import cli
 from mednli_jax.rundir import RunDirectory
 
 optuna = pytest.importorskip("optuna")
 import sqlalchemy  # noqa: E402
-from optuna.distributions import FloatDistribution, IntDistribution  # noqa: E402
+from optuna.distributions import IntDistribution  # noqa: E402
+from optuna.storages import RetryHeartbeatStaleTrialCallback  # noqa: E402
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite  # noqa: E402
 
-from mednli_jax import sweeps  # noqa: E402
+from mednli_jax.sweeps import Sweep  # noqa: E402
 from mednli_jax.workers import one_device  # noqa: E402
 
-SECRET = "zyzzyva"  # the training prints it, and the sweep must not
 CONFIG = """
 from ml_collections import config_dict
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from mednli_jax.sweeps import Sweep
 
 
 def get_config():
-    train = {"rate": 0.1, "size": 3, "kind": "a", "steps": 2, "pace": 0.0, "fails": ""}
+    train = {"rate": 0.1, "size": 3, "sizes": (1, 2), "steps": 2}
+    train |= {"pace": 0.0, "fails": "", "killed": "", "file": config_dict.placeholder(str)}
     return config_dict.ConfigDict({"train": train})
 
 
 def get_sweep():
     return Sweep(SPACE)
 """
-PRODUCT = '{"train.rate": (0.1, 0.2), "train.kind": ("a", "b")}'
 TWO = '{"train.rate": (0.1, 0.2)}'
-SEARCH = """{
-    "train.rate": FloatDistribution(0.01, 1, log=True), "train.size": IntDistribution(1, 9)
-}, trials=30"""
-# Replaces training: makes a run directory, a lock and saved steps as train does, and gives the
-# score 1 - rate.
-TRAIN = """
-import os, signal, sys, time
-from mednli_jax.errors import UserError
-from mednli_jax.rundir import Path, RunDirectory
-
-flags = [word.partition("=") for word in sys.argv[1:]]
-value = {name.rpartition(".")[2].lstrip("-"): text for name, _, text in flags}
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
-print("SECRET", flush=True)
-try:
-    if value["rate"] == value.get("fails"):
-        raise UserError("this rate is refused. Fix: none.")
-    folder, config = Path(value["workdir"]), {"values": value["rate"]}
-    run = RunDirectory.create(folder, config, resume="resume" in value)
-except UserError as error:
-    sys.exit(print("error:", error, file=sys.stderr) or 2)
-run.write_result("running", {})
-visible = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS")]
-(run.folder / "devices").write_text(" ".join(visible))
-for step in range(len(run.metrics()), int(value.get("steps", 2))):
-    time.sleep(float(value.get("pace", 0)))
-    run.append_metrics({"epoch": step})
-score = 1 - float(value["rate"])
-scores = {"dev": {"accuracy": {"mean": score}}, "test": {"accuracy": {"mean": score / 2}}}
-run.write_result("complete", scores)
-""".replace("SECRET", SECRET)
-FLAGS = (
-    "--config=kd.py",
-    "--study=kd",
-    "--grace=10",
-    f"--command={sys.executable} train.py",
-)
+FOUR = '{"train.rate": (0.1, 0.2), "train.size": (1, 2)}'
+SEARCH = '{"train.rate": FloatDistribution(0.01, 1, log=True), "train.size": IntDistribution(1, 9)}'
+TRAINING = ROOT / "tests/support/sweep_training.py"
+FLAGS = ("--config=kd.py", "--grace=4", f"--command={sys.executable} {TRAINING}")
 RUNS = Path("runs/kd")
 DATABASE = "sqlite:///runs/kd/study.db"
 
@@ -94,128 +57,73 @@ DATABASE = "sqlite:///runs/kd/study.db"
 # ---- the values of trials ----
 
 
-def test_a_grid_has_every_combination_once():
-    grid = sweeps.Sweep({"a": (1, 2), "b": ("x", "y", "z")}).values()
+def test_a_grid_has_every_combination_once_however_many_trials_are_asked_for():
+    grid = Sweep({"a": (1, 2), "b": ("x", "y", "z")})
 
-    combinations = sorted(tuple(values.values()) for values in grid)
-    assert combinations == sorted(itertools.product((1, 2), "xyz"))
+    combinations = [tuple(values.values()) for values in grid.draws(trials=9)]
+    assert combinations == list(itertools.product("12", "xyz"))
+    assert grid.draws(trials=2) == grid.draws()[:2]
 
 
 def test_the_values_of_a_random_trial_follow_from_its_number_alone():
     ranges = {"n": IntDistribution(3, 5), "on": (True, False)}
-    drawn = sweeps.Sweep(ranges, trials=40).values()
+    drawn = Sweep(ranges, trials=40).draws()
 
-    assert sweeps.Sweep(ranges, trials=5).values() == drawn[:5]
-    assert sweeps.Sweep(ranges, trials=40).values(5) == drawn[:5]
+    assert Sweep(ranges, trials=5).draws() == drawn[:5]
+    assert Sweep(ranges, trials=40).draws(5) == drawn[:5]
     values = {(trial["n"], trial["on"]) for trial in drawn}
-    assert values == set(itertools.product((3, 4, 5), (True, False)))
+    assert values == set(itertools.product((3, 4, 5), ("True", "False")))
 
 
-def test_tpe_draws_near_the_best_results_in_whatever_order_they_came():
-    space = {"x": FloatDistribution(0, 1)}
-    search = sweeps.Sweep(space, trials=40, tpe=True)
-    attempts = []
-    for number in range(40):
-        params = search.after(number, attempts)
-        assert params == search.after(number, attempts[::-1])
-        attempt = optuna.create_trial(
-            params=params,
-            value=-abs(params["x"] - 0.3),
-            distributions=space,
-            user_attrs={"trial": number},
-        )
-        attempts.append(attempt)
-
-    distances = [-attempt.value for attempt in attempts]
-    assert sum(distances[20:]) < sum(distances[:10])
-
-
-@pytest.mark.parametrize(
+@cases(
     "file, trials, variants",
-    [
-        ("sweep_esim_kd", 12, ["demo"]),
-        ("search_ga", 20, ["demo", "clicr/anonym", "clicr/ent", "clicr/noent"]),
-        ("search_sa", 20, ["demo", "clicr/anonym", "clicr/ent", "clicr/noent"]),
-    ],
+    {
+        "grid": ("sweep_esim_kd", 12, ["demo"]),
+        "GA": ("search_ga", 20, ["demo", "clicr/anonym", "clicr/ent", "clicr/noent"]),
+        "SA": ("search_sa", 20, ["demo", "clicr/anonym", "clicr/ent", "clicr/noent"]),
+    },
 )
 def test_the_configs_of_a_sweep_take_the_values_of_each_trial(file, trials, variants):
     module = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))
-    values = module["get_sweep"]().values()
+    draws = module["get_sweep"]().draws()
 
-    assert len(values) == trials
-    for variant, trial in itertools.product(variants, values):
-        config = module["get_config"](variant)
-        config.update_from_flattened_dict(trial)  # raises for a field or type that it lacks
+    assert len(draws) == trials
+    for variant, values in itertools.product(variants, draws):
+        cli.with_fields(module["get_config"](variant), values)  # raises for a field that it lacks
 
 
-@pytest.mark.parametrize(
-    "file, dropout",
-    [
-        ("search_ga", 0.6),
-        ("search_sa", 0.7),
-    ],
-)
+@cases("file, dropout", {"GA": ("search_ga", 0.6), "SA": ("search_sa", 0.7)})
 def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout):
     """clips/clicr, randomized_hyperparam_search.py."""
     fields = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))["get_sweep"]().fields
 
     size = fields["model.hidden_size"]
     rate = fields["model.dropout"]
-    assert size.low == 50
-    assert size.high == 160
-    assert rate.low == 0.1
-    assert rate.high == dropout
+    assert (size.low, size.high) == (50, 160)
+    assert (rate.low, rate.high) == (0.1, dropout)
 
 
 # ---- workers ----
 
 
-def write_sweep(folder, space=PRODUCT):
-    """Writes the config with a space of values, and the script that replaces training."""
-    (folder / "train.py").write_text(TRAIN)
-    (folder / "kd.py").write_text(CONFIG.replace("SPACE", space))
-
-
 @pytest.fixture
-def space(tmp_path, monkeypatch):
-    """Writes the config with a space of values: space(TEXT)."""
-    write_sweep(tmp_path)
+def swept(tmp_path, monkeypatch):
+    """swept(space, *flags) -> the outcome of the command in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return lambda text: write_sweep(tmp_path, text)
 
+    def sweep(space, *flags):
+        write_sweep(space)
+        outcome = call_command("sweep", *FLAGS, *flags)
+        assert SECRET not in outcome.out + outcome.err
+        assert "Traceback" not in outcome.err
+        return outcome
 
-def sweep(*flags):
-    """The outcome of the command in this process."""
-    outcome = call_command("sweep", *FLAGS, *flags)
-    assert SECRET not in outcome.out + outcome.err
-    assert "Traceback" not in outcome.err
-    return outcome
-
-
-@pytest.fixture
-def swept(space):
-    """swept(*flags) -> the outcome of the command in this process."""
     return sweep
 
 
-@pytest.fixture(scope="module")
-def complete_sweep(tmp_path_factory):
-    """The folder of a sweep whose trials are complete."""
-    folder = tmp_path_factory.mktemp("complete")
-    write_sweep(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PYTHONPATH", str(ROOT))
-        assert sweep().code == cli.OK
-    return folder
-
-
-@pytest.fixture
-def complete(space, complete_sweep, tmp_path):
-    """The working folder has a complete sweep; complete(*flags) -> the outcome of the command."""
-    shutil.copytree(complete_sweep, tmp_path, dirs_exist_ok=True)
-    return sweep
+def write_sweep(space):
+    Path("kd.py").write_text(CONFIG.replace("SPACE", space))
 
 
 def started(*flags):
@@ -231,6 +139,12 @@ def finished(*workers):
     return printed
 
 
+def rows_of(outcome):
+    """The cells of the table, without its head."""
+    assert outcome.code == cli.OK, outcome.err
+    return [line.strip("| ").split(" | ") for line in outcome.out.splitlines()[2:]]
+
+
 def steps(trial):
     return [step for step, _ in RunDirectory(RUNS / f"trial-{trial}").metrics()]
 
@@ -244,150 +158,173 @@ def wait_for(condition, seconds=200):
 
 def in_training():
     """The numbers of the trials that are being trained."""
-    folders = [path for path in RUNS.glob("trial-?") if RunDirectory(path).in_training()]
+    folders = [path for path in RUNS.glob("trial-*") if RunDirectory(path).in_training()]
     return [path.name.removeprefix("trial-") for path in folders]
 
 
-def attempts(state, url=DATABASE):
-    """The trials of the study's attempts in a state."""
-    for driver in ("psycopg", "psycopg2"):
-        if url.startswith("postgresql:") and importlib.util.find_spec(driver):
-            url = url.replace("postgresql:", f"postgresql+{driver}:")
-    study = optuna.load_study(study_name="kd", storage=url)
-    in_state = [trial for trial in study.trials if trial.state.name == state and trial.user_attrs]
-    return sorted(trial.user_attrs["trial"] for trial in in_state)
+def attempts(url=DATABASE):
+    url = url.replace("postgresql:", "postgresql+psycopg:")
+    return optuna.load_study(study_name="kd", storage=url).trials
 
 
 def assert_all_complete(trials, steps_each, url=DATABASE):
-    """Each trial is complete once, and was never trained from the start again."""
-    assert attempts("COMPLETE", url) == list(range(trials))
+    """Each trial is complete, and was never trained from the start again."""
+    trials_in = {}
+    for attempt in attempts(url):
+        trials_in.setdefault(attempt.state.name, set()).add(attempt.user_attrs.get("trial"))
+    assert trials_in["COMPLETE"] == set(range(trials))
+    assert trials_in.keys().isdisjoint({"RUNNING", "WAITING"})
     assert [steps(trial) for trial in range(trials)] == [list(range(steps_each))] * trials
 
 
-def test_two_workers_share_a_product_and_a_third_has_nothing_to_do(swept):
-    printed = finished(started("--workers=1"), started("--workers=2"))
+def test_two_workers_share_a_grid_and_a_third_has_nothing_to_do(swept):
+    write_sweep(FOUR)
+    printed = finished(started("--study=kd"), started("--study=kd", "--workers=2"))
 
     (table, _), (other_table, _) = printed
     assert table == other_table == (RUNS / "table.md").read_text()
     assert_all_complete(4, 2)
-    assert swept() == swept("--table") == (0, table, "")
-
-
-def test_the_table_has_the_best_trial_first(complete):
-    lines = complete("--table").out.splitlines()
-
-    cells = [line.strip("| ").split(" | ") for line in lines[2::2]]
-    assert [(row[1], row[3]) for row in cells] == [("0.1", "0.9"), ("0.2", "0.8")]
-
-
-def test_what_a_sweep_writes_is_private(complete_sweep):
-    for path in (complete_sweep / "runs").rglob("*"):
+    assert swept(FOUR, "--study=kd") == swept(FOUR, "--study=kd", "--table") == (0, table, "")
+    for path in Path("runs").rglob("*"):
         assert not path.stat().st_mode & 0o077, path
 
 
-def test_the_table_shows_test_only_when_asked_for(complete):
-    table = complete("--table").out
-    assert "test" not in table
-    assert (RUNS / "table.md").read_text() == table
+def test_a_surplus_attempt_has_values_and_stands_in_no_table(swept):
+    """Four workers find one trial that waits."""
+    outcome = swept('{"train.rate": (0.1,)}', "--study=kd", "--workers=4")
 
-    header, _, first, *_ = complete("--table", "--test").out.splitlines()
-    assert header.endswith("| dev.accuracy.mean | test.accuracy.mean |")
-    assert first.endswith("| 0.9 | 0.45 |")
-    assert complete("--table").out == table
+    assert [row[0] for row in rows_of(outcome)] == ["0"]
+    assert [attempt.params for attempt in attempts()] == [{"train.rate": "0.1"}] * len(attempts())
 
 
-def test_an_interrupted_sweep_saves_its_trials_and_goes_on_with_them(swept):
-    slow = ("--workers=2", "--config.train.steps=4", "--config.train.pace=0.25")
+@cases(
+    "metric, best_first",
+    {
+        "accuracy": (
+            "dev.accuracy.mean",
+            [["0.1", "0.9000", "0.4500"], ["0.2", "0.8000", "0.4000"]],
+        ),
+        "loss": ("dev.loss.mean", [["0.2", "0.8000", "0.8000"], ["0.1", "0.9000", "0.9000"]]),
+    },
+)
+def test_the_table_has_the_highest_score_first_or_the_lowest_loss(swept, metric, best_first):
+    outcome = swept(f'{TWO}, metric="{metric}"')
+    with_test = swept(TWO, "--table", "--test")
+
+    assert [row[1:] for row in rows_of(outcome)] == [row[:2] for row in best_first]
+    assert [row[1:] for row in rows_of(with_test)] == best_first
+    direction = "minimized" if "loss" in metric else "maximized"
+    assert f"| {metric} ({direction}, best first) |\n" in outcome.out
+
+
+def test_an_interrupted_sweep_saves_its_trials_and_goes_on_with_them(swept, monkeypatch):
+    """Each of the workers has a device of its own."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    slow = ("--study=kd", "--workers=2", "--config.train.steps=4", "--config.train.pace=0.25")
+    write_sweep(FOUR)
     worker = started(*slow)
     wait_for(lambda: len(in_training()) == 2 and all(map(steps, in_training())))
 
     worker.terminate()
     out, err = worker.communicate(timeout=30)
-    assert worker.returncode == 3
+    assert worker.returncode == cli.INTERRUPTED
     assert out == ""
     assert "Traceback" not in err
     wait_for(lambda: not in_training(), seconds=5)
 
-    assert swept(*slow).code == 0
+    assert swept(FOUR, *slow).code == 0
     assert_all_complete(4, 4)
+    assert {path.read_text() for path in RUNS.glob("trial-*/devices")} == {"0", "1"}
 
 
-def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(swept):
-    fails = "--config.train.fails=0.2"
-    code, table, err = swept(fails)
-    assert code == 2
-    assert len(table.splitlines()) == 2 + 2
-    assert err.count("this rate is refused. Fix: none.\n") == 2
+def test_a_trial_whose_training_is_killed_goes_on(swept):
+    outcome = swept(TWO, "--study=kd", "--config.train.killed=0.2")
 
-    assert swept(fails).code == 2
-    assert len(attempts("FAIL")) == 2
-    assert swept(fails, "--retry").code == 2
-    assert len(attempts("FAIL")) == 4
+    assert [row[1] for row in rows_of(outcome)] == ["0.1", "0.2"]
+    assert "trial-1: its process ended (code -9)\n" in outcome.err
+    assert_all_complete(2, 2)
 
 
-def test_all_trials_of_a_search_that_failed_are_tried_again_when_asked_for(space, swept):
-    """By one worker, which draws the trials of TPE one by one."""
-    space('{"train.rate": CategoricalDistribution((0.1,))}, trials=2, tpe=True')
-    fails = "--config.train.fails=0.1"
-    assert swept(fails).code == 2
-    assert attempts("FAIL") == [0, 1]
+def test_trials_that_fail_are_named_and_tried_again_when_the_command_is_given_again(swept):
+    fails = ("--study=kd", "--config.train.fails=0.2")
+    for times in (1, 2):
+        code, table, err = swept(TWO, *fails)
+        assert code == cli.USAGE
+        assert len(table.splitlines()) == 2 + 1
+        assert "trial-1: this rate is refused. Fix: none.\n" in err
+        assert "error: trials [1] failed. Fix: see their logs, and try again.\n" in err
+        assert [attempt.state.name for attempt in attempts()].count("FAIL") == times
 
-    assert swept(fails, "--retry").code == 2
 
-    assert attempts("FAIL") == [0, 0, 1, 1]
+@cases("tpe", {"random": False, "TPE": True})
+def test_a_search_goes_on_to_more_trials_with_the_same_config(swept, tpe):
+    space = f"{SEARCH}, trials=30, tpe={tpe}"
+    assert swept(space, "--study=kd", "--trials=2").code == 0
+    assert swept(space, "--study=kd", "--trials=5", "--workers=2").code == 0
+    assert_all_complete(5, 2)
+    values = {tuple(attempt.params.values()) for attempt in attempts()}
+    assert len(values) == len(attempts())
 
-
-@pytest.mark.parametrize("sampler", [pytest.param("", id="random"), ", tpe=True"])
-def test_a_search_goes_on_to_more_trials_with_the_same_config(space, swept, sampler):
-    space(SEARCH + sampler)
-    assert swept("--trials=2").code == 0
-    assert swept("--trials=3", "--workers=2").code == 0
-    assert attempts("COMPLETE") == [0, 1, 2]
-
-    changed = swept("--config.train.steps=3").err
+    changed = swept(space, "--study=kd", "--config.train.steps=3").err
     assert "study 'kd' was begun with other values of config.train.steps. Fix: " in changed
 
 
-def set_variable(monkeypatch, name, value):
-    if value is None:
-        monkeypatch.delenv(name, raising=False)
-    else:
-        monkeypatch.setenv(name, value)
+def test_choices_may_be_tuples_or_values_of_a_field_without_one(swept):
+    space = '{"train.sizes": ((1, 2), (3, 4, 5)), "train.file": ("x",)}'
+
+    assert [row[1:3] for row in rows_of(swept(space))] == [["(1, 2)", "x"], ["(3, 4, 5)", "x"]]
+    assert swept(space) == swept(space, "--table")
+
+
+def test_studies_of_two_folders_share_a_database(swept):
+    database = "--storage=sqlite:///studies.db"
+
+    assert len(rows_of(swept(TWO, "--study=anna/kd", database))) == 2
+    assert len(rows_of(swept('{"train.rate": (0.3,)}', "--study=bert/kd", database))) == 1
+
+
+def test_a_new_database_takes_no_scores_of_other_values_from_old_folders(swept):
+    assert swept(TWO, "--study=kd").code == 0
+    (RUNS / "study.db").unlink()
+    code, table, err = swept('{"train.rate": (0.3, 0.2)}', "--study=kd")
+
+    assert code == cli.USAGE
+    assert [line.split(" | ")[1] for line in table.splitlines()[2:]] == ["0.2"]
+    assert "trial-0: the run was started with other values of train.rate. Fix: " in err
+
+
+def test_an_attempt_that_counted_as_dead_leaves_its_result_to_the_next_one(swept):
+    """Its training goes on, and it is not trained again."""
+
+    def count_as_dead():
+        wait_for(in_training)
+        study = optuna.load_study(study_name="kd", storage=DATABASE)
+        dead = study.tell(0, state=optuna.trial.TrialState.FAIL)
+        RetryHeartbeatStaleTrialCallback()(study, dead)
+
+    thread = threading.Thread(target=count_as_dead)
+    thread.start()
+    outcome = swept(TWO, "--study=kd", "--config.train.pace=1.0", "--workers=2")
+    thread.join()
+
+    assert len(rows_of(outcome)) == 2
+    assert_all_complete(2, 2)
 
 
 @cases(
-    "workers, cuda, devices",
-    {
-        "one worker": (1, "3,4", {"3,4 all"}),
-        "two workers": (2, None, {"0 0", "1 1"}),
-        "named devices": (2, "GPU-a,GPU-b,GPU-c", {"GPU-a 0", "GPU-b 1"}),
-    },
-)
-def test_each_of_several_workers_has_a_device_of_its_own(
-    swept, monkeypatch, workers, cuda, devices
-):
-    set_variable(monkeypatch, "CUDA_VISIBLE_DEVICES", cuda)
-    set_variable(monkeypatch, "TPU_VISIBLE_CHIPS", None)
-
-    assert swept(f"--workers={workers}", "--config.train.pace=0.3").code == 0
-    assert {path.read_text() for path in RUNS.glob("trial-*/devices")} == devices
-
-
-@pytest.mark.parametrize(
     "visible, number, device",
-    [
-        (None, 2, "2"),
-        ("4,5", 1, "5"),
-        ("7", 1, "7"),
-        ("", 1, ""),
-        ("4,5,6", 4, "5"),
-    ],
+    {
+        "of the process": ("4,5", 1, "5"),
+        "the same": ("7", 1, "7"),
+        "none": ("", 1, ""),
+        "again the first": ("4,5,6", 4, "5"),
+    },
 )
 @pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"])
 def test_a_device_is_one_of_those_that_this_process_sees(
     monkeypatch, name, visible, number, device
 ):
-    set_variable(monkeypatch, name, visible)
+    monkeypatch.setenv(name, visible)
 
     chip = {name: device, "TPU_PROCESS_BOUNDS": "1,1,1", "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1"}
     assert chip.items() <= one_device(number).items()
@@ -396,103 +333,69 @@ def test_a_device_is_one_of_those_that_this_process_sees(
 # ---- bad input ----
 
 
-@pytest.mark.parametrize("workers, code", [(1, cli.OK), (2, cli.USAGE)])
-def test_several_workers_need_a_file_system_with_locks(swept, monkeypatch, workers, code):
-    def unsupported(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", unsupported)
-    outcome = swept(f"--workers={workers}")
-
-    assert outcome.code == code
-    assert "no locks" in outcome.err.splitlines()[0]
-    assert (RUNS / "trial-0").exists() == (code == cli.OK)
-
-
 def test_a_config_without_a_sweep_is_refused(swept):
-    Path("kd.py").write_text(CONFIG.replace("get_sweep", "other"))
+    code, _, err = swept(TWO, "--config=esim_kd")
 
-    code, _, err = swept()
-    assert code == cli.USAGE, err
-    assert "kd.py: it defines no get_sweep. Fix: " in err
+    assert code == cli.USAGE
+    assert "esim_kd.py: it defines no get_sweep. Fix: " in err
 
 
-def test_a_metric_that_no_result_has_is_named(space, swept):
-    space(f'{PRODUCT}, metric="dev.f1.mean"')
+def test_a_metric_that_no_result_has_is_named(swept):
+    code, _, err = swept(f'{TWO}, metric="dev.f1.mean"', "--trials=1")
 
-    code, _, err = swept()
-    assert code == cli.USAGE, err
-    assert "has no number 'dev.f1.mean'" in err
+    assert code == cli.USAGE
+    assert "trial-0: result.json has no number 'dev.f1.mean'. Fix: correct get_sweep.\n" in err
 
 
 @cases(
-    "flags, message",
+    "flags, reason",
     {
-        "no server": (
-            ["--storage=postgresql://me:quokka@127.0.0.1:1/kd"],
-            "'kd' can be used there (OperationalError). Fix",
-        ),
-        "no driver": (
-            ["--storage=postgresql+asdf://me:quokka@127.0.0.1:1/kd"],
-            "--storage: no study 'kd'",
-        ),
-        "no study": (["--table", "--storage=sqlite:///new.db"], "--storage: no study 'kd'"),
+        "no server": (["--storage=postgresql://me:quokka@127.0.0.1:1/kd"], "connection"),
+        "no driver": (["--storage=postgresql+asdf://me:quokka@127.0.0.1:1/kd"], "asdf"),
+        "no study": (["--table", "--storage=sqlite:///new.db"], "Record does not exist"),
+        "no folder": (["--table"], "unable to open database file"),
     },
 )
-def test_a_storage_without_the_study_is_refused_without_its_password(swept, flags, message):
-    code, _, err = swept(*flags)
+def test_a_storage_without_the_study_is_refused_without_its_password(swept, flags, reason):
+    code, _, err = swept(TWO, "--study=kd", *flags)
 
-    assert code == cli.USAGE, err
-    assert message in err
+    assert code == cli.USAGE
+    assert err.startswith("error: --storage: study 'kd' cannot be used (")
+    assert err.count("\n") == 1
+    assert reason in err
     assert "quokka" not in err
 
 
-@pytest.mark.parametrize(
+@cases(
     "values, problem",
-    [
-        ('{"train.rat": (1, 2)}', "is no field of the config. Did you mean 'train.rate'? Fix: "),
-        ('{"train.size": (1, "many")}', "has the type int, and 'many' does not fit. Fix: "),
-        ('{"train.size": FloatDistribution(0.5, 2)}', "has the type int, and 0.5 does not fit."),
-        ('{"train.kind": "a"}', "has no choices. Fix: "),
-        ('{"train.kind": ()}', "has no choices. Fix: "),
-    ],
+    {
+        "no field": ('{"train.rat": (1, 2)}', "Did you mean --config.train.rate? Fix: "),
+        "no number": ('{"train.size": (1, "many")}', "flag --config.train.size=many: invalid"),
+        "fraction": ('{"train.size": FloatDistribution(0.5, 2)}, trials=3', "train.size=1.3"),
+        "no tuple": ('{"train.rate": 0.1}', "kd.py:14: AttributeError in the config file"),
+        "no trials": ('{"train.rate": FloatDistribution(0, 1)}', "kd.py:14: AttributeError"),
+        "no choice": ('{"train.rate": ()}', "kd.py:14: ValueError in the config file. Fix: "),
+    },
 )
-def test_a_wrong_field_is_found_before_the_first_trial(space, swept, values, problem):
-    space(f"{values}, trials=2")
-    code, _, err = swept()
+def test_a_wrong_field_is_found_before_the_first_trial(swept, values, problem):
+    code, _, err = swept(values)
 
-    field = values.split('"')[1]
-    assert f"kd.py: get_sweep: '{field}' {problem}" in err
     assert code == cli.USAGE
+    assert problem in err
     assert err.count("\n") == 1
     assert not Path("runs").exists()
 
 
-def test_tables_of_another_optuna_are_refused_with_the_command_that_upgrades_them(complete):
-    set_version_of_tables("v3.0.0.d")
-    for flags in ((), ("--table",)):
-        err = complete(*flags).err
-        assert err.startswith("error: --storage: ")
-        assert err.count("\n") == 1
-
-    command = shlex.split(err.split("`")[1])
-    assert command == ["optuna", "storage", "upgrade", "--storage", DATABASE]
-    code = "import sys; from optuna.cli import main; sys.exit(main())"
-    subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, capture_output=True)
-    assert complete("--table").code == 0
-
-
-def test_tables_of_a_newer_optuna_are_refused(complete):
-    set_version_of_tables("v99")
-
-    code, _, err = complete()
-    assert code == cli.USAGE, err
-    assert "pip install --upgrade optuna" in err
-
-
-def set_version_of_tables(version):
+def test_tables_of_another_optuna_are_refused_with_what_optuna_advises(swept):
+    assert swept(TWO, "--study=kd").code == 0
     with sqlite3.connect(RUNS / "study.db") as database:
-        database.execute("UPDATE alembic_version SET version_num = ?", [version])
+        database.execute("UPDATE alembic_version SET version_num = 'v3.0.0.d'")
+
+    code, _, err = swept(TWO, "--study=kd")
+    assert code == cli.USAGE
+    assert err.startswith("error: --storage: ")
+    assert err.count("\n") == 1
+    assert "optuna storage upgrade" in err
 
 
 # ---- outages ----
@@ -512,56 +415,29 @@ class Unreachable(SQLiteDialect_pysqlite):
 
 
 sqlalchemy.dialects.registry.register("sqlite.unreachable", __name__, "Unreachable")
-# Trainings of two steps end during an outage or later.
-PACES = pytest.mark.parametrize("pace", [1.0, 3.5])
 
 
-@PACES
-def test_an_outage_of_the_database_ends_no_trial_and_no_worker(space, swept, pace):
-    """The outage is longer than the time after which a silent worker counts as dead."""
-    space(TWO)
+def test_an_outage_of_the_database_ends_no_worker(swept):
+    """The trainings end during the outage, which is longer than the time of grace."""
 
     def take_down():
         wait_for(lambda: len(in_training()) == 2)
         Unreachable.down.set()
-        time.sleep(5)
+        time.sleep(6)
         Unreachable.down.clear()
 
-    Unreachable.refused.clear()
     outage = threading.Thread(target=take_down)
     outage.start()
     storage = "--storage=sqlite+unreachable:///runs/kd/study.db"
     try:
-        outcome = swept(storage, "--workers=2", "--grace=3", f"--config.train.pace={pace}")
+        outcome = swept(TWO, "--study=kd", storage, "--workers=2", "--config.train.pace=1.0")
     finally:
         outage.join()
 
-    code, table, err = outcome
     assert Unreachable.refused.is_set()
-    assert code == 0, err
-    assert len(table.splitlines()) == 4, err
-    assert err.count("the database does not answer") == 1
+    assert len(rows_of(outcome)) == 2
+    assert outcome.err.count("the database does not answer") == 1
     assert_all_complete(2, 2)
-    assert attempts("FAIL") == []
-
-
-def test_a_worker_that_counted_as_dead_goes_on(space, swept):
-    """It is stopped for longer than the time of grace; the other worker finds the result of its
-    trial."""
-    space(TWO)
-    slow = ("--grace=3", "--config.train.pace=2.5", "--config.train.steps=3")
-    stopped = started(*slow)
-    wait_for(in_training)
-
-    stopped.send_signal(signal.SIGSTOP)
-    try:
-        outcome = swept(*slow)
-    finally:
-        stopped.send_signal(signal.SIGCONT)
-
-    assert outcome.code == 0, outcome.err
-    finished(stopped)
-    assert_all_complete(2, 3)
 
 
 class Postgres:
@@ -585,15 +461,8 @@ class Postgres:
         subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, timeout=120)
 
     def start(self):
-        self.call(
-            "pg_ctl",
-            "-w",
-            "-o",
-            f"-h '' -k {self.home}",
-            "-l",
-            self.home / "log",
-            "start",
-        )
+        options = f"-h '' -k {self.home}"
+        self.call("pg_ctl", "-w", "-o", options, "-l", self.home / "log", "start")
 
     def stop(self, mode="immediate"):
         self.call("pg_ctl", "-w", "-m", mode, "stop")
@@ -610,34 +479,44 @@ def postgres():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-@PACES
-def test_a_server_that_is_stopped_for_five_seconds_ends_no_trial_of_two_workers(
-    space, postgres, pace, mode
-):
-    flags = (f"--storage={postgres.url}", "--grace=3", f"--config.train.pace={pace}")
-    workers = started(*flags), started(*flags)
+def test_a_worker_survives_the_other_one_and_five_seconds_without_the_server(swept, postgres, mode):
+    """Two workers begin at the same time, in a database without tables; one is killed."""
+    write_sweep(FOUR)
+    flags = ("--study=kd", f"--storage={postgres.url}", "--config.train.pace=1.5")
+    killed, worker = started(*flags), started(*flags)
     wait_for(lambda: len(in_training()) == 2)
 
+    killed.kill()
+    killed.communicate(timeout=30)
     postgres.stop(mode)
     time.sleep(5)
     postgres.start()
 
-    messages = [err for _, err in finished(*workers)]
-    assert all("the database does not answer" in err for err in messages)
+    [(_, err)] = finished(worker)
+    assert err.count("the database does not answer") == 1
     assert_all_complete(4, 2, postgres.url)
-    assert attempts("FAIL", postgres.url) == attempts("RUNNING", postgres.url) == []
+
+
+@pytest.mark.slow
+@cases("tpe", {"random": False, "TPE": True})
+def test_eight_workers_share_a_database_file(swept, tpe):
+    outcome = swept(f"{SEARCH}, trials=24, tpe={tpe}", "--study=kd", "--workers=8")
+
+    assert len(rows_of(outcome)) == 24
+    assert_all_complete(24, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_killed(
-    space, request, database
+    swept, request, database
 ):
     """Two workers meet ten kills at random; a killed worker is started again, as a pod would be."""
     url = DATABASE if database == "sqlite" else request.getfixturevalue("postgres").url
-    space(SEARCH)
-    flags = ("--config.train.steps=5", "--config.train.pace=0.1", f"--storage={url}")
+    write_sweep(f"{SEARCH}, trials=30")
+    paces = ("--config.train.steps=5", "--config.train.pace=0.1")
+    flags = ("--study=kd", f"--storage={url}", *paces)
     RUNS.mkdir(parents=True)
     rng = random.Random(int(os.environ.get("KILLS_SEED", "0")))
     kills = 0
@@ -656,4 +535,4 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
 
     finished(*workers)
     assert_all_complete(30, 5, url)
-    assert attempts("RUNNING", url) == attempts("WAITING", url) == in_training() == []
+    assert in_training() == []
