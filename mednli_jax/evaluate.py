@@ -118,7 +118,7 @@ def scores(values: cli.Flags) -> Report:
 def _check_split(folder: Path, split: str) -> None:
     """Refuses a split that neither the run nor any official corpus has."""
     directory = RunDirectory.existing(folder)
-    names = dict.fromkeys((*directory.data("splits").splits, "train", "dev", "test"))
+    names = dict.fromkeys((*directory.data().splits, "train", "dev", "test"))
     if split not in names:
         problem = f"--split={split}: there is no such split.{did_you_mean(split, names)}"
         raise UsageError(problem, fix=f"give one of {', '.join(names)}")

@@ -9,7 +9,7 @@ import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
 from itertools import chain
@@ -634,7 +634,7 @@ class System(ABC):
         """Writes a complete run directory of the system on another corpus, so that `report` can
         compare it. command_line: of this process, for env.json."""
         directory = RunDirectory.create(folder, self.config.to_dict())
-        write_json(directory.folder / "env.json", environment(command_line).to_json())
+        write_json(directory.folder / "env.json", asdict(environment(command_line)))
         write_json(directory.folder / "data.json", self.prepared.manifest)
         result = {
             "model": self.result.model,

@@ -17,7 +17,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -53,8 +53,7 @@ FAILED = "correct the fault that its log.txt names"  # the first step for a run 
 LOCK_SECONDS = 0.5
 # Fixes for damaged files and folders.
 CHECK_WORKDIR = "check --workdir"
-RESTORE_FILE = "restore the file"
-RESTORE = f"{RESTORE_FILE}, or start over with --force"
+RESTORE = "restore the file, or start over with --force"
 WRITE_AGAIN = "restore it, or remove it and train with --resume, which writes it again"
 # The format of a run's files, a field of result.json. Raise it where a run of before cannot be read
 # any more.
@@ -82,7 +81,7 @@ _PACKAGES = (
 )
 
 
-def read_json(path: Path, *fields: str, fix: str = RESTORE_FILE) -> dict[str, Json]:
+def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict[str, Json]:
     """The JSON object of a file in a run directory. Raises RunError for a file without one, or
     without `fields`."""
     try:
@@ -93,14 +92,10 @@ def read_json(path: Path, *fields: str, fix: str = RESTORE_FILE) -> dict[str, Js
     except (ValueError, OSError) as error:
         problem = f"{path}: cannot be read as JSON ({type(error).__name__})"
         raise RunError(problem, fix=fix) from None
-    _check_fields(path, values, fields, fix)
-    return values
-
-
-def _check_fields(path: Path, values: Mapping[str, Json], fields: Sequence[str], fix: str) -> None:
     for name in fields:
         if name not in values:
-            raise RunError(f"{path}: has no field '{name}', which every run writes", fix=fix)
+            raise RunError(f"{path}: has no field '{name}'", fix=fix)
+    return values
 
 
 # -- the files as values ---------------------------------------------------------------------------
@@ -133,14 +128,6 @@ class RunEnvironment:
     command: Sequence[str] = ()
     devices: Sequence[str] = ()
     settings: Mapping[str, Json] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Json]:
-        """The fields; devices and settings only where they were recorded."""
-        values = asdict(self)
-        for name in ("devices", "settings"):
-            if not values[name]:
-                del values[name]
-        return values
 
 
 @dataclass(frozen=True)
@@ -472,7 +459,7 @@ class RunDirectory:
         """Raises RunError where the prepared data differs from that with which the run began."""
         if not (self.folder / "data.json").is_file():
             return
-        before, now = self.data("files", fix=RESTORE), RunData.from_json(manifest)
+        before, now = self.data(), RunData.from_json(manifest)
         if before.files == now.files:
             return
         sources = differing(before.sources, now.sources)[:5]
@@ -483,7 +470,7 @@ class RunDirectory:
     def check_settings(self, settings: Mapping[str, Json]) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it
         was recorded."""
-        environment = self.environment(fix=RESTORE)
+        environment = self.environment()
         before = environment.settings
         changed = [name for name in before if name in settings and before[name] != settings[name]]
         if not changed:
@@ -566,24 +553,18 @@ class RunDirectory:
         """The task that the config names."""
         return str(read_json(self.folder / "config.json", "task")["task"])
 
-    def result(self, *fields: str, fix: str = WRITE_AGAIN) -> RunResult:
+    def result(self) -> RunResult:
         """The content of result.json. A run that was killed before it wrote it has the status
-        `running`.
-
-        Args:
-          fields: without which the file counts as damaged.
-          fix: for a damaged file.
-        """
+        `running`. Raises RunError for a run of another format."""
         path = self.folder / "result.json"
         if not path.is_file():
             return RunResult("running")
-        values = read_json(path, "status", fix=fix)
+        values = read_json(path, "status", fix=WRITE_AGAIN)
         number = values.get("format", 0)
         if number != FORMAT:
             problem = f"{self.folder}: the run has format {number}, and this version reads {FORMAT}"
             fix = "train it again with --force, or use the version of mednli_jax in its env.json"
             raise RunError(problem, fix=fix)
-        _check_fields(path, values, fields, fix)
         return RunResult.from_json(values)
 
     def status(self) -> str:
@@ -594,19 +575,16 @@ class RunDirectory:
         that ended it."""
         return self.result().resumable
 
-    def data(self, *fields: str, fix: str = RESTORE_FILE) -> RunData:
-        """The content of data.json; empty for a run that lacks it. Arguments as in `result`."""
+    def data(self) -> RunData:
+        """The content of data.json; empty for a run that lacks it."""
         path = self.folder / "data.json"
-        if not path.is_file() and not fields:
-            return RunData()
-        return RunData.from_json(read_json(path, *fields, fix=fix))
+        return RunData.from_json(read_json(path, fix=RESTORE)) if path.is_file() else RunData()
 
-    def environment(self, fix: str = RESTORE_FILE) -> RunEnvironment:
+    def environment(self) -> RunEnvironment:
         """The content of env.json; empty for a run that lacks it."""
         path = self.folder / "env.json"
-        if not path.is_file():
-            return RunEnvironment()
-        return RunEnvironment(**read_json(path, fix=fix))
+        values = read_json(path, fix=RESTORE) if path.is_file() else {}
+        return RunEnvironment(**values)
 
     def unfinished(self, status: str) -> RunError:
         """The error for a run that is not complete: its state and what to do."""

@@ -29,7 +29,7 @@ from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.options import PaperTable, Part, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import check_folder, heading, published, unlike
-from mednli_jax.rundir import read_json
+from mednli_jax.rundir import RunDirectory, RunResult, read_json
 
 PAPER = published(NAME)
 FIGURES = PAPER["tables"]
@@ -94,9 +94,8 @@ def _remarks(folder: Path, read: Read) -> Iterator[str]:
 # -- Tables 1, 2 and 6: the classifiers ------------------------------------------------------------
 
 
-def _result(folder: Path) -> dict[str, Json]:
-    result: dict[str, Json] = read_json(folder / HYPOTHESIS.name / "result.json", "corpus", *SPLITS)
-    return result
+def _result(folder: Path) -> RunResult:
+    return RunDirectory(folder / HYPOTHESIS.name).result()
 
 
 def _shares(scores: Mapping[str, Json]) -> dict[str, float]:

@@ -162,7 +162,7 @@ def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
         elif row.kind == RUN:
             filled_row = _of_run(row, folder / row.run, read, split)
             if filled_row.state == COMPLETE:
-                corpus = RunDirectory(folder / row.run).result("corpus").corpus
+                corpus = RunDirectory(folder / row.run).result().corpus
                 systems_of_corpus.setdefault(corpus, row.system)
         rows.append(filled_row)
     if len(systems_of_corpus) > 1:
@@ -201,7 +201,7 @@ def _of_run(row: Row, folder: Path, read: Read, split: str) -> FilledRow:
     run_state = state(folder)
     if run_state != COMPLETE:
         return FilledRow(row, run_state)
-    result = RunDirectory(folder).result("corpus", "seeds", split)
+    result = RunDirectory(folder).result()
     ours = dict(_metrics(result.values[split]))
     remarks = unlike(folder, read, RUNS[row.run])
     return FilledRow(row, COMPLETE, ours, len(result.seeds), remarks)

@@ -16,7 +16,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import check_folder, command_line, heading, published, unlike
-from mednli_jax.rundir import RunDirectory, read_json
+from mednli_jax.rundir import RunDirectory
 
 TITLE = "DisKnE (Alghanmi et al. 2021)"
 PAPER = published("diskne")
@@ -87,7 +87,7 @@ def _system(run: RunDirectory, read: Read) -> System:
     paper_run = PaperRun(path.name, result.config.partition("-")[0], settings)
     return System(
         path.name,
-        read_json(path / "data.json", "diskne")["diskne"],
+        run.data().values["diskne"],
         result.values["categories"],
         unlike(path, read, paper_run),
         Path(weights).name,

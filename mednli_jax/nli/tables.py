@@ -290,7 +290,7 @@ def _unlike_paper(folder: Path, read: Read) -> list[str]:
 
 
 def _other_data(directory: RunDirectory, config: tables.Fields) -> Iterator[str]:
-    train = directory.data("splits").splits.get("train")
+    train = directory.data().splits.get("train")
     if train and train.rows != PAPER["statistics"]["train"]["pairs"]:
         yield f"{train.rows:,} training pairs"
     links = config["model"]["knowledge"] != "none" or config["vectors"]["retrofit"] == "concepts"

@@ -1,17 +1,15 @@
 """Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a
 corpus."""
 
-import contextlib
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
 
 from mednli_jax.data.examples import Split
-from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import names_of, read_metrics
 from mednli_jax.report.sections import Grid, RunSections, Section, markdown_text, number_of
@@ -72,40 +70,28 @@ def run_page(
         stand between the two parts of sections.
       more: sections at the end, before versions, files and command.
     """
-    with _of_this_version(directory):
-        result, data, env = directory.result(), directory.data(), directory.environment()
-        of_task = sections(directory, result)
-        config = directory.config
-        corpus = result.corpus or config["data"]["name"]
-        settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
-        curves = _curves(directory, result, of_task.measure)
-        shown = [*of_task.before[:1], settings, *of_task.before[1:], curves, *of_task.after]
-        if "links_per_length" in data.values.get("knowledge", {}):
-            shown.append(_links(data))
-        origin = Section("Versions, files and command", facts=_origin(env, result, data))
-        shown = [section for section in (*shown, *more, origin) if _has_content(section)]
-        warning = ""
-        if result.status != "complete":
-            warning = f"The run is not finished: its status is {result.status}."
-        model = result.model or config["model"]["name"]
-        knowledge = "" if result.answers else _knowledge(config, data)
-        title = f"{model}{knowledge} on {corpus}"
-        return Page(title, shown, f"{warning} {' '.join(result.notes)}".strip())
+    result, data, env = directory.result(), directory.data(), directory.environment()
+    of_task = sections(directory, result)
+    config = directory.config
+    corpus = result.corpus or config["data"]["name"]
+    settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
+    curves = _curves(directory, result, of_task.measure)
+    shown = [*of_task.before[:1], settings, *of_task.before[1:], curves, *of_task.after]
+    if "links_per_length" in data.values.get("knowledge", {}):
+        shown.append(_links(data))
+    origin = Section("Versions, files and command", facts=_origin(env, result, data))
+    shown = [section for section in (*shown, *more, origin) if _has_content(section)]
+    warning = ""
+    if result.status != "complete":
+        warning = f"The run is not finished: its status is {result.status}."
+    model = result.model or config["model"]["name"]
+    knowledge = "" if result.answers else _knowledge(config, data)
+    title = f"{model}{knowledge} on {corpus}"
+    return Page(title, shown, f"{warning} {' '.join(result.notes)}".strip())
 
 
 def _has_content(section: Section) -> bool:
     return bool(section.grids or section.facts or any(chart for _, chart in section.charts))
-
-
-@contextlib.contextmanager
-def _of_this_version(directory: RunDirectory) -> Iterator[None]:
-    """Names the run whose files lack a field that this version writes."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        kind = type(error).__name__
-        problem = f"{directory.folder}: its files are not as this version writes them ({kind})"
-        raise RunError(problem, fix="restore them, or train again with this version") from error
 
 
 def _knowledge(config: Mapping[str, Json], data: RunData) -> str:
@@ -255,9 +241,8 @@ def public_figures(folder: Path) -> dict:
     """The part of a run that may be shown outside, see public.figures."""
     directory = RunDirectory.existing(folder)
     env = folder / "env.json"
-    with _of_this_version(directory):
-        result, values = directory.result().values, read_json(env) if env.is_file() else {}
-        return public.figures(result, directory.config, values)
+    result, values = directory.result().values, read_json(env) if env.is_file() else {}
+    return public.figures(result, directory.config, values)
 
 
 class PublicPages(NamedTuple):

@@ -16,9 +16,17 @@ from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import text_lines
 from mednli_jax.report import charts, metrics
 from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
-from mednli_jax.rundir import SPLITS, Json, RunData, RunDirectory, RunResult, differing, flat
+from mednli_jax.rundir import (
+    RESTORE,
+    SPLITS,
+    Json,
+    RunData,
+    RunDirectory,
+    RunResult,
+    differing,
+    flat,
+)
 
-DAMAGED = "restore the file, or train again with --force"
 SAME_FILES = "compare runs of the same files, or train one of them again"
 Value = TypeVar("Value")
 
@@ -88,7 +96,7 @@ def complete(folder: Path) -> tuple[RunDirectory, RunResult]:
     directory = RunDirectory.existing(folder)
     if (status := directory.status()) != "complete":
         raise directory.unfinished(status)
-    return directory, directory.result("corpus", "model", "seeds", fix=DAMAGED)
+    return directory, directory.result()
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -108,7 +116,7 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 
 def finished(folder: Path, split: str = "test") -> Finished:
     directory, result = complete(folder)
-    data = directory.data("splits", fix=DAMAGED)
+    data = directory.data()
     path = directory.folder.resolve()
     return Finished(path.name, path, split, result, data, read_outcomes(directory, split))
 
@@ -137,13 +145,13 @@ def read_rows(
             parsed = None
         if parsed is None or parsed[0] in rows:
             problem = f"the row must hold {holds}; a uid may occur once"
-            problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
+            problems.add(DataError(problem, file=path.name, line=number, fix=RESTORE))
         else:
             uid, row = parsed
             rows[uid] = row
     problems.raise_if_any()
     if not rows:
-        raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
+        raise DataError("the file holds no prediction", file=path.name, fix=RESTORE)
     return rows
 
 

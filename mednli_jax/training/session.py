@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -148,7 +148,7 @@ class Session:
             names = [f"{device.platform}:{device.device_kind}" for device in devices]
             run_facts = environment(self.command_line)
             facts = replace(run_facts, devices=names, settings=self.settings)
-            write_json(self.directory.folder / "env.json", facts.to_json())
+            write_json(self.directory.folder / "env.json", asdict(facts))
             write_json(self.directory.folder / "data.json", manifest)
 
     def write_epoch(self, row: dict[str, Json], line: str) -> None:
