@@ -1,6 +1,6 @@
 """The cloze readers: scores by hand and an independent PyTorch reference.
 
-golden/make_golden_cloze.py made the golden files.
+docs/log.md names the script that made the golden files.
 """
 
 from functools import partial

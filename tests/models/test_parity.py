@@ -1,7 +1,7 @@
 """The models and steps of Adam equal an independent PyTorch reference on shared weights, forward
 and backward.
 
-golden/make_golden.py made the golden files.
+docs/log.md names the script that made the golden files.
 """
 
 from typing import NamedTuple
