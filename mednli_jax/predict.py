@@ -193,17 +193,17 @@ def read_chunks(
         lines = files.numbered_lines(source) if source else files.raw_lines(stream)
         records = _records(lines, ending, file, problems)
     for number, record in records:
+        if header is None:
+            header = form.header(record, file, number)
+            if header:
+                if not source:
+                    warn("line 1 is a header and is skipped")
+                continue
+            if ending not in ("", ".jsonl") and isinstance(record, list):
+                problem = f"the first line does not name {' and '.join(form.names)}"
+                fix = "name the columns, or give lines without a header on standard input"
+                raise DataError(problem, file=file, line=number, fix=fix)
         try:
-            if header is None:
-                header = form.header(record, file, number)
-                if header:
-                    if not source:
-                        warn("line 1 is a header and is skipped")
-                    continue
-                if ending not in ("", ".jsonl") and isinstance(record, list):
-                    problem = f"the first line does not name {' and '.join(form.names)}"
-                    fix = "name the columns, or give lines without a header on standard input"
-                    raise DataError(problem, file=file, line=number, fix=fix)
             chunk.append(Input(*form.named(record, header, file, number)))
         except DataError as error:
             problems.add(error)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.cases import cases
 from support.commands import (
     SMALL,
     at,
@@ -308,23 +307,6 @@ def test_systems_of_ones_own_stand_in_the_papers_table(answers):
 
 def test_the_result_of_a_run_is_printed_as_json(at_home):
     assert printed_json("report copy") == read_json("copy/result.json")
-
-
-@cases(
-    "last, place",
-    {
-        "unknown uid": ([(SECRET, "neutral")], "17:"),
-        "unknown label": ([("test-0", SECRET)], "17:"),
-        "twice": ([("test-1", "neutral")], "17:"),
-        "one lacks": ([], ""),
-    },
-)
-def test_answers_that_cannot_be_scored_are_named_by_line(answers, last, place):
-    Path("answers.jsonl").write_text(answers_as("jsonl", answers[:-1] + last))
-
-    message = refused("evaluate --predictions=answers.jsonl", TRAINED[0])
-
-    assert message.startswith(f"error: answers.jsonl:{place} ")
 
 
 # -- predict ---------------------------------------------------------------------------------------

@@ -460,37 +460,18 @@ def test_further_columns_of_a_file_stand_beside_its_predictions(at_home, home, r
     assert_near(probability_C, probabilities(expected), atol=2e-6)
 
 
-@pytest.mark.parametrize("file", COLUMNS)
-def test_a_byte_order_mark_at_the_start_of_an_input_is_part_of_no_column(tmp_path, file):
-    path = tmp_path / file
-    path.write_text(f"\ufeff{COLUMNS[file]}")
-
-    ((line,),) = chunks_of(path.read_text(), source=path)
-
-    assert line.columns == {"id": "7, a", "label": "neutral"}
-
-
-TWICE = "two columns have the same name"
-BAD_FILES = (
-    ("in.tsv", f"id\tpremise\thypothesis\n1\t{SECRET}\n", "in.tsv:2: expected 3 fields"),
-    ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "in.tsv:1: the first line does not name premise"),
-    ("in.csv", f"premise,text\n{SECRET},b\n", "in.csv:1: the header has no column hypothesis"),
-    ("in.jsonl", f"{SECRET}\tb\n", "in.jsonl:1: "),
-    ("in.csv", f"premise,hypothesis,id,ID\n{SECRET},b,1,2\n", f"in.csv:1: {TWICE}"),
-    ("in.tsv", f"premise\thypothesis\tPremise\n{SECRET}\tb\tc\n", f"in.tsv:1: {TWICE}"),
-    ("in.jsonl", '{"premise": "c", "premise": "a", "hypothesis": "b"}\n', "in.jsonl:1: "),
-    ("in.jsonl", '{"premise": "c", "Premise": "a", "hypothesis": "b"}\n', "in.jsonl:1: "),
-    ("in.tsv", f"premise\tsentence1\thypothesis\n{SECRET}\ta\tb\n", "in.tsv:2: "),
-    ("in.csv", "", "in.csv: "),
-    ("in.xlsx", SECRET, "--input=in.xlsx"),
+@cases(
+    "file, content",
+    {
+        "a bad row": ("in.tsv", f"id\tpremise\thypothesis\n1\t{SECRET}\n"),
+        "an empty file": ("in.csv", ""),
+        "no format": ("in.xlsx", SECRET),
+    },
 )
-
-
-@pytest.mark.parametrize(("file", "content", "problem"), BAD_FILES)
-def test_a_bad_file_leaves_no_output(at_home, home, file, content, problem):
+def test_a_bad_file_leaves_no_output(at_home, home, file, content):
     (home / file).write_text(content)
 
-    assert problem in refused(predict, "--run=run", f"--input={file}", "--output=none.tsv")
+    assert file in refused(predict, "--run=run", f"--input={file}", "--output=none.tsv")
 
     assert not (home / "none.tsv").exists()
 

@@ -7,15 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from support.cases import cases
 from support.files import lines
 
 from mednli_jax import defaults
 from mednli_jax.errors import DataError
 from mednli_jax.nli.config import corpus_of, with_labels
-
-SPLITS = ("train", "dev", "test")
-FIVE = ("agrees", "disagrees", "unrelated", "unclear", "sarcastic")
 
 
 def corpus(folder, **fields):
@@ -24,106 +20,6 @@ def corpus(folder, **fields):
     config.data.update(dir=str(folder), **fields)
     config.vectors.dim = 4
     return corpus_of(with_labels(config))
-
-
-def table(rows, separator="\t"):
-    """A table of dicts with a header."""
-    return "".join(
-        separator.join(map(str, row)) + "\n" for row in (rows[0], *map(dict.values, rows))
-    )
-
-
-def numbered(split, labels, row_of):
-    """Rows of 20 pairs. row_of: (number, texts, label) -> row."""
-    rows = []
-    for n in range(20):
-        rows.append(row_of(n, (f"Note {n} of {split}.", f"Claim {n}."), labels[n % len(labels)]))
-    return rows
-
-
-def sick(n, texts, label):
-    names = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
-    return dict(zip(names, (f"{texts[0]}{n}", *texts, 4.5, label), strict=True))
-
-
-def rte(n, texts, label):
-    return {
-        "index": n,
-        "sentence1": texts[0],
-        "sentence2": texts[1],
-        "label": label,
-    }
-
-
-def qnli(n, texts, label):
-    return {
-        "index": n,
-        "question": texts[0],
-        "sentence": texts[1],
-        "label": label,
-    }
-
-
-def bigbio(n, texts, label):
-    return {
-        "id": f"{texts[0]}{n}",
-        "premise": texts[0],
-        "hypothesis": texts[1],
-        "label": label,
-    }
-
-
-def five(n, texts, label):
-    return {
-        "key": n,
-        "Clinical note": texts[0],
-        "claim": texts[1],
-        "stance": label,
-    }
-
-
-NLI = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
-LAYOUTS = {
-    "SICK": (
-        "txt",
-        sick,
-        NLI,
-        "premise:sentence_A,hypothesis:sentence_B,label:entailment_judgment,uid:pair_ID",
-        ("entailment", "neutral", "contradiction"),
-    ),
-    "RTE of GLUE": ("tsv", rte, ("not_entailment", "entailment"), "uid:index", None),
-    "RTE of the Hub": ("jsonl", rte, (1, 0), "", ("0", "1")),
-    "QNLI": ("tsv", qnli, ("b", "a"), "premise:question,hypothesis:sentence", ("a", "b")),
-    "bigbio": ("jsonl", bigbio, NLI, "", ("entailment", "neutral", "contradiction")),
-    "five classes": (
-        "tsv",
-        five,
-        FIVE,
-        "premise:Clinical note,hypothesis:claim,label:stance,uid:key",
-        tuple(sorted(FIVE)),
-    ),
-}
-
-
-@cases("ending, row_of, labels, columns, names", LAYOUTS)
-def test_a_known_layout_is_read_with_columns_alone(
-    tmp_path, ending, row_of, labels, columns, names
-):
-    for split in SPLITS:
-        rows = numbered(split, labels, row_of)
-        text = lines(*rows) if ending == "jsonl" else table(rows)
-        (tmp_path / f"{split}.{ending}").write_text(text)
-
-    read = corpus(tmp_path, columns=columns)
-    splits = read.splits()
-
-    assert [len(splits[split]) for split in SPLITS] == [20, 20, 20]
-    assert read.labels.names == (names or ("entailment", "not_entailment"))
-    first, second = splits["dev"].examples[:2]
-    assert (first.premise, second.hypothesis) == ("Note 0 of dev.", "Claim 1.")
-    assert first.label == str(labels[0]).casefold()
-    if "uid" in columns or row_of is bigbio:
-        assert second.uid in ("Note 1 of dev.1", "dev:1")
 
 
 def hub_rows(split):
