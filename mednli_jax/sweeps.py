@@ -242,14 +242,13 @@ class Workers:
             except (*DATABASE_ERRORS, UnboundLocalError):  # optuna's, where it cannot tell an end
                 patience -= 1
                 if not patience:
-                    fix = "give the command again"
-                    raise ResumableError("the database does not answer", fix=fix) from None
+                    raise ResumableError("the database did not answer for an hour") from None
                 say_once(OUTAGE)
                 time.sleep(1)
 
     def _train(self, study: optuna.Study, worker: int, attempt: optuna.Trial) -> NoReturn:
-        """Trains or continues the trial of an attempt. One that a signal ends stays without a
-        state until it counts as dead."""
+        """Trains or continues the trial of an attempt. It is told no end where a signal ends it, or
+        where the database does not answer: it counts as dead soon, and the trial goes on."""
         seed, metric = self.sweep.seed + attempt.number, self.sweep.metric
         study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         words = self._command(attempt)
@@ -269,7 +268,7 @@ class Workers:
             study.tell(attempt, score, skip_if_finished=True)
             say(f"{trial}: {metric} {score:.4f}")
         except DATABASE_ERRORS:
-            say_once(OUTAGE)
+            pass
         except (KeyboardInterrupt, ResumableError, UpdateFinishedTrialError) as error:
             say(f"{trial}: {error}")
         except UserError as error:
