@@ -253,12 +253,7 @@ def task_of_run(folder: Path) -> Task:
     """The TASK of the run in a folder."""
     from mednli_jax.rundir import RunDirectory
 
-    run = RunDirectory.existing(folder)
-    try:
-        return named(run.task)
-    except ConfigError:
-        problem = f"{run.folder / 'config.json'}: its 'task' is none of {', '.join(_TASKS)}"
-        raise RunError(problem, fix="restore the file, or train again with this version") from None
+    return named(RunDirectory.existing(folder).task)
 
 
 def form_of_run(folder: Path) -> Form:
