@@ -145,10 +145,6 @@ def test_a_pair_is_given_as_a_tuple_or_by_its_fields_alone_or_in_a_list(runs):
     assert prediction[label] == max(classes, key=prediction.get)
 
 
-def test_predictions_count_unknown_words(runs):
-    assert sum(runs[0].predict([("No qqq.", "CHF.")]).unknown_words.values()) > 0
-
-
 def test_a_run_from_python_is_scored_and_shown(runs):
     run, _ = runs
 

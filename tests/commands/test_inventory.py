@@ -61,18 +61,8 @@ def test_without_a_data_folder_all_that_is_missing_is_named(data):
     assert lines["mesh"].startswith("ok ")
     for subject in ("clicr", "diskne", "notes", *PATHS, "word vectors", "pretrained weights"):
         assert lines[subject].startswith("missing"), subject
-
-
-@pytest.mark.parametrize(
-    "subject, source",
-    [
-        ("mednli", "physionet.org"),
-        ("umls", "uts.nlm.nih.gov"),
-        ("notes", "physionet.org"),
-    ],
-)
-def test_what_is_missing_is_named_with_its_source(data, subject, source):
-    assert source in inventory()[1][subject]
+    assert "physionet.org" in lines["mednli"]
+    assert "uts.nlm.nih.gov" in lines["umls"]
 
 
 def test_a_data_folder_that_is_not_there_is_refused(data):
@@ -80,26 +70,18 @@ def test_a_data_folder_that_is_not_there_is_refused(data):
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_a_kind_is_found_where_all_its_files_are_there(data, kind):
-    place(data, PATHS[kind])
-
-    code, lines = inventory(f"--data={data}")
-
-    assert code == 0
-    assert lines[kind].split()[0] == "ok"
-
-
-@pytest.mark.parametrize("kind", PATHS)
-def test_a_kind_that_lacks_a_file_is_to_be_checked(data, kind):
+def test_a_kind_is_in_order_with_all_its_files_and_to_be_checked_without_one(data, kind):
     place(data, PATHS[kind])
     first = data / PATHS[kind][0]
-    first.rename(data / "aside")
 
     code, lines = inventory(f"--data={data}")
+    first.rename(data / "aside")
+    code_without, lines_without = inventory(f"--data={data}")
 
-    assert code == 2
-    assert lines[kind].split()[0] == "CHECK"
-    assert first.name.split("_Snapshot")[0] in lines[kind]
+    assert (code, code_without) == (0, 2)
+    assert lines[kind].split()[0] == "ok"
+    assert lines_without[kind].split()[0] == "CHECK"
+    assert first.name.split("_Snapshot")[0] in lines_without[kind]
 
 
 def test_vectors_and_weights_that_can_be_used_are_described(data):

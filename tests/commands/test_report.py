@@ -51,8 +51,7 @@ def test_the_page_of_a_run_shows_scores_before_settings_before_versions(tmp_path
     words = " ".join(page.words)
     order = (
         "esim without knowledge on demo",
-        "Test accuracy 88.9, mean of 2 seeds (95 % interval 56.5 to 98.0); the most frequent class "
-        "alone gives 33.3",  # 8 of 9 in both seeds
+        "Test accuracy 88.9, mean of 2 seeds (95 % interval 56.5 to 98.0)",
         "train 100, dev 9, test 9 pairs",
         "hidden size",
         "learning rate",
@@ -320,14 +319,6 @@ def test_a_table_has_our_accuracy_beside_the_papers_and_the_command_for_the_othe
     command = r"python -m mednli_jax\.reproduce mednli runs mednli --tables=3"
     assert re.search(rf"not there yet: bow, .*, infersent\n +{command}\n", out)
     assert printed_json("report", *table)["lacking"]
-
-
-def test_the_page_of_a_papers_table_has_its_figures_and_ours(table):
-    succeeds("report", *table, "--out=table.html")
-
-    with open("table.html") as file:
-        page = check_offline(file.read())
-    assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
 
 
 def test_a_table_as_csv_is_a_rectangle(table):

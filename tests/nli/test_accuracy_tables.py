@@ -161,11 +161,6 @@ def write_like_the_paper(folder, *names):
         change(folder / name / "config.json", knowledge__mentions="metamap.mmi", data__dir="/data")
 
 
-def test_runs_with_the_papers_settings_are_not_unlike(tmp_path):
-    write_like_the_paper(tmp_path, "esim", "replace-esim")
-    assert cell_of(filled(7, tmp_path), run="replace-esim")["unlike"] == []
-
-
 def test_vectors_of_another_name_are_not_unlike_where_the_paper_names_a_part_of_it(tmp_path):
     write_like_the_paper(tmp_path, "vectors-fasttext-mimic-esim", "mimic-replace-esim")
     change(tmp_path / "mimic-replace-esim" / "config.json", vectors__path="mimic.bin")
@@ -206,16 +201,6 @@ def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
     cell = cell_of(table, run="fiction-retrofit-infersent")
     assert cell["ours"] == pytest.approx(-20)
     assert cell["difference"] is None
-
-
-def test_the_classifier_of_hypotheses_is_compared_with_its_own_config(tmp_path):
-    write_like_the_paper(tmp_path, "hypothesis")
-    config = read_config("hypothesis_only:mednli")
-    (tmp_path / "hypothesis" / "config.json").write_text(config.to_json())
-    edit(tmp_path / "hypothesis" / "result.json", model="fasttext")
-    cell = cell_of(filled(3, tmp_path), run="hypothesis")
-    assert cell["paper"] == 61.9
-    assert cell["unlike"] == []
 
 
 def test_settings_of_a_source_unlike_the_papers_are_named(tmp_path):
@@ -263,14 +248,7 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path, named):
     config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "vocab_size": 9}
     config["train"]["learning_rate"] = 1e-4
     config["seeds"] = [3, 4, 5]
-    run = write_run(
-        tmp_path / "biobert",
-        TEN,
-        TEN,
-        TEN,
-        gold=TEN,
-        corpus="mednli",
-    )
+    run = write_run(tmp_path / "biobert", *[TEN] * 3, gold=TEN, corpus="mednli")
     (run / "config.json").write_text(json.dumps(config))
 
     paper_run = PaperRun("biobert", "diskne_bert", {"model.hidden_size": 768} if named else {})

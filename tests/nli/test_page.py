@@ -214,14 +214,10 @@ def test_attention_maps_are_never_over_older_ones(tmp_path):
     assert {path.name for path in newer.glob("*.png")} == {"pair-1.png"}
 
 
-def test_attention_maps_hold_the_tokens_and_the_map_of_each_seed(tmp_path):
-    folder = page.write_attention(ScoredRun(tmp_path), [("a", "b")])
-    written = json.loads((folder / "pair-1.json").read_text())
-    assert written["hypothesis"] == ["no", "gout"]
-    assert written["maps"]["words"]["premise"] == [[[0.25, 0.75]], [[0.75, 0.25]]]
-
-
-def test_attention_maps_are_private(tmp_path):
+def test_attention_maps_are_private_and_hold_the_tokens_and_the_map_of_each_seed(tmp_path):
     folder = page.write_attention(ScoredRun(tmp_path), [("a", "b")])
     assert folder == tmp_path / "private" / "attention"
     assert_private(folder)
+    written = json.loads((folder / "pair-1.json").read_text())
+    assert written["hypothesis"] == ["no", "gout"]
+    assert written["maps"]["words"]["premise"] == [[[0.25, 0.75]], [[0.75, 0.25]]]

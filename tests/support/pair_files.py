@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mednli_jax.data.examples import LABELS
-from support.files import Content, as_bytes
+from support.files import Content, as_bytes, lines, write
 
 Row = dict[str, Any]
 
@@ -22,8 +22,7 @@ COMMON = "gout"  # occurs in every premise that `write_shared_premises` writes
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Writes JSON lines and makes the folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write(path, lines(*rows))
 
 
 def official(

@@ -20,6 +20,7 @@ from mednli_jax.nli.runs import NAMES, RUNS
 from mednli_jax.report import metrics
 from mednli_jax.report.options import PaperRun
 from mednli_jax.rundir import FORMAT
+from support.files import lines
 
 Json = dict[str, Any]
 
@@ -130,8 +131,8 @@ def write_run(
     (folder / "lock").touch()
     for split, words in predicted.items():
         path = folder / "private" / f"predictions.{split}.jsonl"
-        _write_lines(path, rows(gold, words, uids))
-    _write_lines(folder / "metrics.jsonl", [_epoch(1, numbers), _epoch(2, numbers)])
+        path.write_text(lines(*rows(gold, words, uids)))
+    (folder / "metrics.jsonl").write_text(lines(_epoch(1, numbers), _epoch(2, numbers)))
     return folder
 
 
@@ -157,10 +158,6 @@ def row_config(row: str, corpus: str) -> Json:
 
 def write_json(path: Path, values: Json) -> None:
     path.write_text(json.dumps(values))
-
-
-def _write_lines(path: Path, values: Sequence[Json]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in values))
 
 
 def change(path: Path, **changes: Any) -> None:
