@@ -220,7 +220,7 @@ def test_runs_that_do_not_fit_are_one_line(call, words):
     write_run(Path("unfinished"), GOLD, status="interrupted")
     write_run(Path("mednli"), GOLD, corpus="mednli")
     Path("damaged-metrics/metrics.jsonl").write_text("quokka\n")
-    Path("damaged-data/data.json").write_text('{"splits": {"train": 3}}')
+    Path("damaged-data/data.json").write_text('{"splits": ')
 
     message = refused(call)
     assert words in message
