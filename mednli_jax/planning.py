@@ -52,13 +52,14 @@ class Job:
     key: Callable[[], Mapping[str, str]] | None = None
 
     def is_done(self) -> bool:
-        """Whether the run is complete, or the file is there and of the same data."""
-        if self.is_run:
-            has_result = (self.place / "result.json").is_file()
-            return has_result and RunDirectory(self.place).status() == "complete"
-        if self.key is None or not self.place.is_file():
-            return self.place.is_file()
+        """Whether the run is complete, or the file is there and of the same data. A damaged one is
+        not."""
         try:
+            if self.is_run:
+                has_result = (self.place / "result.json").is_file()
+                return has_result and RunDirectory(self.place).status() == "complete"
+            if self.key is None or not self.place.is_file():
+                return self.place.is_file()
             values: dict[str, Json] = json.loads(self.place.read_bytes())
             return all(values.get(name, "") == value for name, value in self.key().items())
         except (ValueError, UserError):

@@ -15,7 +15,15 @@ from mednli_jax.diskne.scores import ALWAYS, AVERAGES, TITLES, averaged
 from mednli_jax.errors import RunError
 from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import check_folder, command_line, heading, published, unlike
+from mednli_jax.report.tables import (
+    COMPLETE,
+    check_folder,
+    command_line,
+    heading,
+    published,
+    state,
+    unlike,
+)
 from mednli_jax.rundir import RunDirectory
 
 TITLE = "DisKnE (Alghanmi et al. 2021)"
@@ -70,7 +78,7 @@ def systems_in(folder: Path, read: Read) -> list[System]:
     for path in sorted(path.parent for path in folder.glob("*/config.json")):
         run = RunDirectory(path)
         is_locked_once = (path / "lock").is_file()
-        if is_locked_once and run.task == NAME and run.status() == "complete":
+        if is_locked_once and run.task == NAME and state(path) == COMPLETE:
             systems.append(_system(run, read))
     if not systems:
         fix = "give the folder that `reproduce diskne` made"

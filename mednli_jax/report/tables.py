@@ -95,11 +95,14 @@ def command_line(command: str, *arguments: str) -> str:
 
 
 def state(folder: Path) -> str:
-    """complete, in training, missing, or the status of a run."""
+    """complete, in training, missing, unreadable, or the status of a run."""
     if not (folder / "config.json").is_file():
         return MISSING
     directory = RunDirectory(folder)
-    status = directory.status()
+    try:
+        status = directory.status()
+    except RunError:  # damaged, or of another format
+        return "unreadable"
     return "in training" if status != COMPLETE and directory.in_training() else status
 
 

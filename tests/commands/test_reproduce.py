@@ -170,7 +170,10 @@ def recorded(tmp_path, monkeypatch):
     return call
 
 
-def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(recorded, monkeypatch):
+def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(
+    recorded, monkeypatch, tmp_path
+):
+    """A run whose result was cut short is not done."""
     monkeypatch.setenv("FAILS", "retrofit=concepts")
     monkeypatch.setenv("DIES", "retrofit=unit")
     code, err, calls = recorded("--workers=2")
@@ -183,6 +186,10 @@ def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(reco
     code, _, calls = recorded()
     assert code == 0
     assert len(calls) == 3
+    (tmp_path / "runs" / "unit-esim" / "result.json").write_text('{"format": 1, "sta')
+    code, _, calls = recorded()
+    assert code == 0
+    assert len(calls) == 1
     assert recorded()[2] == []
 
 
