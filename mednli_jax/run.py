@@ -109,6 +109,8 @@ class Experiment:
       task: the TASK, see tasks.
       trained_by: trains the model, where that is not the loop over one network.
       precision: of matrix products, a key of training.program.PRECISIONS.
+      recorded_options: of the compiler, with which a resumed run began; None for those of this
+        machine.
     """
 
     seeds: tuple[int, ...]
@@ -122,6 +124,7 @@ class Experiment:
     transfer: Transfer = Transfer()
     trained_by: Fit | None = None
     precision: str = "default"
+    recorded_options: compiler.Options | None = None
 
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays with the rows that are scored, whether the cache had it)."""
@@ -164,17 +167,27 @@ class Experiment:
     ) -> Program:
         """A Program without data and optimiser, for words with the vectors [V, D]."""
         precision = PRECISIONS[self.precision]
+        is_one_cpu = devices.count == 1 and devices.platform == "cpu"
+        train_options = self._train_options("cpu") if is_one_cpu else {}
         model = self.model.entry.build(
             self.model.fields,
             axis_name=devices.axis_name,
             platform=devices.platform,
             product_dtype=precision.product_dtype,
             # Eigen multiplies by the copy faster, and YNNPACK slower.
-            transposes=devices.count == 1 and bool(self._step_options(devices.platform)),
+            transposes=bool(train_options),
             **model_facts,
         )
         frozen = devices.replicate(self.scorer.frozen(vectors))
-        return Program(model, self.scorer, devices, frozen, data={}, precision=precision)
+        return Program(
+            model,
+            self.scorer,
+            devices,
+            frozen,
+            data={},
+            precision=precision,
+            train_options=train_options,
+        )
 
     def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
         """The batches of a split for a Program."""
@@ -189,11 +202,13 @@ class Experiment:
     def numeric_settings(self) -> dict[str, Json]:
         """The settings that change a run's numbers: jax's, and the option of its compiler for a
         step on one device."""
-        options = self._step_options(jax.devices()[0].platform)
+        options = self._train_options(jax.devices()[0].platform)
         return {**numeric_settings(), compiler.YNNPACK: options.get(compiler.YNNPACK)}
 
-    def _step_options(self, platform: str) -> compiler.Options:
+    def _train_options(self, platform: str) -> compiler.Options:
         """The options of the compiler for a training step on one device."""
+        if self.recorded_options is not None:
+            return self.recorded_options
         return compiler.options_for(
             self.model.entry.module,
             "train",
@@ -323,8 +338,8 @@ def train(
     command_line: Sequence[str] = (),
     on_epoch: Callable[[loop.Row], None] = lambda row: None,
 ) -> RunDirectory | None:
-    """Trains an experiment into a run directory, with its result. Returns None where the run was
-    complete already.
+    """Trains an experiment into a run directory, with its result. Returns None where the run and
+    its page were complete already.
 
     Where the corpus or the folder cannot be used, the folder is not changed. loop.Interrupted is
     raised where a signal ended the training, after the run has been saved.
@@ -335,7 +350,7 @@ def train(
       wait: seconds to wait for another process that trains in the folder.
       resume_command: resumes the run, for the message of an interruption.
       command_line: of this process, for env.json.
-      on_epoch: called with each row of metrics, after it was written.
+      on_epoch: called with a copy of each row of metrics, after it was written.
     """
     process = hosts.here()
     start_jax()
@@ -343,8 +358,13 @@ def train(
     # Before the directory is created, so that bad data or a bad source leaves none.
     data = _training_data(experiment, process)
     warnings = list(experiment.task.warnings(data.prepared))
-    created = RunDirectory.create(folder, config, resume=resume, force=force, wait=wait)
-    with contextlib.closing(created) as directory:
+    with contextlib.closing(
+        RunDirectory.create(folder, config, resume=resume, force=force, wait=wait)
+    ) as directory:
+        began = directory.environment()  # empty for a new run
+        own_settings = experiment.numeric_settings()
+        options = compiler.recorded_options(began.settings)
+        experiment = replace(experiment, recorded_options=options)
         session = Session(
             directory,
             resume=resume,
@@ -353,10 +373,13 @@ def train(
             command_line=command_line,
             on_epoch=on_epoch,
             settings=experiment.numeric_settings(),
+            cpus=began.cpus_of_sessions,
         )
         if resume and directory.status() == "complete":
-            session.say(f"{folder}: the run is complete already; nothing to do.")
-            return None
+            has_page = (folder / "report.html").is_file()
+            left = "nothing to do" if has_page else "its page is written now"
+            session.say(f"{folder}: the run is complete already; {left}.")
+            return None if has_page else directory
         if resume:  # checked before anything is written, so that a refusal does not change the run
             directory.check_data(data.prepared.manifest)
             directory.check_settings(session.settings)
@@ -365,7 +388,10 @@ def train(
         session.write_status("running")
         state = "found prepared" if data.was_cached else "prepared"
         session.say(f"corpus {experiment.corpus.name}: {state} in {data.prepared.folder}")
-        for line in warnings:
+        if session.settings != own_settings:
+            option = f"{compiler.YNNPACK}={session.settings[compiler.YNNPACK]}"
+            warnings.append(f"the run keeps the option of its first processor, {option}")
+        for line in (*session.notes, *warnings):
             session.say(f"warning: {line}")
         try:
             fitted = experiment.fit(data.prepared, session)
@@ -401,7 +427,7 @@ def _finish(
 ) -> None:
     """Scores dev and test, writes the result, prints the summary."""
     scorer = experiment.scorer
-    notes = _notes(prepared) + fitted.notes
+    notes = _notes(prepared) + fitted.notes + session.notes
     result = {
         "corpus": experiment.corpus.title,
         "task": scorer.name,
@@ -666,7 +692,8 @@ class Run(System):
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
-        self.directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
+        path = local_path(folder, "the folder of a run").absolute()
+        self.directory = RunDirectory.existing(path)
         self.result = self.directory.result()
 
     @property

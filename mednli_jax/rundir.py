@@ -55,8 +55,8 @@ LOCK_SECONDS = 0.5
 CHECK_WORKDIR = "check --workdir"
 RESTORE = "restore the file, or start over with --force"
 WRITE_AGAIN = "restore it, or remove it and train with --resume, which writes it again"
-# The format of a run's files, a field of result.json. Raise it where a run of before cannot be read
-# any more.
+# The format of a run's files, a field of result.json. Raise it for a field of a config or a file
+# that this version needs and earlier runs lack.
 FORMAT = 1
 # Files of a run besides result.json; config.json is last.
 _FILES = (
@@ -111,6 +111,7 @@ class RunEnvironment:
       mednli_jax: version of this package.
       commit: of the package's checkout, with + where it had changes; "" outside of a checkout.
       versions: package -> version.
+      cpus: that the process may use; cpus_of_sessions: those of all processes of the run.
       load: of the machine, mean of the last minute.
       started: UTC.
       devices: of jax, as platform:kind.
@@ -122,7 +123,8 @@ class RunEnvironment:
     python: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
-    cpus: int | None = None
+    cpus: int = 0
+    cpus_of_sessions: Sequence[int] = ()
     load: float = 0.0
     started: str = ""
     command: Sequence[str] = ()
@@ -318,11 +320,18 @@ def environment(command: Sequence[str] = ()) -> RunEnvironment:
         python=platform.python_version(),
         versions={name: metadata.version(name) for name in _PACKAGES},
         platform=platform.platform(),
-        cpus=os.cpu_count(),
+        cpus=count_cpus(),
         load=os.getloadavg()[0],
         started=_now(),
         command=[_PASSWORD.sub(r"\1***@", word) for word in command],
     )
+
+
+def count_cpus() -> int:
+    """The number of CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # macOS has none
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 0
 
 
 def _now() -> str:
@@ -372,6 +381,7 @@ class RunDirectory:
             example = run.folder.parent / near[0] if near else EXAMPLE
             fix = f"give the directory that train printed, e.g. {example}"
             raise RunError(f"{run.folder}: not a run directory (config.json is missing)", fix=fix)
+        run.result()  # refuses another format before any other file is read
         return run
 
     @classmethod

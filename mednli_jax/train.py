@@ -22,6 +22,7 @@ this run was lost (3, 134: go on with --resume).
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +53,8 @@ def main(values: cli.Flags) -> int:
     from mednli_jax.training import hosts
     from mednli_jax.training.loop import Interrupted
 
+    # As Ctrl-C, until the training itself catches it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     experiment = run.experiment_of(config)
     if values.dry_run:
         _describe(experiment)

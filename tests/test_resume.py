@@ -20,6 +20,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from support.cases import cases
@@ -33,7 +34,7 @@ from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.files import private_folder, write_atomic
 from mednli_jax.rundir import FORMAT, RunDirectory
-from mednli_jax.training import loop
+from mednli_jax.training import compiler, loop
 from mednli_jax.training.session import Session
 
 FAST = ("warmup", "features", "folds")
@@ -149,13 +150,13 @@ def resume(run, *flags):
         resume stopped --force | | | | --force
         resume absent | | | | no such run directory
         train stopped | | | | status interrupted / --resume / --force
-        # settings of jax, and an option of its compiler
+        train . --force | | | | .: holds other files
+        # settings of jax
         resume stopped | env.json | enable_x64": false | enable_x64": true | =True / =False
         resume stopped | env.json | "threefry2x32" | "rbg" | prng_impl=rbg / =threefry2x32
         resume stopped | env.json | partitionable": true | partitionable": false | =False / =True
         resume stopped | env.json | seed_offset": 0 | seed_offset": 1 | offset=1 / offset=0
         resume stopped | env.json | precision": null | precision": "highest" | =highest / =None
-        resume stopped | env.json | fusion_type": null | fusion_type": "" | install jax 0.
         # the data: a pair has another label, so that shapes, vocabulary and vectors stay equal
         resume stopped | ../data/mednli/mli_test_v1.jsonl | "neutral" | "entailment" | \
             changed since the run began: mli_test_v1.jsonl
@@ -172,6 +173,7 @@ def resume(run, *flags):
         evaluate --run=whole | result.json | "format": 1, | | whole: the run has format 0,
         predict --run=whole | result.json | "format": 1 | "format": 2 | the run has format 2,
         report whole | result.json | "format": 1 | "format": 2 | whole: the run has format 2,
+        resume stopped --config.seeds=7 | result.json | "format": 1 | "format": 2 | has format 2,
         # runs that are not finished
         evaluate --run=stopped | | | | status interrupted / --resume
         evaluate --run=stopped | result.json | "interrupted" | "running" | running / --resume
@@ -218,14 +220,59 @@ def test_the_command_that_continues_a_run_works_as_it_is_printed(copies, place):
     assert "complete already" in succeeds("train", *stored[3:])[1]
 
 
-def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(copies):
-    """The error for a damaged result tells the user to remove it."""
+@pytest.mark.parametrize("file", ["result.json", "report.html"])
+def test_a_removed_result_or_page_is_written_anew_and_a_complete_run_is_left_alone(copies, file):
+    """The error for a damaged result tells the user to remove it. A process may be killed before it
+    writes the page."""
     before = results(copies / "whole")
-    (copies / "whole" / "result.json").unlink()
+    (copies / "whole" / file).unlink()
 
-    for _ in range(2):
-        succeeds(*resume("whole"))
-        assert results(copies / "whole") == before
+    succeeds(*resume("whole"))
+    assert results(copies / "whole") == before
+    files = contents(copies / "whole")
+    assert file in files
+
+    assert "nothing to do" in succeeds(*resume("whole"))[1]
+    assert contents(copies / "whole") == {**files, "log.txt": ANY}
+
+
+def test_a_resume_on_another_machine_goes_on_and_says_where_it_differs(copies):
+    """The first processor had another number of CPUs, and another option of the compiler."""
+    env = read_json("stopped/env.json")
+    assert env["cpus_of_sessions"] == [env["cpus"]]
+    assert env["settings"][compiler.YNNPACK] is None
+    settings = {**env["settings"], compiler.YNNPACK: ""}
+    edit(Path("stopped/env.json"), cpus_of_sessions=[64], settings=settings)
+
+    _, err = succeeds(*resume("stopped"))
+
+    note = f"trained on 64, then {env['cpus']} CPUs, so not bit-identical"
+    assert f"warning: {note}" in err
+    for file in ("log.txt", "report.html"):
+        assert note in Path("stopped", file).read_text()
+    assert read_json("stopped/result.json")["notes"][-1].startswith(note)
+    assert f"keeps the option of its first processor, {compiler.YNNPACK}=\n" in err
+    resumed = read_json("stopped/env.json")
+    assert resumed["cpus_of_sessions"] == [64, env["cpus"]]
+    assert resumed["settings"] == settings
+
+
+def test_a_run_whose_option_of_the_compiler_jax_does_not_know_is_refused(copies, monkeypatch):
+    option = "xla_cpu_no_such_option"
+    monkeypatch.setattr(compiler, "YNNPACK", option)
+    env = read_json("stopped/env.json")
+    edit(Path("stopped/env.json"), settings={**env["settings"], option: ""})
+
+    assert f"install jax {env['versions']['jax']};" in refused(*resume("stopped"))
+
+
+@pytest.mark.parametrize("call", ["evaluate --run=", "predict --run=", "report "])
+def test_another_format_is_named_whatever_the_other_files_hold(copies, call):
+    edit(Path("whole/result.json"), format=FORMAT + 1)
+    for file in ("config.json", "data.json", "env.json"):
+        Path("whole", file).write_text("{}")
+
+    assert refused(f"{call}whole").startswith("error: whole: the run has format ")
 
 
 def test_a_run_of_another_format_is_trained_again_with_force(copies):
@@ -368,6 +415,13 @@ def test_a_run_in_training_is_waited_for_and_not_called_damaged(copies):
         message = refused("evaluate --run=stopped")
         code, _, err = call_command(*resume("stopped", "--wait=1"))
 
+        # The second process gets SIGTERM as it waits.
+        patch = pytest.MonkeyPatch()
+        patch.setattr(time, "sleep", lambda _: signal.getsignal(signal.SIGTERM)(15, None))
+        ended = call_command(*resume("stopped", "--wait=60"))
+        patch.undo()
+
+    assert (ended.code, ended.err.splitlines()[-1]) == (cli.INTERRUPTED, "interrupted.")
     assert "in training" in message
     assert "--resume" not in message
     assert code == cli.INTERRUPTED

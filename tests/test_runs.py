@@ -254,6 +254,19 @@ def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(
     assert json.loads(left["config.json"])["seeds"] == [5]
 
 
+# ---- the machine ----
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_the_cpus_are_those_that_the_process_may_use():
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cpus)})
+    try:
+        assert environment().cpus == 1
+    finally:
+        os.sched_setaffinity(0, cpus)
+
+
 # ---- the commit ----
 
 

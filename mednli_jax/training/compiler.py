@@ -8,6 +8,7 @@ contract the rows of their first operand, always go to Eigen.
 
 import contextlib
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 
 import flax.linen as nn
@@ -61,6 +62,17 @@ def options_for(
     least = _WITH_EIGEN.get((vendor, model, mode))
     is_faster = least is not None and examples >= least
     return {YNNPACK: ""} if is_faster and _is_known(YNNPACK) else {}
+
+
+def recorded_options(settings: Mapping[str, object]) -> Options | None:
+    """The options that a run recorded. None where it recorded none, or this version of jax does not
+    know them."""
+    if YNNPACK not in settings:
+        return None
+    fusions = settings[YNNPACK]
+    if fusions is None:
+        return {}
+    return {YNNPACK: str(fusions)} if _is_known(YNNPACK) else None
 
 
 @functools.cache

@@ -93,6 +93,7 @@ class Program:
       frozen: arrays that are not trained, on the devices.
       data: arrays of the corpus, on the devices.
       optimizer: None for prediction, or until the number of steps is known.
+      train_options: of the compiler, for training steps.
     """
 
     model: nn.Module
@@ -102,6 +103,7 @@ class Program:
     data: dict[str, jax.Array]
     optimizer: optax.GradientTransformation | None = None
     precision: Precision = Precision()
+    train_options: compiler.Options = field(default_factory=dict)
     compile_seconds: float = 0.0
     # By kind, layout, number of seeds and shapes of data; Futures while `compile` runs.
     _compiled: dict[Any, Any] = field(default_factory=dict)
@@ -278,6 +280,8 @@ class Program:
         return compiled
 
     def _compiler_options(self, kind: _Kind, examples: int) -> compiler.Options:
+        if kind is TRAIN:
+            return self.train_options
         if self.devices.count > 1:
             return {}
         return compiler.options_for(

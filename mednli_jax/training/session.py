@@ -1,5 +1,7 @@
 """One training session of a run: log lines, result files and requests to stop."""
 
+import copy
+import itertools
 import signal
 import threading
 import time
@@ -13,7 +15,7 @@ import numpy as np
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.files import write_json
-from mednli_jax.rundir import RunDirectory, environment
+from mednli_jax.rundir import RunDirectory, count_cpus, environment
 from mednli_jax.terminal import rate_text, say
 
 Json = Any
@@ -46,7 +48,8 @@ class Session:
       profile: trace some steps.
       source: the finished run from whose weights training starts, or None.
       command_line, settings: of this process, for env.json. Settings change a run's numbers.
-      on_epoch: called with each row of metrics, after it was written.
+      cpus: numbers of CPUs of the earlier sessions.
+      on_epoch: called with a copy of each row of metrics, after it was written.
     """
 
     def __init__(
@@ -59,11 +62,13 @@ class Session:
         command_line: Sequence[str] = (),
         on_epoch: Callable[[dict[str, Json]], None] = lambda row: None,
         settings: Mapping[str, Json] | None = None,
+        cpus: Sequence[int] = (),
     ) -> None:
         self.directory = directory
         self.resume = resume
         self.source = source
         self.command_line, self.settings = command_line, settings or {}
+        self.cpus = [*cpus, count_cpus()]  # of all sessions
         self.on_epoch = on_epoch
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals = 0
@@ -101,6 +106,16 @@ class Session:
             signal.signal(number, stop)
 
     # -- files of the run ------------------------------------------------------------------------
+
+    @property
+    def notes(self) -> list[str]:
+        """For result.json. XLA splits sums by the number of CPUs."""
+        if len(set(self.cpus)) == 1:
+            return []
+        numbers = ", then ".join(str(number) for number, _ in itertools.groupby(self.cpus))
+        return [
+            f"trained on {numbers} CPUs, so not bit-identical to a run on the first number alone"
+        ]
 
     def count_earlier_sessions(self) -> None:
         """Reads the seconds of earlier sessions from result.json."""
@@ -147,7 +162,9 @@ class Session:
         if self.directory:
             names = [f"{device.platform}:{device.device_kind}" for device in devices]
             run_facts = environment(self.command_line)
-            facts = replace(run_facts, devices=names, settings=self.settings)
+            facts = replace(
+                run_facts, cpus_of_sessions=self.cpus, devices=names, settings=self.settings
+            )
             write_json(self.directory.folder / "env.json", asdict(facts))
             write_json(self.directory.folder / "data.json", manifest)
 
@@ -156,7 +173,7 @@ class Session:
         if self.directory:
             self.directory.append_metrics(row)
             self.say(line)
-            self.on_epoch(row)
+            self.on_epoch(copy.deepcopy(row))
 
 
 def epoch_line(row: dict[str, Json], epochs: int, *measures: str) -> str:

@@ -1,12 +1,18 @@
 """The compiler's option that chooses the library of float32 products on a CPU."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from mednli_jax import get_config
 from mednli_jax.models.bow import BOW
 from mednli_jax.models.esim import ESIM
+from mednli_jax.run import experiment_of
 from mednli_jax.training import compiler
+from mednli_jax.training.devices import Devices
 
 
 def options_for(
@@ -55,3 +61,19 @@ def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
     monkeypatch.setattr(compiler, "YNNPACK", "xla_cpu_experimental_no_such_option")
 
     assert options_for() == {}
+
+
+@pytest.mark.parametrize("recorded", [{}, {compiler.YNNPACK: ""}], ids=str)
+def test_a_resumed_run_compiles_its_steps_with_its_recorded_options(recorded):
+    """Whatever this processor would take."""
+    settings = {compiler.YNNPACK: recorded.get(compiler.YNNPACK)}
+    config = get_config("esim:demo")
+    experiment = replace(
+        experiment_of(config), recorded_options=compiler.recorded_options(settings)
+    )
+    vectors = np.zeros((9, config.vectors.dim), np.float32)
+    program = experiment.bare_program(vectors, {}, Devices(jax.local_devices()[:1]))
+
+    assert program.train_options == recorded
+    assert program.model.transposes == bool(recorded)
+    assert experiment.numeric_settings().items() >= settings.items()

@@ -474,3 +474,10 @@ def test_the_line_of_an_epoch_in_the_log_has_at_most_80_columns(fields, pace):
 
     assert line.endswith(f": loss 0.6123; dev loss 0.6123, accuracy 0.6123; {pace}")
     assert len(line) <= 80
+
+
+def test_steps_are_compiled_with_the_options_of_the_program(bow):
+    program = dataclasses.replace(bow, train_options={"xla_no_such_option": ""}, _compiled={})
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
+        train(program)
