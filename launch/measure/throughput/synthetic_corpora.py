@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of
+from mednli_jax.data.tokenizer_files import PairForm
 
 WORDS = 14_000
 FIRST_WORD = 2  # 0 and 1 are padding and unknown, as in text.Vocab
@@ -114,11 +115,11 @@ def made_up_pairs(pairs: int, *, dim: int) -> Workload:
     return _workload(arrays, vectors, pairs, sentence_of["premise"], shape, {})
 
 
-def made_up_pieces(pairs: int, *, length: int) -> Workload:
+def made_up_pieces(pairs: int, *, length: int, second_type: int = 1) -> Workload:
     """Pairs in word pieces, as BERT reads them. There are no word vectors.
 
     length: pieces of every pair with its three special ones; 0: as many as the words of MedNLI
-    would have.
+    would have. second_type: of the second text.
     """
     rng = np.random.default_rng(SEED)
     words = made_up_pairs(pairs, dim=1)
@@ -138,6 +139,7 @@ def made_up_pieces(pairs: int, *, length: int) -> Workload:
         arrays[side] = _padded(pieces, size)
         arrays[f"{side}_length"] = size
     room = int((arrays["premise_length"] + arrays["hypothesis_length"]).max()) + SPECIAL_PIECES
+    form = PairForm(CLS, SEP, separators=1, second_type=second_type)
     shape = f"{length} pieces a pair" if length else "of MedNLI's shape"
     return _workload(
         arrays,
@@ -145,7 +147,7 @@ def made_up_pieces(pairs: int, *, length: int) -> Workload:
         pairs,
         words.premise_of,
         f"synthetic, word pieces, {shape}",
-        {"pieces": {"size": PIECES, "cls": CLS, "sep": SEP, "room": room}},
+        {"pieces": {"size": PIECES, "room": room, **form._asdict()}},
     )
 
 

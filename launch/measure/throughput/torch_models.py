@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from benchmark_cases import library_config
+from benchmark_cases import OF_ONE_TEXT_TYPE, library_config
 from synthetic_corpora import TYPES
 from torch import Tensor, nn
 
@@ -370,7 +370,7 @@ class Encoder(nn.Module):
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
-        self.has_types = family not in ("roberta", "modernbert")
+        self.has_types = family not in OF_ONE_TEXT_TYPE
         config = AutoConfig.for_model(
             **library_config(family, hidden),
             hidden_dropout_prob=dropout,
