@@ -416,9 +416,7 @@ CURVE = charts.Line("dev", 0, [(1, 0.5), (2, 0.7)])
 TITLES = {"title": "t", "x": "x", "y": "y"}
 CHARTS = {
     "heat map": heat_map(),
-    "curve": charts.curves(
-        [charts.Line("dev", 0, [(1, 0.5), (2, 0.7)])], marks=[(2, 0.7)], **TITLES
-    ),
+    "curve": charts.curves([CURVE], marks=[(2, 0.7)], **TITLES),
     "bars": charts.bars({"d": [1.0], "e": [2.0]}, ["a"], **TITLES),
     "bars with values": charts.bars({"d": [1.0]}, ["a"], **TITLES),
     "reliability": charts.reliability(BINS, title="t"),

@@ -94,11 +94,7 @@ OWN_CODE = {"tokenizer_config.json": '{"tokenizer_class": "MyTokenizer"}'}
         ("uncased", {"added_tokens.json": '{"new": 9999}'}, r"^added_tokens\.json: its numbers"),
         ("uncased", {"tokenizer_config.json": "[1]"}, "not a JSON object"),
         ("uncased", NO_ROW, r"^tokenizer\.json: its post_processor"),
-        (
-            "unigram",
-            {"tokenizer.json": None, "spm.model": "secret"},
-            r"SentencePiece model \(spm\.model\)",
-        ),
+        ("unigram", ONLY_SPM, r"SentencePiece model \(spm\.model\)"),
         ("uncased", {"tokenizer.json": '{"model": {"type": "secret"}}'}, "library cannot read it"),
     ],
 )

@@ -31,9 +31,7 @@ def corpus(own: Sequence[str] = ("xylo",)) -> dict[str, Split]:
     }
 
 
-def split(
-    name: str, seed: int, passages: int = 7, queries: int = 3, own: Sequence[str] = ()
-) -> Split:
+def split(name: str, seed: int, passages: int = 7, own: Sequence[str] = ()) -> Split:
     """Random passages. Some have no marks, and some answers are not candidates. own: words of this
     split alone."""
     rng = random.Random(seed)
@@ -51,7 +49,7 @@ def split(
             tokens.append(mark(rng.choice(phrases)) if is_marked else rng.choice(vocabulary))
         title = f"On {mark(rng.choice(vocabulary))}"
         passage = clicr_passage(f"{name}{number}", title, " ".join(tokens))
-        for n in range(queries):
+        for n in range(3):
             query = parse_marked(f"{words(rng.randint(0, 9))} @placeholder {words(4)}")
             answers = (
                 Answer(rng.choice([*phrases, "not there"]), "C1", "test"),
@@ -59,16 +57,7 @@ def split(
             )
             uid = f"{passage.uid}.{n}"
             blank = query.blanks[0]
-            examples.append(
-                ClozeExample(
-                    uid,
-                    passage,
-                    query.tokens,
-                    (),
-                    blank,
-                    answers,
-                )
-            )
+            examples.append(ClozeExample(uid, passage, query.tokens, (), blank, answers))
     return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
 
 

@@ -58,12 +58,11 @@ def mmi_line(
     cui: str = "C1",
     triggers: str = '["Chest Pain"-tx-1-"chest pain"-noun-1]',
     positions: str = place("chest pain"),
-    location: str = "TX",
     trees: str = "C01;C02.5",
 ) -> str:
     """A line of MetaMap's output on MMI_PAIRS, which finds chest pain."""
     concept = f"{score}|Some Name|{cui}|[sosy,fndg]"
-    return f"{ident}|MMI|{concept}|{triggers}|{location}|{positions}|{trees}"
+    return f"{ident}|MMI|{concept}|{triggers}|TX|{positions}|{trees}"
 
 
 def triggers(*phrases: str) -> str:

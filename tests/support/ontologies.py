@@ -105,6 +105,6 @@ def ontology(seed: int = 0) -> Ontology:
     return graph(edges, 60, other=others)
 
 
-def some_pairs(seed: int = 0, count: int = 500) -> np.ndarray:
+def some_pairs(seed: int = 0) -> np.ndarray:
     """Pairs of concepts of `ontology`."""
-    return np.random.default_rng(seed).integers(0, 60, (count, 2))
+    return np.random.default_rng(seed).integers(0, 60, (500, 2))

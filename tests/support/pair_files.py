@@ -93,11 +93,11 @@ def write_own(folder: Path, **splits: Iterable[tuple[str, ...]]) -> None:
         write_rows(folder / f"{split}.jsonl", rows)
 
 
-def write_shared_premises(path: Path, premises: int = 12) -> None:
-    """Writes one pair of each label for each premise; hypotheses of eight premises have SECRET,
-    those of all COMMON."""
+def write_shared_premises(path: Path) -> None:
+    """Writes one pair of each label for each of twelve premises; hypotheses of eight premises have
+    SECRET, those of all COMMON."""
     rows = []
-    for n in range(premises):
+    for n in range(12):
         denied = SECRET if n < 8 else "joint pain"
         claims = ("has brain injury", f"may have {COMMON}", f"no {denied}")
         for label, claim in zip(LABELS, claims, strict=True):

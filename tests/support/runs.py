@@ -38,15 +38,13 @@ def wrong(count: int) -> str:
     return TEN[:count].translate(str.maketrans("enc", "nce")) + TEN[count:]
 
 
-def rows(
-    gold: str, seeds: Sequence[str], uids: Sequence[str] | None = None, sure: float = 0.8
-) -> list[Json]:
-    """Rows of predictions. sure: the probability of the predicted label."""
+def rows(gold: str, seeds: Sequence[str], uids: Sequence[str] | None = None) -> list[Json]:
+    """Rows of predictions; the predicted label has the probability 0.8."""
     predictions = []
     for number, label in enumerate(indices(gold)):
         predicted_S = np.array([indices(word)[number] for word in seeds])
         chosen_SC = np.eye(len(LABELS))[predicted_S]
-        probabilities = np.where(chosen_SC == 1, sure, (1 - sure) / 2)
+        probabilities = np.where(chosen_SC == 1, 0.8, (1 - 0.8) / 2)
         predictions.append(
             {
                 "uid": uids[number] if uids else f"u{number}",

