@@ -23,6 +23,7 @@ from support.commands import (
 from support.documented import modules
 from support.pair_files import write_own_pairs
 from support.protocols import results
+from support.tables import table_rows
 
 import mednli_jax
 from mednli_jax import analyze, api, evaluate, predict, prepare, train
@@ -186,24 +187,16 @@ def test_a_name_of_no_model_is_refused(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("field", "place", "reason"),
-    [
-        ("data.name=plugin_corpus:broken", "plugin_corpus.py:", "KeyError: 'verdict'"),
-        (
-            "data.name=plugin_corpus:nothing",
-            "plugin_corpus:nothing: ",
-            "no rows of train or of dev",
-        ),
-        (
-            "data.name=plugin_corpus:unlabelled",
-            "plugin_corpus:unlabelled, test:1: ",
-            "three texts (9 times",
-        ),
-        ("data.name=plugin_corpus:raed", "plugin_corpus:raed", "check the name after the colon."),
-        ("data.name=plugin_syntax:read", "plugin_syntax.py:1: ", "correct this module"),
-        ("model.name=plugin_model:Broken", "plugin_model.py:", "TypeError: "),
-        ("model.name=plugin_model:Narrow", "config.model.name: ", "of 3 classes, not 2"),
-    ],
+    "field, place, reason",
+    table_rows("""
+        data.name=plugin_corpus:broken | plugin_corpus.py: | KeyError: 'verdict'
+        data.name=plugin_corpus:nothing | plugin_corpus:nothing: | no rows of train or of dev
+        data.name=plugin_corpus:unlabelled | plugin_corpus:unlabelled, test:1: | texts (9 times
+        data.name=plugin_corpus:raed | plugin_corpus:raed | check the name after the colon.
+        data.name=plugin_syntax:read | plugin_syntax.py:1: | correct this module
+        model.name=plugin_model:Broken | plugin_model.py: | TypeError:
+        model.name=plugin_model:Narrow | config.model.name: | of 3 classes, not 2
+    """),
 )
 def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, place, reason):
     monkeypatch.setenv(PLUGINS, "plugin_corpus,plugin_model,plugin_syntax")

@@ -1,48 +1,48 @@
 """The labels of a corpus: what a config.data.labels and the labels of a training file decide."""
 
 import pytest
+from support.tables import table_rows
 
-from mednli_jax.data.examples import LABELS
 from mednli_jax.data.labels import NLI_LABELS, Labels
 
 
 @pytest.mark.parametrize(
-    ("labels", "names"),
-    [
-        (["no", "Yes", "YES"], ("no", "Yes")),
-        (["10", "9", "1"], ("1", "9", "10")),
-        (["1.5", "-2"], ("-2", "1.5")),
-        (["b", "A", "c"], ("A", "b", "c")),
-        (["ENTAILMENT", "Neutral", "contradiction"], LABELS),
-        (["contradiction", "entailment"], ("entailment", "contradiction")),
-        (["1", "0", "-1", "-", ""], ("0", "1")),
-        (["1", "-1"], ("-1", "1")),
-        (["0", "2", "-1"], ("-1", "0", "2")),
-        (["yes, a bit", "a:b"], ("a:b", "yes, a bit")),
-        ([], ()),
-    ],
-    ids=repr,
+    "labels, names",
+    table_rows("""
+        no/Yes/YES | no/Yes
+        10/9/1 | 1/9/10
+        1.5/-2 | -2/1.5
+        b/A/c | A/b/c
+        ENTAILMENT/Neutral/contradiction | entailment/neutral/contradiction
+        contradiction/entailment | entailment/contradiction
+        # no label
+        1/0/-1/-/ | 0/1
+        1/-1 | -1/1
+        0/2/-1 | -1/0/2
+        yes, a bit/a:b | a:b/yes, a bit
+        -/ |
+    """),
 )
 def test_a_training_file_decides_the_names_and_their_order(labels, names):
-    decided = Labels.of("").with_names(labels)
+    decided = Labels.of("").with_names(labels.split("/"))
 
-    assert decided.names == names
+    assert "/".join(decided.names) == names
     assert Labels.of(decided.setting) == decided  # what config.json keeps says the same
 
 
 @pytest.mark.parametrize(
-    ("setting", "names"),
-    [
-        ("c,a,b", ("c", "a", "b")),
-        ("yes:entailment,no:contradiction,?:-", ("entailment", "contradiction")),
-        ("2:x,1:y,0:x", ("x", "y")),
-        ("contradiction,neutral,entailment", LABELS),
-        ("unsure:-", ()),
-        (r"a\,b,c\:d", ("a,b", "c:d")),
-    ],
+    "setting, names",
+    table_rows(r"""
+        c,a,b | c/a/b
+        yes:entailment,no:contradiction,?:- | entailment/contradiction
+        2:x,1:y,0:x | x/y
+        contradiction,neutral,entailment | entailment/neutral/contradiction
+        unsure:- |
+        a\,b,c\:d | a,b/c:d
+    """),
 )
 def test_a_setting_names_the_labels_in_its_order(setting, names):
-    assert Labels.of(setting).names == names
+    assert "/".join(Labels.of(setting).names) == names
 
 
 def test_a_setting_that_leaves_labels_out_keeps_the_names_of_the_training_file():

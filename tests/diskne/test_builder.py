@@ -19,6 +19,7 @@ from support.diskne import (
     write_mednli,
 )
 from support.files import assert_private
+from support.tables import table_rows
 
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.corpus import read_benchmark, write_benchmark
@@ -110,13 +111,16 @@ UTI = "Pt has a UTI."
 
 @pytest.mark.parametrize(
     "premise, category",
-    [
-        ("EKG done, stent placed, stent patent.", "procedures"),  # the most frequent type
-        ("Cough, on aspirin.", "treatments"),  # of equally frequent types the first
-        ("Stent placed for a UTI.", "terminological"),  # the disease itself
-        ("Known MI.", ""),  # another disease
-        ("Feels fine.", ""),
-    ],
+    table_rows("""
+        # the most frequent type
+        EKG done, stent placed, stent patent. | procedures
+        # of equally frequent types the first
+        Cough, on aspirin. | treatments
+        # the disease itself, and another
+        Stent placed for a UTI. | terminological
+        Known MI. |
+        Feels fine. |
+    """),
 )
 def test_the_category_of_a_premise_is_that_of_its_concepts(premise, category):
     assert builder.category_of(pair("u", premise, UTI), "C05", Linker(ontology())) == category
@@ -136,18 +140,18 @@ def test_without_types_the_disease_alone_gives_a_category(premise, category):
 
 @pytest.mark.parametrize(
     "premise, hypothesis, outcome",
-    [
-        ("On aspirin.", "The patient has angina.", "C04 treatments angina"),
-        ("Stent patent.", "Pt has a heart attack.", "C02 procedures heart attack"),
-        ("Known UTI, on aspirin.", UTI, "C05 terminological UTI"),
-        ("Cough.", "The patient does not have pneumonia.", "not_stated"),
-        ("Cough.", "The patient's mother has asthma.", "not_stated"),
-        ("Cough.", "The patient has pneumonia or asthma.", "several_diseases"),
-        ("On aspirin.", "The patient has angina/pneumonia.", "several_diseases"),
-        ("Cough.", "The patient is ill.", "no_disease"),
-        ("Feels fine.", "The patient has pneumonia.", "no_category"),
-        ("On aspirin.", "The patient is angina-free.", "not_found"),
-    ],
+    table_rows(f"""
+        On aspirin. | The patient has angina. | C04 treatments angina
+        Stent patent. | Pt has a heart attack. | C02 procedures heart attack
+        Known UTI, on aspirin. | {UTI} | C05 terminological UTI
+        Cough. | The patient does not have pneumonia. | not_stated
+        Cough. | The patient's mother has asthma. | not_stated
+        Cough. | The patient has pneumonia or asthma. | several_diseases
+        On aspirin. | The patient has angina/pneumonia. | several_diseases
+        Cough. | The patient is ill. | no_disease
+        Feels fine. | The patient has pneumonia. | no_category
+        On aspirin. | The patient is angina-free. | not_found
+    """),
 )
 def test_a_positive_says_that_the_patient_has_one_disease(premise, hypothesis, outcome):
     selected = builder.select([pair("1", premise, hypothesis)], Linker(ontology()))

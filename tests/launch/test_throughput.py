@@ -13,6 +13,7 @@ import synthetic_corpora
 from measurement import SHARED_DEVICE, SideProcess, Usage, Worker, measure_case
 from support.commands import ROOT, call_script, refused
 from support.compiler import FAST
+from support.tables import table_rows
 from throughput_table import lines, write_figure
 
 from mednli_jax.cloze.task import ClozeTask
@@ -260,13 +261,13 @@ def script():
 
 @pytest.mark.parametrize(
     "flag, named",
-    [
-        ("--models=gpt", "--models=gpt"),
-        ("--batch=8,0", "--batch"),
-        ("--models=bert --grouping=premise", "bert"),
-        ("--figure=gs://bucket/ratios.png", "--figure"),
-        ("--against=torch", "pip install"),
-    ],
+    table_rows("""
+        --models=gpt | --models=gpt
+        --batch=8,0 | --batch
+        --models=bert --grouping=premise | bert
+        --figure=gs://bucket/ratios.png | --figure
+        --against=torch | pip install
+    """),
 )
 def test_a_case_that_cannot_be_measured_is_refused(script, monkeypatch, flag, named):
     monkeypatch.setitem(script.main.__globals__, "version_of", lambda package: None)

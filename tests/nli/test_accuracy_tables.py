@@ -6,6 +6,7 @@ import re
 
 import pytest
 from support.runs import TEN, change, edit, write_run, wrong
+from support.tables import table_rows
 
 from mednli_jax.cli import read_config
 from mednli_jax.nli import tables
@@ -46,25 +47,25 @@ def test_the_figures_of_the_small_tables_are_as_printed():
 
 @pytest.mark.parametrize(
     "number, name, total",
-    [
-        (4, "snli", -72.1),
-        (4, "fiction", -65.6),
-        (4, "government", -74.4),
-        (4, "slate", -66.3),
-        (4, "telephone", -76.7),
-        (4, "travel", -77.1),
-        (4, "direct BOW", -141.5),
-        (4, "sequential InferSent", 0.1),
-        (4, "multi ESIM", -0.3),
-        (5, "BOW", -1.3),
-        (5, "InferSent", 7.2),
-        (5, "ESIM", 1.6),
-    ],
+    table_rows("""
+        4 | snli | -72.1
+        4 | fiction | -65.6
+        4 | government | -74.4
+        4 | slate | -66.3
+        4 | telephone | -76.7
+        4 | travel | -77.1
+        4 | direct BOW | -141.5
+        4 | sequential InferSent | 0.1
+        4 | multi ESIM | -0.3
+        5 | BOW | -1.3
+        5 | InferSent | 7.2
+        5 | ESIM | 1.6
+    """),
 )
 def test_rows_and_columns_add_up_to_the_sums_of_the_printed_table(number, name, total):
-    cells = TABLES[number].cells
+    cells = TABLES[int(number)].cells
     line = [cell.paper for cell in cells if name in (cell.row, cell.column)]
-    assert sum(line) == pytest.approx(total)
+    assert sum(line) == pytest.approx(float(total))
 
 
 def test_accuracies_stand_beside_the_papers(tmp_path):

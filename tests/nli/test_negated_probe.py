@@ -1,8 +1,8 @@
 """The probe of reversed entailment, on premises whose sentences are worked out by hand."""
 
 import pytest
-from support.cases import cases
 from support.pairs import pair
+from support.tables import table_rows
 
 from mednli_jax.nli.changes import Partner
 from mednli_jax.nli.substitutions import NEGATED_LABELS, negated_pairs
@@ -21,67 +21,29 @@ def pairs_of(premise):
     return {(pair.operator, pair.premise, pair.hypothesis): pair.label for pair in pairs}
 
 
-@cases(
-    "premise, operator, sides, kind",
-    {
-        "not": (
-            "A man is riding a horse.",
-            "not",
-            ("A man is not riding a horse.", "A man is not riding an animal."),
-            "hypernym",
-        ),
-        "n't": (
-            "A man is riding an animal in a park.",
-            "n't",
-            ("A man isn't riding an animal in a park.", "A man isn't riding a horse in a park."),
-            "hyponym",
-        ),
-        "no": (
-            "A man is riding a horse.",
-            "no",
-            ("No man is riding a horse.", "No man is riding an animal."),
-            "hypernym",
-        ),
-        "never": (
-            "A man is riding a horse.",
-            "never",
-            ("A man is never riding a horse.", "A man is never riding an animal."),
-            "hypernym",
-        ),
-        "nobody": (
-            "A man is riding a horse.",
-            "nobody",
-            ("Nobody is riding a horse.", "Nobody is riding an animal."),
-            "hypernym",
-        ),
-        "few": (
-            "Two men are riding a horse.",
-            "few",
-            ("Few men are riding a horse.", "Few men are riding an animal."),
-            "hypernym",
-        ),
-        "without": (
-            "A man with a hat sits.",
-            "",
-            (),
-            "",
-        ),
-        "without, at a preposition": (
-            "A man with a hat in a park.",
-            "without",
-            ("A man without a hat in a park.", "A man without a garment in a park."),
-            "hypernym",
-        ),
-    },
+@pytest.mark.parametrize(
+    "premise, operator, negated, claim, kind",
+    table_rows("""
+        A man is riding a horse. | not | \
+            A man is not riding a horse. | A man is not riding an animal. | hypernym
+        A man is riding an animal in a park. | n't | A man isn't riding an animal in a park. | \
+            A man isn't riding a horse in a park. | hyponym
+        A man is riding a horse. | no | \
+            No man is riding a horse. | No man is riding an animal. | hypernym
+        A man is riding a horse. | never | \
+            A man is never riding a horse. | A man is never riding an animal. | hypernym
+        A man is riding a horse. | nobody | \
+            Nobody is riding a horse. | Nobody is riding an animal. | hypernym
+        Two men are riding a horse. | few | \
+            Few men are riding a horse. | Few men are riding an animal. | hypernym
+        A man with a hat in a park. | without | \
+            A man without a hat in a park. | A man without a garment in a park. | hypernym
+    """),
 )
 def test_the_probe_negates_both_sides_and_gives_the_label_of_reversed_entailment(
-    premise, operator, sides, kind
+    premise, operator, negated, claim, kind
 ):
-    labels = pairs_of(premise)
-    if not operator:
-        assert not labels
-    else:
-        assert labels[operator, *sides] == NEGATED_LABELS[kind]
+    assert pairs_of(premise)[operator, negated, claim] == NEGATED_LABELS[kind]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +55,7 @@ def test_the_probe_negates_both_sides_and_gives_the_label_of_reversed_entailment
         "Nobody is riding a horse.",
         "A man with only a hat in a park.",
         "A man isn't in a park with a hat.",
+        "A man with a hat sits.",
     ],
 )
 def test_another_operator_or_clause_or_a_definite_noun_gives_no_negated_pair(premise):

@@ -12,6 +12,7 @@ from support.files import write
 from support.pages import check_offline
 from support.runs import TEN as GOLD
 from support.runs import change, edit, write_run, wrong
+from support.tables import fields_of, table_rows
 
 from mednli_jax.cli import read_config
 from mednli_jax.nli import categories, reproduction
@@ -124,26 +125,26 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "field, value, remark",
-    [
-        ("data__limit", 60, "data.limit"),
-        ("data__max_length", 10, "data.max_length"),
-        ("knowledge__ontology", "mesh", "knowledge.ontology"),
-        ("knowledge__relations", "is_a", "knowledge.relations"),
-        ("knowledge__mentions", "", "MetaMap"),
-        ("knowledge__mentions", "scispacy.tsv", "MetaMap"),
-        ("vectors__retrofit", "unit", "vectors.retrofit"),
-        ("vectors__path", "own.vec", "other vectors"),
-        ("model__knowledge_scale", 4.0, "model.knowledge_scale"),
-        ("model__knowledge", "bias", "model.knowledge"),
-        ("train__patience", 1, "train.patience"),
-        ("train__weight_decay", 0.0, "train.weight_decay"),
-    ],
+    "changed, remark",
+    table_rows("""
+        data__limit=60 | data.limit
+        data__max_length=10 | data.max_length
+        knowledge__ontology="mesh" | knowledge.ontology
+        knowledge__relations="is_a" | knowledge.relations
+        knowledge__mentions="" | MetaMap
+        knowledge__mentions="scispacy.tsv" | MetaMap
+        vectors__retrofit="unit" | vectors.retrofit
+        vectors__path="own.vec" | other vectors
+        model__knowledge_scale=4.0 | model.knowledge_scale
+        model__knowledge="bias" | model.knowledge
+        train__patience=1 | train.patience
+        train__weight_decay=0.0 | train.weight_decay
+    """),
 )
-def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, field, value, remark):
+def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, changed, remark):
     for run in ("esim", "replace-esim"):
         write_as_published(tmp_path / run, *SIX)
-    change(tmp_path / "replace-esim" / "config.json", **{field: value})
+    change(tmp_path / "replace-esim" / "config.json", **fields_of(changed))
 
     cell = cell_of(tmp_path, 7, "replace-esim")
 

@@ -12,6 +12,7 @@ from support.files import lay_out
 from support.ontology_files import WORDNET
 from support.pair_files import write_own
 from support.pairs import pair
+from support.tables import table_rows
 
 from mednli_jax import evaluate, train
 from mednli_jax.checks import check
@@ -71,19 +72,18 @@ def all_labels(linker, premise, withheld=NOTHING):
 
 
 @pytest.mark.parametrize(
-    ("premise", "hypothesis", "label"),
-    [
-        # as it stands
-        ("He sees a body .", "He sees an entity .", "entailment"),
-        ("He sees a body .", "He sees an illness .", "contradiction"),
-        ("He sees an entity .", "He sees a body .", "neutral"),
+    "premise, hypothesis, label",
+    table_rows("""
+        He sees a body . | He sees an entity . | entailment
+        He sees a body . | He sees an illness . | contradiction
+        He sees an entity . | He sees a body . | neutral
         # with a negation of the corpus: a general word entails a special one
-        ("He has no body .", "He has no entity .", "neutral"),
-        ("He has no entity .", "He has no body .", "entailment"),
-        ("He has no body .", "He has no illness .", "neutral"),
+        He has no body . | He has no entity . | neutral
+        He has no entity . | He has no body . | entailment
+        He has no body . | He has no illness . | neutral
         # with "no" in place of the article
-        ("He sees no entity .", "He sees no body .", "entailment"),
-    ],
+        He sees no entity . | He sees no body . | entailment
+    """),
 )
 def test_a_replaced_word_gives_the_label_of_its_relation_reversed_under_a_negation(
     linker, premise, hypothesis, label

@@ -28,6 +28,7 @@ from support.commands import (
 from support.compiler import FAST
 from support.files import write_program
 from support.pair_files import write_pairs
+from support.tables import table_rows
 from support.trees import assert_near
 
 from mednli_jax.errors import ResumableError, RunError
@@ -410,8 +411,8 @@ def slurm(tmp_path):
     job is requeued)."""
     (tmp_path / "runs" / "slurm-5" / "checkpoints").mkdir(parents=True)
 
-    def run_job(codes, restarts=0):
-        settings = {"CODES": codes, "SLURM_RESTART_COUNT": str(restarts)}
+    def run_job(codes, restarts="0"):
+        settings = {"CODES": codes, "SLURM_RESTART_COUNT": restarts}
         process = run_slurm_job(tmp_path, SRUN, PROCESS, "--config=configs/bow.py", **settings)
         first, *rest = (tmp_path / "calls").read_text().splitlines()
         (tmp_path / "calls").unlink()
@@ -420,26 +421,29 @@ def slurm(tmp_path):
     return run_job
 
 
-@cases(
+@pytest.mark.parametrize(
     "codes, restarts, code, requeued",
-    {
-        "complete": ("0 0", 0, 0, False),
-        "bad input": ("2 2", 0, 2, False),
-        "bad input of one, jax ends the other": ("2 134", 0, 2, False),
-        "lost partner": ("0 134", 0, 134, True),
-        "interrupted": ("3 3", 0, 3, True),
-        "interrupted too often": ("3 3", 20, 3, False),
-        "killed": ("134 137", 0, 137, True),
-        "segmentation fault": ("139 134", 0, 139, False),
-    },
+    table_rows("""
+        # complete, bad input, and bad input of one, whose partner jax ends
+        0 0 | 0 | 0 | no
+        2 2 | 0 | 2 | no
+        2 134 | 0 | 2 | no
+        # a lost partner, interrupted, interrupted too often
+        0 134 | 0 | 134 | yes
+        3 3 | 0 | 3 | yes
+        3 3 | 20 | 3 | no
+        # killed, a segmentation fault
+        134 137 | 0 | 137 | yes
+        139 134 | 0 | 139 | no
+    """),
 )
 def test_a_slurm_job_goes_back_into_the_queue_only_if_it_can_go_on(
     slurm, codes, restarts, code, requeued
 ):
     ended, flags, is_requeued = slurm(codes, restarts)
 
-    assert ended == code
-    assert is_requeued == requeued
+    assert ended == int(code)
+    assert is_requeued == (requeued == "yes")
     resumed = "--wait=120 --distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py"
     assert flags.endswith(resumed)
 
