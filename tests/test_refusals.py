@@ -61,8 +61,10 @@ def read_diseases(path):
     return read_published([path], pairs, ontology)
 
 
-def read_new_pairs(path):
-    return list(read_chunks(io.BytesIO(), tasks.named("nli").form, source=path))
+def new(task):
+    """Reads the inputs of `predict`."""
+    form = tasks.named(task).form
+    return lambda path: list(read_chunks(io.BytesIO(), form, source=path))
 
 
 def read_vectors(path):
@@ -80,9 +82,10 @@ READERS = {
     "pairs_tsv": read_pairs,
     "pairs_csv": read_pairs,
     "ground_truth": read_truth,
-    "new_pairs_tsv": read_new_pairs,
-    "new_pairs_csv": read_new_pairs,
-    "new_pairs_jsonl": read_new_pairs,
+    "new_pairs_tsv": new("nli"),
+    "new_pairs_csv": new("nli"),
+    "new_pairs_jsonl": new("nli"),
+    "new_queries": new("cloze"),
     "labels_of_a_system": lambda path: read_answers(path, "test", ("u0", "u1"), NLI_LABELS),
     "notes": lambda path: list(past_medical_history(path)),
     "categories": categories.read_annotations,

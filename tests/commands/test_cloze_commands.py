@@ -32,7 +32,7 @@ from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze import tables
 from mednli_jax.cloze.plug import TASK as CLOZE
 from mednli_jax.cloze.task import ClozeTask
-from mednli_jax.errors import UsageError, UserError
+from mednli_jax.errors import UsageError
 from mednli_jax.nli.plug import TASK as PAIRS
 from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
@@ -231,33 +231,16 @@ def test_unknown_words_of_passages_and_queries_are_counted(home, at_home):
     assert predicted.unknown_words == {"passage": 4, "query": 1}
 
 
-BAD_LINES = {
-    "no TAB": "a passage alone",
-    "placeholder in the passage": "BEG__a__END @placeholder\t@placeholder",
-    "half a mark": f"BEG__{SECRET}\t@placeholder",
-}
 GOOD_LINES = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
 
 
-def read(text):
-    return list(read_chunks(io.BytesIO(text.encode()), CLOZE.form))
-
-
 def test_passages_and_queries_are_lines_with_a_tab_or_json():
-    (chunk,) = read(GOOD_LINES)
+    (chunk,) = read_chunks(io.BytesIO(GOOD_LINES.encode()), CLOZE.form)
 
     assert [line.texts for line in chunk] == [
         ("BEG__a b__END c", "x @placeholder"),
         ("d", "@placeholder"),
     ]
-
-
-@cases("line", BAD_LINES)
-def test_bad_passages_and_queries_are_named_by_line(line):
-    with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
-        read(f"{GOOD_LINES}{line}\n")
-
-    assert SECRET not in str(caught.value)
 
 
 # -- evaluate --------------------------------------------------------------------------------------
