@@ -289,7 +289,7 @@ def _model(config: Config, entry: table.Entry) -> Model:
         _check_sizes(fields, sizes, defaults.transformer(entry.name))
         fields |= sizes
         vocabulary = PieceVocabulary.load(weights)
-        vocabulary.check_weights(fields["vocab_size"], fields.get("token_types", 2))
+        vocabulary.check_weights(fields["vocab_size"], fields["token_types"])
     if entry.module is not None:  # refuses bad fields
         size = {"vocab_size": 1} if entry.has_field("vocab_size") else {}
         entry.build(size | fields)

@@ -185,7 +185,7 @@ class Encoder(nn.Module):
         size, reach = row.pieces_BT.shape[1], self.local_attention // 2
         bias, window_TT = self._bias(batch, row), window_of(size, reach)
         # Links join pieces at any distance.
-        in_blocks = self.knowledge == "none" and size >= attention.FEWEST_BLOCKS * reach
+        in_blocks = self.knowledge == "none" and size >= attention.FEWEST_BLOCKS * reach > 0
         head_size = self.hidden_size // self.attention_heads
         rotation = rotation_of(size, head_size, self.rotary_base)
         local_rotation = rotation_of(size, head_size, self.local_rotary_base)

@@ -12,23 +12,47 @@ CONFIG = "config.json"
 Config = dict[str, Any]  # the content of a config.json
 Fields = dict[str, Any]  # fields of Encoder
 
-# Field of the library's config -> our field. The values are positive integers.
-SIZES = {
+# Entry of a config.json -> field of Encoder.
+FIELDS = {
     "vocab_size": "vocab_size",
     "hidden_size": "hidden_size",
     "num_hidden_layers": "layers",
     "num_attention_heads": "attention_heads",
     "intermediate_size": "intermediate_size",
     "max_position_embeddings": "positions",
+    "type_vocab_size": "token_types",
+    "embedding_size": "embedding_size",
+    "layer_norm_eps": "epsilon",
+    "norm_eps": "epsilon",
+    "attention_bias": "attention_bias",
+    "mlp_bias": "mlp_bias",
+    "norm_bias": "norm_bias",
+    "classifier_bias": "head_bias",
+    "local_attention": "local_attention",
+    "position_biased_input": "absolute_positions",
+    "share_att_key": "relative_shared",
+    "conv_kernel_size": "convolution",
 }
-# Field -> (required value, default of a file without the field).
+# Their values in a file without these entries.
+BERT = {
+    "vocab_size": 30_522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+}
+MAY_BE_0 = ("type_vocab_size", "pad_token_id", "local_attention", "conv_kernel_size")
+GELU = ("gelu", "gelu_python")
+# Entry -> the values that are read; the first is that of a file without it.
 REQUIRED = {
-    "hidden_act": ("gelu", "gelu"),
-    "position_embedding_type": ("absolute", "absolute"),
-    "is_decoder": (False, False),
-    "add_cross_attention": (False, False),
+    "hidden_act": GELU,
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
 }
-TWO_TEXTS = {"type_vocab_size": (2, 2)}
 
 # Our module -> theirs. # is the number of a layer; {a,b} are tensors that are one array of ours.
 _EMBEDDINGS = {
@@ -79,21 +103,21 @@ _DENSE_HEAD = {"pooler": "classifier.dense", "logits": "classifier.out_proj"}
 
 MODERN, DEBERTA, GLOBAL, LOCAL = "modernbert", "deberta-v2", "full_attention", "sliding_attention"
 POOLINGS = {"cls": "first", "mean": "mean"}
-BIASES = {
-    "attention_bias": "attention_bias",
-    "mlp_bias": "mlp_bias",
-    "norm_bias": "norm_bias",
-    "classifier_bias": "head_bias",
-}
 TERMS = ("c2p", "p2c")  # of disentangled attention
 
 
 def _modern_fields(config: Config, faults: list[str]) -> Fields:
     """ModernBERT's own fields, in the spelling of Transformers 5 or an older one."""
-    layers = range(config.get("num_hidden_layers", 0))
-    every = config.get("global_attn_every_n_layers", 3)
-    kinds = config.get("layer_types") or [LOCAL if i % every else GLOBAL for i in layers]
+    layers, every = range(config["num_hidden_layers"]), config["global_attn_every_n_layers"]
+    kinds = config.get("layer_types")
+    if kinds is None:
+        kinds = [LOCAL if layer % every else GLOBAL for layer in layers]
+    if len(kinds) != len(layers) or not {GLOBAL, LOCAL}.issuperset(kinds):
+        faults.append(f"'layer_types' is not {len(layers)} times {GLOBAL} or {LOCAL}")
     rope = config.get("rope_parameters") or {}
+    if not {GLOBAL, LOCAL}.issuperset(rope):
+        faults.append(f"'rope_parameters' is not of {GLOBAL} and {LOCAL}")
+        rope = {}
     scaling = config.get("rope_scaling") or {}
     by_kind = {kind: (rope.get(kind) or {}) | scaling for kind in (GLOBAL, LOCAL)}
     for kind, parameters in by_kind.items():
@@ -101,22 +125,15 @@ def _modern_fields(config: Config, faults: list[str]) -> Fields:
             rope_type = parameters.get(name, "default")
             if rope_type != "default":
                 faults.append(f"'{name}' of {kind} is {json.dumps(rope_type)}, not \"default\"")
-    pooling = config.get("classifier_pooling", "cls")
-    if pooling not in POOLINGS:
-        faults.append(f"'classifier_pooling' is {json.dumps(pooling)}")
     base = config.get("global_rope_theta", 160_000.0)
     local_base = config.get("local_rope_theta", 10_000.0) or base
     local_layers = [layer for layer, kind in enumerate(kinds) if kind == LOCAL]
-    fields = {
+    return {
         "rotary_base": by_kind[GLOBAL].get("rope_theta", base),
         "local_rotary_base": by_kind[LOCAL].get("rope_theta", local_base),
-        "local_attention": config.get("local_attention", 128),
         "local_layers": tuple(local_layers),
-        "head_input": POOLINGS.get(pooling, "first"),
+        "head_input": POOLINGS[config.get("classifier_pooling", "cls")],
     }
-    for name, ours in BIASES.items():
-        fields[ours] = config.get(name, False)
-    return fields
 
 
 def _modern_config(fields: Fields) -> Config:
@@ -124,18 +141,14 @@ def _modern_config(fields: Fields) -> Config:
     local_layers = fields["local_layers"]
     kinds = [LOCAL if i in local_layers else GLOBAL for i in range(fields["layers"])]
     poolings = {ours: name for name, ours in POOLINGS.items()}
-    config: Config = {
+    return {
         "rope_parameters": {
             GLOBAL: {"rope_type": "default", "rope_theta": fields["rotary_base"]},
             LOCAL: {"rope_type": "default", "rope_theta": fields["local_rotary_base"]},
         },
-        "local_attention": fields["local_attention"],
         "layer_types": kinds,
         "classifier_pooling": poolings[fields["head_input"]],
     }
-    for name, ours in BIASES.items():
-        config[name] = fields[ours]
-    return config
 
 
 def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
@@ -155,37 +168,26 @@ def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
     norms = (config.get("norm_rel_ebd") or "none").lower().split("|")
     if unknown := set(terms) - set(TERMS):
         faults.append(f"'pos_att_type' has {', '.join(sorted(unknown))}")
-    types = config.get("type_vocab_size", 0)
-    if types not in (0, 2):
-        faults.append(f"'type_vocab_size' is {json.dumps(types)}, not 0 or 2")
-    width, activation = config.get("conv_kernel_size", 0), config.get("conv_act", "tanh")
-    if width and activation != "gelu":
+    activation = config.get("conv_act", "tanh")
+    if config["conv_kernel_size"] and activation not in GELU:
         faults.append(f"'conv_act' is {json.dumps(activation)}, not \"gelu\"")
     longest = config.get("max_relative_positions", -1)
     relative_terms = [term for term in TERMS if term in terms]
     return {
-        "token_types": types,
-        "absolute_positions": config.get("position_biased_input", True),
         "relative_positions": longest if longest > 0 else config["max_position_embeddings"],
         "relative_buckets": max(config.get("position_buckets", -1), 0),
         "relative_terms": tuple(relative_terms),
-        "relative_shared": config.get("share_att_key", False),
         "relative_norm": "layer_norm" in map(str.strip, norms),
-        "convolution": width,
     }
 
 
 def _disentangled_config(fields: Fields) -> Config:
     """The entries of _disentangled_fields."""
     return {
-        "type_vocab_size": fields["token_types"],
-        "position_biased_input": fields["absolute_positions"],
         "max_relative_positions": fields["relative_positions"],
         "position_buckets": fields["relative_buckets"] or -1,
         "pos_att_type": "|".join(fields["relative_terms"]),
-        "share_att_key": fields["relative_shared"],
         "norm_rel_ebd": "layer_norm" if fields["relative_norm"] else "none",
-        "conv_kernel_size": fields["convolution"],
         "conv_act": "gelu",
     }
 
@@ -199,11 +201,9 @@ class Family:
       class_name: the library's class of a classifier.
       encoder, head: our modules -> theirs, inside and outside of the prefix.
       constants: fields of Encoder that differ from BERT's.
-      sizes: of config.json -> fields of Encoder, with their values without the field; None: needed.
-      required: of config.json -> (the only value that is read, the value without the field).
+      defaults: entries of config.json and their values in a file without them.
+      required: entries -> the values that are read; the first is that of a file without it.
       outside: like `encoder`, for parts of pretrained weights that are outside of the prefix.
-      epsilon: the name of that of layer norms.
-      after_padding: whether positions count from the number of the padding piece + 1 on.
       read: fields of Encoder from the family's own entries of a config.json. It is given a list of
         faults, to which it adds.
       write: the entries that `read` reads, from fields of Encoder.
@@ -215,11 +215,9 @@ class Family:
     encoder: Mapping[str, str]
     head: Mapping[str, str]
     constants: Fields = field(default_factory=dict)
-    sizes: Mapping[str, str] = field(default_factory=lambda: SIZES)
-    required: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: REQUIRED | TWO_TEXTS)
-    after_padding: bool = False
+    defaults: Config = field(default_factory=lambda: BERT)
+    required: Mapping[str, tuple[Any, ...]] = field(default_factory=lambda: REQUIRED)
     outside: Mapping[str, str] = field(default_factory=dict)
-    epsilon: str = "layer_norm_eps"
     read: Callable[[Config, list[str]], Fields] | None = None
     write: Callable[[Fields], Config] | None = None
 
@@ -241,9 +239,7 @@ FAMILIES = {
             encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER,
             head=_DENSE_HEAD,
             constants={"head": "tanh"},
-            sizes=SIZES | {"type_vocab_size": "token_types"},
-            required=REQUIRED,
-            after_padding=True,
+            defaults=BERT | {"vocab_size": 50_265, "pad_token_id": 1},
         ),
         Family(
             model_type="electra",
@@ -252,7 +248,13 @@ FAMILIES = {
             encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER | {"projection": "embeddings_project"},
             head=_DENSE_HEAD,
             constants={"head": "gelu"},
-            sizes=SIZES | {"embedding_size": "embedding_size"},
+            defaults={
+                **BERT,
+                "embedding_size": 128,
+                "hidden_size": 256,
+                "num_attention_heads": 4,
+                "intermediate_size": 1024,
+            },
         ),
         Family(
             model_type="megatron-bert",
@@ -261,6 +263,14 @@ FAMILIES = {
             encoder=_EMBEDDINGS | _LAYER | _NORMS_BEFORE | _POOLER,
             head=_LINEAR_HEAD,
             constants={"norm_first": True, "embedding_norm": False},
+            defaults={
+                **BERT,
+                "vocab_size": 29_056,
+                "hidden_size": 1024,
+                "num_hidden_layers": 24,
+                "num_attention_heads": 16,
+                "intermediate_size": 4096,
+            },
         ),
         Family(
             model_type=MODERN,
@@ -276,11 +286,26 @@ FAMILIES = {
                 "gated": True,
                 "head": "gelu_norm",
             },
-            required={
-                "hidden_activation": ("gelu", "gelu"),
-                "classifier_activation": ("gelu", "gelu"),
+            defaults={
+                "vocab_size": 50_368,
+                "hidden_size": 768,
+                "num_hidden_layers": 22,
+                "num_attention_heads": 12,
+                "intermediate_size": 1152,
+                "max_position_embeddings": 8192,
+                "norm_eps": 1e-5,
+                "local_attention": 128,
+                "global_attn_every_n_layers": 3,
+                "attention_bias": False,
+                "mlp_bias": False,
+                "norm_bias": False,
+                "classifier_bias": False,
             },
-            epsilon="norm_eps",
+            required={
+                "hidden_activation": GELU,
+                "classifier_activation": GELU,
+                "classifier_pooling": tuple(POOLINGS),
+            },
             read=_modern_fields,
             write=_modern_config,
         ),
@@ -292,18 +317,31 @@ FAMILIES = {
             outside=_POOLER,
             head=_LINEAR_HEAD,
             constants={"head": "context"},
+            defaults={
+                "vocab_size": 128_100,
+                "hidden_size": 1536,
+                "num_hidden_layers": 24,
+                "num_attention_heads": 24,
+                "intermediate_size": 6144,
+                "max_position_embeddings": 512,
+                "type_vocab_size": 0,
+                "layer_norm_eps": 1e-7,
+                "position_biased_input": True,
+                "share_att_key": False,
+                "conv_kernel_size": 0,
+                "relative_attention": False,
+            },
             required={
-                "hidden_act": ("gelu", "gelu"),
-                "pooler_hidden_act": ("gelu", "gelu"),
-                "relative_attention": (True, False),
-                "conv_groups": (1, 1),
+                "hidden_act": GELU,
+                "pooler_hidden_act": GELU,
+                "relative_attention": (True,),
+                "conv_groups": (1,),
             },
             read=_disentangled_fields,
             write=_disentangled_config,
         ),
     )
 }
-PADDING = 1  # number of RoBERTa's padding piece in a config without it
 
 
 def family_of(fields: Fields) -> Family:
@@ -315,8 +353,8 @@ def family_of(fields: Fields) -> Family:
 
 
 def named_family(config: Config) -> Family:
-    """The family that a config.json names; BERT's where it names none."""
-    model_type = config.get("model_type", "bert")
+    """The family that a config.json names; BERT's where it has sizes and names none."""
+    model_type = config.get("model_type", "bert" if "num_hidden_layers" in config else None)
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     fix = f"give weights of {', '.join(FAMILIES)}"
@@ -328,26 +366,25 @@ def named_family(config: Config) -> Family:
 def fields_of(config: Config) -> Fields:
     """The fields of Encoder that pretrained weights set. Raises DataError that names every entry
     which asks for what Encoder lacks."""
-    family = named_family(config)
-    faults = []
-    for name, (value, default) in family.required.items():
-        asked = config.get(name, default)
-        if asked != value:
-            faults.append(f"'{name}' is {json.dumps(asked)}, not {json.dumps(value)}")
-    for name in family.sizes:
-        if type(config.get(name)) is not int or config[name] < 1:
-            faults.append(f"'{name}' is not a whole number over 0")
-    epsilon = config.get(family.epsilon, 1e-12)
-    if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-        faults.append(f"'{family.epsilon}' is not a small number")
+    family, faults = named_family(config), []
+    config = family.defaults | config
+    for name, values in family.required.items():
+        asked = config.get(name, values[0])
+        if asked not in values:
+            faults.append(f"'{name}' is {json.dumps(asked)}, not {json.dumps(values[0])}")
+    for name, default in family.defaults.items():
+        value = config[name]
+        is_small = type(value) is int and value < (name not in MAY_BE_0)
+        if is_small or type(value) is not type(default):
+            faults.append(f"'{name}' is {json.dumps(value)}")
     own = family.read(config, faults) if family.read and not faults else {}
     if faults:
         fix = f"give other weights of {', '.join(FAMILIES)}"
         raise DataError(f"another architecture: {'; '.join(faults)}", file=CONFIG, fix=fix)
-    fields = {ours: config[name] for name, ours in family.sizes.items()}
-    if family.after_padding:
-        fields["first_position"] = config.get("pad_token_id", PADDING) + 1
-    return fields | family.constants | own | {"epsilon": epsilon}
+    fields = {FIELDS[name]: config[name] for name in family.defaults if name in FIELDS}
+    if "pad_token_id" in family.defaults:  # positions count from the padding's number on
+        fields["first_position"] = config["pad_token_id"] + 1
+    return fields | family.constants | own
 
 
 def config_of(fields: Fields, labels: Sequence[str]) -> Config:
@@ -357,14 +394,12 @@ def config_of(fields: Fields, labels: Sequence[str]) -> Config:
     config: Config = {
         "model_type": family.model_type,
         "architectures": [family.class_name],
-        family.epsilon: fields["epsilon"],
         "hidden_dropout_prob": fields["dropout"],
         "attention_probs_dropout_prob": fields["dropout"],
         "id2label": {str(number): label for label, number in number_of.items()},
         "label2id": number_of,
-        "pad_token_id": fields["first_position"] - 1 if family.after_padding else 0,
+        "pad_token_id": max(fields["first_position"] - 1, 0),
     }
-    config |= {name: value for name, (value, _) in family.required.items()}
-    if family.write:
-        config |= family.write(fields)
-    return config | {name: fields[ours] for name, ours in family.sizes.items()}
+    config |= {name: values[0] for name, values in family.required.items()}
+    config |= {name: fields[FIELDS[name]] for name in family.defaults if name in FIELDS}
+    return config | (family.write(fields) if family.write else {})

@@ -76,7 +76,12 @@ def read_config(path: str | Path) -> Config:
     for name in CONFIGS:
         config = file.with_name(name)
         if config.is_file():
-            return _json(config)
+            content = _json(config)
+            labels = content.get("id2label") or {}
+            if isinstance(labels, dict) and all(map(str.isdigit, labels)):
+                return content
+            problem = "'id2label' does not give the numbers of classes their labels"
+            raise DataError(problem, file=name, fix='write {"0": LABEL, "1": LABEL, ...}')
     raise DataError("no such file", file=families.CONFIG, fix=f"put it beside {file.name}")
 
 
