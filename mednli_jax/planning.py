@@ -1,25 +1,35 @@
 """The commands of a paper's runs: their flags, the data that they lack, and how long they take."""
 
 import json
+import os
+import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import filter as matching_names
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ml_collections.config_dict import ConfigDict
 
 from mednli_jax import cli, tasks
-from mednli_jax.data.corpus import data_folder, file_path
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.corpus import cache_folder, data_folder, file_path
 from mednli_jax.defaults import did_you_mean
-from mednli_jax.errors import UsageError, UserError
+from mednli_jax.errors import RunError, UsageError, UserError
+from mednli_jax.files import sha256, write_json
 from mednli_jax.report.options import PaperRun, Plan, Request, Setting, Settings, Step
-from mednli_jax.report.tables import command_line
-from mednli_jax.rundir import RunDirectory
+from mednli_jax.report.tables import COMPLETE, command_line, figures_in, state
+from mednli_jax.rundir import RunDirectory, flat
 
 WAIT = 120  # seconds that a training waits for one that is ending in its folder
+RECORDS = "jobs"  # the folder of the records
+# Fields that change no result, or that the corpus or pretrained weights decide.
+FREE = re.compile(r"data\.(dir|labels)|train\.checkpoint_\w+|\w+\.at_once")
+SIZES = r"model\.(hidden_size|layers|attention_heads|intermediate_size|positions)"
+FREE_WITH_WEIGHTS = re.compile(f"{FREE.pattern}|{SIZES}")
+NAMING = re.compile(r"data\.(name|genre|builder|limit|columns)")  # fields of direct transfer
 Json = Any
 
 
@@ -27,49 +37,133 @@ Json = Any
 class Job:
     """A command of a paper.
 
+    A job that has succeeded leaves a record of what it read. By the record, a job is to do again
+    where it would read something else.
+
     Args:
       name: of a run, or of the file that the command writes.
       words: the command, without "python -m mednli_jax.".
-      place: the folder of the run, or the file.
+      folder: of the paper's runs.
       after: names of the jobs whose results it reads.
       config: of --config; None for a command without one.
-      is_run: whether the place is the folder of a run.
+      is_run: whether the job makes a run.
       is_training: whether the command trains this run.
       prints: whether the command prints the content of the file.
       state: a file that the interrupted command leaves; it is continued with --resume.
-      key: gives the fields and values that the file must have.
+      ontology: whether the job is a step that reads the ontology of the config.
     """
 
     name: str
     words: tuple[str, ...]
-    place: Path
+    folder: Path
     after: tuple[str, ...] = ()
     config: ConfigDict | None = None
     is_training: bool = False
     is_run: bool = False
     prints: bool = False
     state: Path | None = None
-    key: Callable[[], Mapping[str, str]] | None = None
+    ontology: bool = False
+
+    @property
+    def place(self) -> Path:
+        """The folder of the run, or the file."""
+        return self.folder / self.name
+
+    @property
+    def file_name(self) -> str:
+        """A name for files about the job."""
+        return self.name.replace("/", "-")
 
     def is_done(self) -> bool:
-        """Whether the run is complete, or the file is there and of the same data. A damaged one is
-        not."""
+        """Whether the run is complete, or the file is there, and what the job read is as it was.
+
+        The words and files of a run are those of its config, see `check_settings`. A run that was
+        trained by hand has no record.
+        """
+        record, is_complete = self.record(), self.is_complete()
+        if not (record and is_complete):
+            return self.is_run and is_complete
         try:
-            if self.is_run:
-                has_result = (self.place / "result.json").is_file()
-                return has_result and RunDirectory(self.place).status() == "complete"
-            if self.key is None or not self.place.is_file():
-                return self.place.is_file()
-            values: dict[str, Json] = json.loads(self.place.read_bytes())
-            return all(values.get(name, "") == value for name, value in self.key().items())
-        except (ValueError, UserError):
+            inputs = self.inputs()
+        except UserError:  # such as an ontology that is gone
             return False
+        if self.is_run:
+            return bool(record["results"] == inputs["results"])
+        return {**record, **inputs} == record
+
+    def is_complete(self) -> bool:
+        return state(self.place) == COMPLETE if self.is_run else self.place.is_file()
+
+    def record(self) -> dict[str, Json]:
+        """The record of the job's present result; empty where there is none."""
+        values = figures_in(self.folder / RECORDS / f"{self.file_name}.json", "made")
+        if isinstance(values, str) or values["made"] != _digest(self.place):
+            return {}
+        return values
+
+    def inputs(self) -> dict[str, Json]:
+        """What the job would read now, as the record holds it: the words without folders, and the
+        digests of files and of results."""
+        words, files = [], []
+        for word in self.words:
+            flag, _, value = word.partition("=")
+            if os.path.isfile(value):
+                files.append(Path(value))
+                value = files[-1].name
+            words.append(f"{flag}={value}/".replace(f"{self.folder}/", ""))
+        if self.ontology and self.config:
+            from mednli_jax.knowledge.load import ontology_files  # imports scipy
+
+            folder = data_folder(self.config.data.dir)
+            paths = ontology_files(self.config.knowledge.ontology, folder)
+            files += filter(Path.is_file, paths)
+        return {
+            "words": words,
+            "files": Cache(cache_folder()).digests(files),
+            "results": {name: _digest(self.folder / name) for name in self.after},
+        }
+
+    def write_record(self, inputs: Mapping[str, Json]) -> None:
+        """Writes the record of a result. inputs: from before the command."""
+        path = self.folder / RECORDS / f"{self.file_name}.json"
+        write_json(path, {**inputs, "made": _digest(self.place)})
+
+    def check_settings(self) -> None:
+        """Raises RunError for a complete run of other settings or files. It would be taken for the
+        run of this job, or lost."""
+        if not (self.is_run and self.is_complete() and self.config):
+            return
+        actual = self._settings(RunDirectory(self.place).config)
+        problems = []
+        for field, value in self._settings(json.loads(json.dumps(self.config.to_dict()))).items():
+            if actual.get(field, value) != value:
+                problems.append(f"{field} is {actual[field]!r}, not {value!r}")
+        if record := self.record():
+            for name, digest in self.inputs()["files"].items():
+                if record["files"].get(name) != digest:
+                    problems.append(f"the run read another {name}")
+        if problems:
+            fix = "give another FOLDER, or remove this run"
+            raise RunError(f"{self.place}: {'; '.join(problems[:3])}", fix=fix)
+
+    def _settings(self, config: Mapping[str, Json]) -> dict[str, Json]:
+        """The fields of a config that decide the result. Of a path, its name decides."""
+        fields, settings = flat(config), {}
+        free = FREE_WITH_WEIGHTS if fields.get("model.weights") else FREE
+        for field, value in fields.items():
+            is_of_run = self.is_training or NAMING.fullmatch(field)  # else of the source
+            if is_of_run and not free.fullmatch(field):
+                is_text = isinstance(value, str | None)
+                settings[field] = Path(value or "").name if is_text else value
+        if fields.get("data.name") == "file":
+            settings["data.dir"] = os.path.abspath(fields["data.dir"])
+        return settings
 
     def command(self) -> list[str]:
         """The words that begin the job, or go on with it."""
         more = []
         if self.is_training:
-            begun = (self.place / "checkpoints").exists()
+            begun = (self.place / "checkpoints").exists() and not self.record()
             more = [f"--wait={WAIT}", "--resume" if begun else "--force"]
         elif self.state and self.state.exists():
             more = ["--resume"]
@@ -81,6 +175,22 @@ class Job:
         return f"{line} > {shlex.quote(str(self.place))}" if self.prints else line
 
 
+def _digest(place: Path) -> str:
+    """Of the result of a run, or of a file; "" without it."""
+    path = place / "result.json" if place.is_dir() else place
+    return sha256(path) if path.is_file() else ""
+
+
+def done_names(jobs: Sequence[Job]) -> set[str]:
+    """The names of the jobs that are done. With a record, those that read one to do are not."""
+    to_do: set[str] = set()
+    for job in jobs:
+        reads_new = not to_do.isdisjoint(job.after) and job.record()
+        if reads_new or not job.is_done():
+            to_do.add(job.name)
+    return {job.name for job in jobs} - to_do
+
+
 @dataclass(frozen=True)
 class Jobs:
     """The jobs of a request, each after those that it reads.
@@ -89,11 +199,13 @@ class Jobs:
       jobs: that are done or can be done.
       blocked: jobs whose data are missing, and jobs that read these.
       lacking: missing data -> names of the runs and files that need them.
+      done: names of the jobs that are done.
     """
 
     jobs: list[Job]
     blocked: list[Job]
     lacking: dict[str, list[str]]
+    done: set[str]
 
 
 def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
@@ -113,24 +225,25 @@ def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
         if name not in names:
             continue
         try:
-            job = builder.run(runs[name]) if name in runs else builder.step(steps[name])
-            missing = [] if job.is_done() else builder.missing_data(job)
+            jobs.append(builder.run(runs[name]) if name in runs else builder.step(steps[name]))
         except _NotThere as error:
-            job, missing = None, [str(error)]
-        for data in missing:
-            lacking.setdefault(data, []).append(name)
-        if job:
-            jobs.append(job)
+            lacking.setdefault(str(error), []).append(name)
     builder.check_fields()
-    blocked_names: set[str] = set().union(*lacking.values())
-    possible, blocked = [], []
     for job in jobs:
-        if job.is_done() or blocked_names.isdisjoint((job.name, *job.after)):
+        job.check_settings()
+    done = done_names(jobs)
+    possible, blocked = [], []
+    blocked_names: set[str] = set().union(*lacking.values())
+    for job in jobs:
+        missing = [] if job.name in done else builder.missing_data(job)
+        for data in missing:
+            lacking.setdefault(data, []).append(job.name)
+        if job.name in done or not (missing or blocked_names.intersection(job.after)):
             possible.append(job)
         else:
             blocked_names.add(job.name)
             blocked.append(job)
-    return Jobs(possible, blocked, lacking)
+    return Jobs(possible, blocked, lacking, done)
 
 
 def _chosen(
@@ -188,13 +301,12 @@ class _Builder:
         if run.weights and run.weights not in self.request.weights:
             raise _NotThere(f"weights {run.weights} (--weights={run.weights}=FOLDER)")
         config, words = self._configured(run.config, run.corpus, settings)
-        place = folder / run.name
         after = (run.init_from,) if run.init_from else ()
         command = ["evaluate", f"--run={folder / run.init_from}"] if run.direct else ["train"]
         return Job(
             run.name,
-            (*command, *words, f"--workdir={place}"),
-            place,
+            (*command, *words, f"--workdir={folder / run.name}"),
+            folder,
             after,
             config,
             is_training=not run.direct,
@@ -204,20 +316,19 @@ class _Builder:
     def step(self, step: Step) -> Job:
         folder = self.request.folder
         words = step.words
-        config = key = None
+        config = None
         if step.config:
             config, flags_of_config = self._configured(step.config, step.corpus, step.settings)
             words = (*words, *flags_of_config)
-            key = _key_of(step.key, config) if step.key else None
         return Job(
             step.file,
             words,
-            folder / step.file,
+            folder,
             step.after,
             config,
             prints=step.prints,
             state=folder / step.state if step.state else None,
-            key=key,
+            ontology=step.ontology,
         )
 
     def _configured(
@@ -262,7 +373,7 @@ class _Builder:
         missing = list(_missing_corpus(job.config))
         if job.is_run:
             missing += _missing_vectors(job.config)
-        if job.is_run or job.key:
+        if job.is_run or job.ontology:
             missing += _missing_ontology(job.config)
         return missing
 
@@ -286,16 +397,6 @@ def _links(config: ConfigDict) -> bool:
 
 def _text(value: Setting) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _key_of(
-    key: Callable[[Any], Mapping[str, str]], config: ConfigDict
-) -> Callable[[], Mapping[str, str]]:
-    @cache  # because it may read an ontology
-    def of_corpus() -> Mapping[str, str]:
-        return key(tasks.task_of(config).corpus(config))
-
-    return of_corpus
 
 
 def _missing_corpus(config: ConfigDict) -> Iterator[str]:

@@ -20,11 +20,13 @@ ours. The same command goes on after an interruption, and joins in on another ho
   --dry-run             print the commands, and the data that are missing
   --out=FILE.html       also write the tables to a page
 
-A finished run is skipped, an interrupted or killed one continued. After a failed run the others go
+A finished run is skipped, an interrupted or killed one continued. What reads a run that was trained
+again is made again; a finished run of other settings is refused. After a failed run the others go
 on. Logs: FOLDER/logs. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 interrupted.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,14 +137,12 @@ def _lacking_lines(lacking: dict[str, list[str]]) -> list[str]:
 
 def _dry_run(jobs: planning.Jobs) -> list[str]:
     """A line for each job, then their number."""
-    lines, done = [], 0
+    lines = []
     for job in (*jobs.jobs, *jobs.blocked):
         state = "no data" if job in jobs.blocked else "to do"
-        if job.is_done():
-            state = "done"
-            done += 1
+        state = "done" if job.name in jobs.done else state
         lines.append(f"{state:7}  {job.shell_command()}")
-    return [*lines, "", f"{len(lines)} runs and files, {done} done"]
+    return [*lines, "", f"{len(lines)} runs and files, {len(jobs.done)} done"]
 
 
 def _train(jobs: Sequence[planning.Job], folder: Path, workers: int) -> list[str]:
@@ -157,7 +157,8 @@ def _show_tables(plan: Plan, request: Request, out: Path | None) -> None:
     """Prints the tables, and writes them to a page. The check of a paper is written to the
     folder."""
     shown: list[Section] = []
-    options = TableOptions(cli.read_config)
+    words = [word for word in cli.command_line() if not word.startswith("--only")]
+    options = TableOptions(cli.read_config, command=shlex.join(words))
     source = ""
     for name in plan.tables(request):
         table = tasks.with_table(name)

@@ -20,7 +20,7 @@ from typing import IO, NamedTuple
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError, UserError
 from mednli_jax.files import lock_file, private_folder
-from mednli_jax.planning import Job
+from mednli_jax.planning import RECORDS, Job, done_names
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.terminal import say, warn
 
@@ -141,7 +141,7 @@ class Queue:
         self.jobs, self.folder, self.workers = jobs, folder, workers
         self.failures: dict[str, str] = {}
         self.commands = Commands(workers)
-        self._done: set[str] = {job.name for job in jobs if job.is_done()}
+        self._done = done_names(jobs)
         self._taken: set[str] = set()
         self._attempts: Counter[str] = Counter()
         self._mutex = threading.Lock()
@@ -150,7 +150,7 @@ class Queue:
 
     def _check_locks(self) -> None:
         """Refuses several workers on a file system without locks, and warns a single one."""
-        for name in ("locks", "logs"):
+        for name in ("locks", "logs", RECORDS):
             private_folder(self.folder / name)
         with open(self.folder / "locks" / ".test", "w") as file:
             has_locks = lock_file(file, shared=True)
@@ -217,7 +217,7 @@ class Queue:
 
     def _locked(self, job: Job) -> IO[str] | None:
         """The locked file of a job; None where another process works on it."""
-        file = open(self.folder / "locks" / _file_name(job), "w")  # noqa: SIM115 - held for the job
+        file = open(self.folder / "locks" / job.file_name, "w")  # noqa: SIM115 - held for the job
         try:
             lock_file(file)
         except BlockingIOError:
@@ -234,11 +234,12 @@ class Queue:
             shutil.rmtree(job.place, ignore_errors=True)
         command, *arguments = job.command()
         words = [sys.executable, "-m", f"mednli_jax.{command}", *arguments]
-        log = self.folder / "logs" / f"{_file_name(job)}.log"
+        log = self.folder / "logs" / f"{job.file_name}.log"
         part = job.place.with_name(f"{job.place.name}.part") if job.prints else None
         if part:
             part.unlink(missing_ok=True)
         self._attempts[job.name] += 1
+        inputs = job.inputs()
         started = time.monotonic()
         try:
             self.commands.call(words, log, worker=worker, output=part)
@@ -249,6 +250,7 @@ class Queue:
             return
         if part:
             part.replace(job.place)
+        job.write_record(inputs)
         if not job.is_done():
             raise RunError("it wrote no result", fix=f"see {log}")
         self._report(job, time.monotonic() - started)
@@ -269,7 +271,3 @@ class Queue:
         self.failures[job.name] = reason
         if is_new:
             say(f"{job.name}: error: {reason}")
-
-
-def _file_name(job: Job) -> str:
-    return job.name.replace("/", "-")

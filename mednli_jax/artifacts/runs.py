@@ -34,6 +34,7 @@ PARTITIONS = {
 CLASSIFIER = (1, 2, 6)  # numbers of tables
 ANALYSES = (3, 4, 5, 6)
 PARTITION = 6
+OF_TEXTS = ("data.", "knowledge.", "vectors.")  # sections of a config that analyses read
 STATE = "aflite.state.npz"  # of an interrupted filtering
 
 
@@ -49,11 +50,11 @@ class Artifacts:
         return [HYPOTHESIS, *pair] if set(CLASSIFIER) & set(request.tables) else []
 
     def steps(self, request: Request) -> Sequence[Step]:
-        vectors = []
+        fields = []
         for field, value in request.fields.items():
-            if field.startswith("vectors."):
-                vectors.append(f"--config.{field}={value}")
-        shared = (f"--corpus={request.place}", f"--entities={request.entities}", *vectors)
+            if field.startswith(OF_TEXTS):
+                fields.append(f"--config.{field}={value}")
+        shared = (f"--corpus={request.place}", f"--entities={request.entities}", *fields)
         analyses = ("analyze", "all", *shared, *_spans(request), _out(request, REPORT))
         pair = FILTERED["pair"]
         filtering = ("analyze", "aflite", "--input=pair", *shared, *_spans(request))

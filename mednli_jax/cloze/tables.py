@@ -132,7 +132,7 @@ class FilledTable:
 
 def report(folder: Path, options: TableOptions) -> Report:
     """The table, the comparison of GA-Anonym with the baselines, and scores by skill."""
-    table = filled(folder, options.read, options.split)
+    table = filled(folder, options.read, options.split, options.command)
     if options.public:
         table = replace(table, lacking={})  # commands name folders
     figures, sections = table.to_json(), [table_section(table)]
@@ -149,8 +149,8 @@ def report(folder: Path, options: TableOptions) -> Report:
 # -- filling the table -----------------------------------------------------------------------------
 
 
-def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
-    """The table with the results of a folder."""
+def filled(folder: Path, read: Read, split: str = "test", command: str = "") -> FilledTable:
+    """The table with the results of a folder. command: see TableOptions."""
     folder = check_folder(folder)
     baselines, corpus_of_baselines = baselines_in(folder, split)
     systems_of_corpus = {corpus_of_baselines: "the baselines"} if baselines else {}
@@ -174,8 +174,8 @@ def filled(folder: Path, read: Read, split: str = "test") -> FilledTable:
     for filled_row in rows:
         if filled_row.state not in ("", COMPLETE):
             has_baselines = bool(baselines) and filled_row.row.kind == BASELINE
-            command = _command(folder, corpus, has_baselines=has_baselines)
-            lacking.setdefault(command, []).append(filled_row.row.system)
+            makes_it = _command(folder, corpus, command, has_baselines=has_baselines)
+            lacking.setdefault(makes_it, []).append(filled_row.row.system)
     return FilledTable(corpus, split, rows, lacking)
 
 
@@ -213,15 +213,18 @@ def _metrics(scores: Scores) -> Iterator[tuple[str, Json]]:
             yield name, scores[name]
 
 
-def _command(folder: Path, corpus: str, *, has_baselines: bool) -> str:
-    """The command that fills a row. Baselines without similarities lack word vectors."""
+def _command(folder: Path, corpus: str, given: str, *, has_baselines: bool) -> str:
+    """The command that fills a row. Baselines without similarities lack word vectors.
+
+    given: the command of `reproduce` that prints the table, if one does.
+    """
     place = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
     if has_baselines:
         flags = (f"--corpus={place}", "--vectors=FILE", f"--out={folder / 'baselines'}")
         return command_line("analyze", "cloze-baselines", *flags)
     variant = {CLICR: CLICR, DEMO: "demo"}.get(place, "file")
     own_folder = ["--config.data.dir=CORPUS_FOLDER"] if variant == "file" else []
-    return command_line("reproduce", "clicr", str(folder), variant, *own_folder)
+    return given or command_line("reproduce", "clicr", str(folder), variant, *own_folder)
 
 
 # -- for a reader ----------------------------------------------------------------------------------

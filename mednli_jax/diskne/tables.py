@@ -65,8 +65,9 @@ def report(number: str, folder: Path, options: TableOptions) -> Report:
     lacking = [name for name in MODELS if name not in names]
     if lacking and number not in (EXAMPLES_TABLE, WORDINGS_TABLE):
         weights = ",".join(f"{name}=FOLDER" for name in lacking)
-        flags = (f"--tables={number}", f"--weights={weights}")
-        command = command_line("reproduce", NAME, str(folder), CORPUS, *flags)
+        variant = systems[0].corpus.partition("_")[0]  # "demo" for demo_diskne
+        words = ("reproduce", NAME, str(folder), variant, f"--tables={number}")
+        command = f"{options.command or command_line(*words)} --weights={weights}"
         missing = (f"not there yet: {', '.join(lacking)}", command)
         section = replace(section, commands=(*section.commands, missing))
     return Report(asdict(section.grids[0]), [section], runs=[runs / name for name in names])

@@ -167,17 +167,6 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     return Pairs(corpus, splits=splits, spans=spans)
 
 
-def concepts_key(corpus: NLICorpus) -> dict[str, str]:
-    """The release of the ontology, and the beginning of the hash of the file of mentions."""
-    ontology, linking = corpus.ontology, corpus.linking
-    file = linking.mentions if linking else None
-    return {
-        "ontology": ontology.name if ontology else "",
-        "version": ontology.version if ontology else "",
-        "mentions": sha256(file)[:12] if file else "",
-    }
-
-
 # -- sizes -----------------------------------------------------------------------------------------
 
 
@@ -305,8 +294,11 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         # Paths of a word with several senses start at its most frequent one, which is the first.
         return senses[:1] if linking is not None and linking.lemmas else senses
 
+    mentions = linking.mentions if linking else None
     figures = {
-        **concepts_key(pairs.corpus),
+        "ontology": source.ontology.name,
+        "version": source.ontology.version,
+        "mentions": sha256(mentions)[:12] if mentions else "",
         "split": options.lengths,
         "direction": settings.direction,
         "max_path": settings.max_path,

@@ -23,12 +23,12 @@ from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
-from mednli_jax.nli.runs import KINDS, MODELS, NAMES
+from mednli_jax.nli.runs import CORPUS, ERRORS, KINDS, MODELS, NAMES
 from mednli_jax.report.options import TableOptions
-from mednli_jax.report.outcomes import Finished, Outcomes, finished
+from mednli_jax.report.outcomes import Finished, Outcomes, aligned, finished
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Report, Section, points
-from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, state
+from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, heading, state
 
 RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
@@ -69,8 +69,8 @@ def error_kinds(
     """
     source = "as annotated" if annotated else "by rules over the words of each pair"
     words = [
-        f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' "
-        "majority vote"
+        f"the kinds of Table 8 on {runs[0].corpus}, {source}; a pair may be of several; errors are "
+        "those of the seeds' majority vote"
     ]
     if not annotated:
         words += map(": ".join, RULES.items())
@@ -209,13 +209,14 @@ def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Repor
         raise RunError(f"{folder}: holds no finished run of {', '.join(MODELS)}", fix=fix)
     corpus = linked(options.config_of(folders[0]))
     categories_of = categories_by_rules(corpus, options.split)
-    runs = [finished(path, options.split) for path in folders]
+    first = finished(folders[0], options.split)
+    runs = [aligned(first, finished(path, options.split)) for path in folders]
     errors = error_kinds(runs, categories_of)
     rows = _examples(corpus.splits()[options.split].examples, categories_of, runs)
     return Report(
         errors.figures,
         errors.sections,
-        files={KINDS: {"categories": errors.figures}},
+        files={KINDS: {"corpus": first.corpus, "categories": errors.figures}},
         private={EXAMPLES: "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)},
         runs=folders,
     )
@@ -257,12 +258,17 @@ class ErrorKind:
     accuracy: dict[str, float]
 
 
-Kinds = dict[str, ErrorKind | None]  # None for a kind of few pairs
+@dataclass(frozen=True)
+class Kinds:
+    """Table 8 on a corpus. kinds: None for a kind of few pairs."""
+
+    corpus: str
+    kinds: dict[str, ErrorKind | None]
 
 
 def kinds_of(folder: Path) -> Kinds | str:
     """Table 8: the kinds of error of the systems of Table 3, or why there are none."""
-    values = figures_in(folder / KINDS, "categories")
+    values = figures_in(folder / KINDS, "corpus", "categories")
     if isinstance(values, str):
         return values
     scores = {}
@@ -271,22 +277,22 @@ def kinds_of(folder: Path) -> Kinds | str:
             scores[NAMES[run]] = values["categories"][run]["categories"]
     if not scores:
         return f"{KINDS} names none of {', '.join(MODELS)}"
-    kinds: Kinds = {}
+    kinds: dict[str, ErrorKind | None] = {}
     for kind in RULES:
         pairs = next(iter(scores.values()))[kind]["pairs"]
         accuracy = {title: of_system[kind]["accuracy"] for title, of_system in scores.items()}
         kinds[kind] = ErrorKind(pairs, accuracy) if pairs >= LEAST else None
-    return kinds
+    return Kinds(values["corpus"], kinds)
 
 
 def kinds_section(kinds: Kinds | str) -> Section:
     """Table 8 of the systems of Table 3."""
-    title = "Table 8: kinds of error"
+    title = "kinds of error"
     if isinstance(kinds, str):
-        return Section(title, [f"{MISSING}: {kinds}"])
-    systems = next((list(kind.accuracy) for kind in kinds.values() if kind), [])
+        return Section(heading(ERRORS, title), [f"{MISSING}: {kinds}"])
+    systems = next((list(kind.accuracy) for kind in kinds.kinds.values() if kind), [])
     rows = []
-    for name, kind in kinds.items():
+    for name, kind in kinds.kinds.items():
         pairs = f"{kind.pairs:,}" if kind else f"under {LEAST}"
         shown = [points(kind.accuracy[system] if kind else None) for system in systems]
         rows.append((name, pairs, *shown))
@@ -295,4 +301,6 @@ def kinds_section(kinds: Kinds | str) -> Section:
         "examples and no figure"
     )
     header = ("kind", "pairs", *(f"accuracy, {system}" for system in systems))
+    elsewhere = "" if kinds.corpus == CORPUS else kinds.corpus
+    title = heading(ERRORS, title, elsewhere, "MedNLI")
     return Section(title, [words], [Grid("", header, rows)])

@@ -274,12 +274,12 @@ TASK: NLI = NLI()
 
 
 def _reproduction(runs: Path, options: TableOptions) -> Report:
-    check = reproduction.checked(runs, options.read)
+    check = reproduction.checked(runs, options)
     return Report(check.to_json(), reproduction.sections(check))
 
 
 def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
-    table = tables.filled(TABLES[number], runs, options.read, options.systems)
+    table = tables.filled(TABLES[number], runs, options)
     if options.public:
         table = table.shareable()
     names = {name for filled in table.cells for name, _ in filled.cell.keys}

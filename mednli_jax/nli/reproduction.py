@@ -31,7 +31,7 @@ from mednli_jax.nli.runs import (
 )
 from mednli_jax.nli.tables import FilledCell
 from mednli_jax.report import outcomes
-from mednli_jax.report.options import Read
+from mednli_jax.report.options import TableOptions
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, at_path, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, check_folder, figures_in, heading, state
@@ -195,9 +195,6 @@ class Check:
         counts: dict[str, Json] = {}
         for name, paths in self.paths.items():
             counts[name] = paths if isinstance(paths, str) else _with_spaces(paths)
-        kinds: Json = self.kinds
-        if not isinstance(self.kinds, str):
-            kinds = {name: kind and asdict(kind) for name, kind in self.kinds.items()}
         return {
             "source": PAPER["source"],
             "variants": self.variants,
@@ -207,7 +204,7 @@ class Check:
             "tables": judged,
             **counts,
             "section 6": list(map(_with_spaces, self.gained)),
-            "table 8": kinds,
+            "table 8": self.kinds if isinstance(self.kinds, str) else asdict(self.kinds),
         }
 
 
@@ -228,12 +225,12 @@ def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[i
     return [paper - half, paper + half]
 
 
-def checked(folder: Path, read: Read) -> Check:
+def checked(folder: Path, options: TableOptions) -> Check:
     """The check of a folder that `reproduce mednli` filled."""
     folder = check_folder(folder)
     judged = {2: _statistics(folder)}
     for number, table in TABLES.items():
-        judged[number] = _gains(table, folder, read)
+        judged[number] = _gains(table, folder, options)
     program = environment()
     return Check(
         variants=_variants(folder),
@@ -278,9 +275,9 @@ def _statistics(folder: Path) -> list[JudgedCell]:
     return cells
 
 
-def _gains(table: Table, folder: Path, read: Read) -> list[JudgedCell]:
+def _gains(table: Table, folder: Path, options: TableOptions) -> list[JudgedCell]:
     """The paper's cells of a table, and the further cells that have a figure."""
-    filled_table = tables.filled(table, folder, read)
+    filled_table = tables.filled(table, folder, options)
     filled_of = {filled.cell: filled for filled in filled_table.cells}
     elsewhere = "" if filled_table.comparable else filled_table.corpus
     cells = []

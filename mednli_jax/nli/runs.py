@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from mednli_jax.nli.analyses import concepts_key
 from mednli_jax.report.options import ENDINGS, PaperRun, Request, Settings, Step
 from mednli_jax.report.tables import published
 
@@ -187,7 +186,7 @@ class MedNLI:
         return [*runs, *(_further_vectors(request) if VECTORS_TABLE in request.tables else ())]
 
     def steps(self, request: Request) -> Sequence[Step]:
-        paths = replace(_analysis("paths", PATHS, request), key=concepts_key)
+        paths = replace(_analysis("paths", PATHS, request), ontology=True)
         steps = [_analysis("stats", STATS, request), paths]
         if _is_mednli(request):
             of_senses = _analysis("paths", SNLI_PATHS, request)
@@ -197,7 +196,7 @@ class MedNLI:
                     config="esim_kim",
                     corpus="snli",
                     settings=PATHS_OF_SENSES,
-                    key=concepts_key,
+                    ontology=True,
                 )
             )
         errors = ("report", f"--table={ERRORS}", f"--runs={request.folder}")

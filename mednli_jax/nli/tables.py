@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ from mednli_jax.errors import RunError
 from mednli_jax.knowledge.mentions import METAMAP
 from mednli_jax.nli.runs import CORPUS, NAME, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
 from mednli_jax.report import metrics, tables
-from mednli_jax.report.options import PaperRun, Read
+from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, command_line
 from mednli_jax.rundir import RunDirectory
 
-NONE: Mapping[str, Path] = MappingProxyType({})
 Json = Any
 
 
@@ -122,13 +120,10 @@ class _Runs:
     states: dict[RunKey, str]
 
 
-def filled(
-    table: Table, folder: Path, read: Read, systems: Mapping[str, Path] = NONE
-) -> FilledTable:
-    """The table filled with the results of the folder's runs. systems: name -> the run of a system
-    that is shown beside the paper's."""
+def filled(table: Table, folder: Path, options: TableOptions) -> FilledTable:
+    """The table filled with the results of the folder's runs and of the user's systems."""
     folder = tables.check_folder(folder)
-    every_cell = (*table.cells, *_further_cells(table, folder), *_cells_of(systems))
+    every_cell = (*table.cells, *_further_cells(table, folder), *_cells_of(options.systems))
     runs = _open_runs(folder, every_cell)
     pairs = {}
     for (_, split), run in runs.of_key.items():
@@ -140,12 +135,13 @@ def filled(
     for cell in every_cell:
         lacking = [key for key in cell.keys if runs.states[key] != COMPLETE]
         if not lacking:
-            cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, read)))
+            cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, options.read)))
             notes.update(_notes(cell, runs))
         elif cell.paper is not None or runs.states[cell.keys[0]] != MISSING:
             cells.append(FilledCell(cell, _state(cell, lacking[0], runs)))
             missing.update(name for name, _ in lacking)
-    lacks = {_command(folder, table, runs): sorted(missing)} if missing else {}
+    command = options.command or _command(folder, table, runs)
+    lacks = {command: sorted(missing)} if missing else {}
     return FilledTable(table, runs.corpus, dict(sorted(pairs.items())), cells, lacks, sorted(notes))
 
 

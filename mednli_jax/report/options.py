@@ -107,6 +107,7 @@ class TableOptions:
       read: name of a config -> the config.
       config_of: folder of a run -> its config, for a table that reads the corpus.
       systems: name -> the run of a system of the user's own, for a table that takes them.
+      command: of `reproduce`, which prints the table and makes what is missing when it is repeated.
     """
 
     read: Read
@@ -115,6 +116,7 @@ class TableOptions:
     skills: Path | None = None
     public: bool = False
     systems: Mapping[str, Path] = field(default_factory=dict)
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,8 @@ class Step:
       config: of its --config; "" for a command without one. corpus, settings: as of a PaperRun.
       prints: whether the file is what the command prints.
       state: a file that the interrupted command leaves; then the command gets --resume.
-      key: of the corpus of the config, the fields and values that the file must have. With other
-        values the step is done again.
+      ontology: whether the ontology of the config is read. With other files of it the step is done
+        again.
     """
 
     file: str
@@ -242,7 +244,7 @@ class Step:
     settings: Settings = field(default_factory=dict)
     prints: bool = False
     state: str = ""
-    key: Callable[[Any], Mapping[str, str]] | None = None
+    ontology: bool = False
 
 
 class Plan(Protocol):

@@ -15,12 +15,14 @@ from support.diskne_paper import write_published
 from support.files import write, write_program
 from support.mednli_paper import write_everything
 from support.pair_files import SECRET
+from support.runs import TEN, change, write_run
 from support.weights import write_weights
 
 from mednli_jax import planning
-from mednli_jax.errors import UsageError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.nli.runs import TABLES
 from mednli_jax.report.options import Request
+from mednli_jax.rundir import FORMAT
 from mednli_jax.tasks import plans
 
 
@@ -83,20 +85,115 @@ def test_fields_and_files_of_the_user_reach_the_runs_that_have_them(data):
         planned("mednli", "mednli", fields={"model.trez": "8"})
 
 
-def test_figure_3_is_drawn_again_for_other_concepts(data, tmp_path, monkeypatch):
-    """The file is that of a hash of the mentions and a release of the ontology."""
+# -- what is done ----------------------------------------------------------------------------------
+
+
+def jobs_in(folder, paper, corpus, *only, tables, **arguments):
+    """{name: job} of a request, and the names of those that are done."""
+    request = Request(folder, corpus, corpus, tables, **arguments)
+    jobs = planning.jobs_of(plans()[paper], request, only)
+    return {job.name: job for job in jobs.jobs}, jobs.done
+
+
+GLOVE = "/vectors/glove.840B.300d.txt"
+
+
+def finish(job, number=0):
+    """Writes the result of a job. number: tells apart a run that is trained again."""
+    if job.is_run:
+        result = {"format": FORMAT, "status": "complete", "number": number}
+        write(job.place / "config.json", json.dumps(job.config.to_dict()))
+        write(job.place / "result.json", json.dumps(result))
+    else:
+        write(job.place, "{}")
+
+
+def finish_all(jobs):
+    """Finishes jobs as the queue does, with their records."""
+    for job in jobs.values():
+        inputs = job.inputs()
+        finish(job)
+        (job.folder / "jobs").mkdir(exist_ok=True)
+        job.write_record(inputs)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
 
-    def job_of_paths(mentions):
-        request = Request(tmp_path, "mednli", "mednli", (2,), mentions=mentions)
-        _, job, _ = planning.jobs_of(plans()["mednli"], request).jobs
-        return job
 
-    drawn = job_of_paths(data / "metamap.mmi")
-    write(drawn.place, json.dumps(drawn.key()))
+def test_figure_3_is_drawn_again_for_other_concepts(data, cache, tmp_path):
+    """It is done for one content of the mentions and of the ontology, wherever they are."""
+    folder, mentions = tmp_path / "runs", data / "metamap.mmi"
 
-    assert drawn.is_done()
-    assert not job_of_paths(None).is_done()
+    def done(file=mentions):
+        return jobs_in(folder, "mednli", "mednli", tables=(2,), mentions=file)[1]
+
+    jobs, _ = jobs_in(folder, "mednli", "mednli", tables=(2,), mentions=mentions)
+    finish(jobs["corpus/paths.json"])
+    assert done() == set()  # of whatever command
+    finish_all(jobs)
+    assert done() == set(jobs)
+    (data / "elsewhere").mkdir()
+    moved = mentions.rename(data / "elsewhere" / mentions.name)
+    assert done(moved) == set(jobs)
+    assert done(None) == {"snli/paths.json"}
+    assert done(write(mentions, "0|MMI|1")) == {"snli/paths.json"}
+    conso = next((data / "umls").rglob("MRCONSO.RRF"))
+    conso.write_text(conso.read_text() + "\n")
+    assert done(moved) == {"corpus/stats.json", "snli/paths.json"}
+
+
+@cases(
+    "paper, corpus, tables, again, read_it",
+    {
+        "Table 6 of artefacts": (
+            "artifacts",
+            "demo",
+            (6,),
+            "hypothesis",
+            {"partition-hypothesis-dev.json", "partition-hypothesis-test.json"},
+        ),
+        "Table 8": ("mednli", "demo", (8,), "bow", {"categories.json"}),
+        "transfer": (
+            "mednli",
+            "mednli",
+            (4,),
+            "source-snli-bow",
+            {"snli-direct-bow", "snli-sequential-bow", "snli-multi-bow"},
+        ),
+    },
+)
+def test_what_reads_a_run_that_is_trained_again_is_done_again(
+    paper, corpus, tables, again, read_it, data, cache, tmp_path
+):
+    jobs, done = jobs_in(tmp_path, paper, corpus, tables=tables)
+    assert done == set()
+    finish_all(jobs)
+    assert jobs_in(tmp_path, paper, corpus, tables=tables)[1] == set(jobs)
+
+    (tmp_path / again / "result.json").unlink()
+    assert jobs_in(tmp_path, paper, corpus, tables=tables)[1] == set(jobs) - read_it - {again}
+    finish(jobs[again], number=1)
+
+    jobs, done = jobs_in(tmp_path, paper, corpus, tables=tables)
+    assert set(jobs) - done == read_it
+    for name in read_it:
+        write(tmp_path / name / "checkpoints" / "1", "") if jobs[name].is_training else None
+        assert "--resume" not in jobs[name].command()
+
+
+def test_a_run_trained_by_hand_is_done_whatever_it_read(data, cache, tmp_path):
+    def planned_jobs():
+        return jobs_in(tmp_path, "mednli", "mednli", "snli-multi-bow", tables=(4,))
+
+    jobs, _ = planned_jobs()
+    finish(jobs["snli-multi-bow"])
+    assert planned_jobs()[1] == {"snli-multi-bow"}
+    finish_all(jobs)
+    for job in jobs.values():  # both again, by hand
+        finish(job, number=1)
+    assert planned_jobs()[1] == set(jobs)
 
 
 def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypatch):
@@ -112,8 +209,74 @@ def test_runs_without_their_data_are_named_and_left_out(data, tmp_path, monkeypa
     assert not (tmp_path / "runs").exists()
 
 
+@cases(
+    "run, fields, arguments, field",
+    {
+        "demo": ("esim", {"data__name": "demo"}, {}, "data.name"),
+        "seeds": ("esim", {}, {"fields": {"seeds": "0,1"}}, "seeds"),
+        "training": ("bow", {"train__epochs": 1}, {}, "train.epochs"),
+        "vectors": ("bow", {"vectors__path": "/data/other.txt"}, {}, "vectors.path"),
+        "mentions": ("features", {"knowledge__mentions": "scispacy.tsv"}, {}, "knowledge.mentions"),
+        "source": ("snli-multi-bow", {"transfer__init_from": "runs/x"}, {}, "transfer.init_from"),
+        "corpus of direct transfer": ("snli-direct-bow", {"data__limit": 5}, {}, "data.limit"),
+    },
+)
+def test_a_complete_run_of_other_settings_is_neither_taken_nor_lost(
+    run, fields, arguments, field, data, tmp_path
+):
+    tables = (3, 4)
+    job = jobs_in(tmp_path, "mednli", "mednli", run, tables=tables)[0][run]
+    finish(job)
+    change(job.place / "config.json", **fields)
+
+    with pytest.raises(RunError, match=rf"{run}: {field} is .+, not .+ FOLDER"):
+        jobs_in(tmp_path, "mednli", "mednli", run, tables=tables, **arguments)
+
+
+def test_another_content_of_the_mentions_refuses_a_run_with_a_record(data, cache, tmp_path):
+    mentions = data / "metamap.mmi"
+    about = {"tables": (7,), "mentions": mentions}
+    finish_all(jobs_in(tmp_path, "mednli", "mednli", "replace-bow", **about)[0])
+    mentions.write_bytes(mentions.read_bytes() + b"\n")
+
+    with pytest.raises(RunError, match=r"the run read another metamap\.mmi"):
+        jobs_in(tmp_path, "mednli", "mednli", "replace-bow", **about)
+
+
+@cases(
+    "paper, corpus, run, changes, arguments",
+    {
+        "folders": ("mednli", "mednli", "bow", {"data__dir": "/d", "vectors__path": GLOVE}, {}),
+        "sizes of weights": (
+            "diskne",
+            "demo",
+            "main/BERT",
+            {"model__hidden_size": 768, "model__weights": "/w/bert"},
+            {"weights": {"BERT": "weights/bert"}},
+        ),
+        "labels of own files": (
+            "artifacts",
+            "file",
+            "pair",
+            {"data__labels": "a,b"},
+            {"fields": {"data.dir": "own"}},
+        ),
+        "checkpoints": ("mednli", "demo", "bow", {"train__checkpoint_minutes": 1}, {}),
+    },
+)
+def test_a_run_that_differs_in_places_or_by_its_corpus_or_weights_is_done(
+    paper, corpus, run, changes, arguments, data, tmp_path
+):
+    about = {"tables": plans()[paper].numbers, **arguments}
+    (job,) = jobs_in(tmp_path, paper, corpus, run, **about)[0].values()
+    finish(job)
+    change(job.place / "config.json", **changes)
+
+    assert jobs_in(tmp_path, paper, corpus, run, **about)[1] == {run}
+
+
 def test_a_dry_run_lists_the_commands_that_are_done_and_to_do(data, tmp_path):
-    write(tmp_path / "esim" / "result.json", '{"format": 1, "status": "complete"}')
+    finish(jobs_in(tmp_path, "mednli", "mednli", "esim", tables=(4,))[0]["esim"])
 
     out, _ = succeeds("reproduce mednli", tmp_path, "mednli", "--tables=4", "--dry-run")
 
@@ -123,6 +286,17 @@ def test_a_dry_run_lists_the_commands_that_are_done_and_to_do(data, tmp_path):
     assert line.endswith("/esim")
     (line,) = (line for line in lines if line.endswith("/source-snli-esim"))
     assert line.startswith("to do    python -m mednli_jax.train --config=esim:snli ")
+
+
+def test_fields_of_texts_reach_the_analyses_of_artefacts():
+    fields = {"vectors.path": "v.txt", "data.limit": "90", "knowledge.ontology": "o.obo"}
+    fields |= {"train.epochs": "1", "data.dir": "own"}
+
+    jobs, _ = planned("artifacts", "file", fields=fields)
+
+    for file in ("analysis/report.html", "analysis-pair/aflite.json"):
+        words = {f"--config.{name}={value}" for name, value in fields.items()}
+        assert words - jobs[file] == {"--config.train.epochs=1"}
 
 
 def test_reproduce_trains_the_readers_of_clicr_the_systems_of_diskne_and_those_of_own_files(
@@ -151,7 +325,9 @@ echo "$*" >>"$0.calls"
 words="$*"
 place=${words##*--workdir=}
 place=${place%% *}
-mkdir -p "$place/checkpoints" && echo '{"format": 1, "status": "complete"}' >"$place/result.json"
+[[ $words != *report* ]] || { echo {} >"${words##*--runs=}/categories.json"; exit; }
+mkdir -p "$place/checkpoints" && echo {} >"$place/config.json"
+echo '{"format": 1, "status": "complete"}' >"$place/result.json"
 """
 
 
@@ -178,7 +354,7 @@ def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(
     monkeypatch.setenv("DIES", "retrofit=unit")
     code, err, calls = recorded("--workers=2")
     assert code == 1
-    assert err.count("no such file") == 1
+    assert err.count("error: no such file") == 1
     assert err.count("code -9") == 1
     assert len(calls) == 13
     assert err.splitlines()[-1].startswith("error: failed: concepts-bow, concepts-esim, concepts-i")
@@ -191,6 +367,46 @@ def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(
     assert code == 0
     assert len(calls) == 1
     assert recorded()[2] == []
+
+
+def test_the_queue_makes_table_8_again_for_a_run_that_was_trained_again(recorded, tmp_path, cache):
+    _, _, calls = recorded("--tables=8")
+    assert len(calls) == 4
+    assert recorded("--tables=8")[2] == []
+
+    write(tmp_path / "runs" / "bow" / "result.json", '{"status": "complete", "format": 1}')
+
+    (call,) = recorded("--tables=8")[2]
+    assert "report --table=8" in call
+    assert recorded("--tables=8")[2] == []
+
+
+@cases(
+    "paper, numbers, only",
+    {"mednli": ("mednli", "6", "unit-bow"), "clicr": ("clicr", "4", "ga_ent")},
+)
+def test_hints_repeat_the_flags_that_were_given(
+    paper, numbers, only, recorded, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FAILS", "workdir")
+    words = ["reproduce", paper, str(tmp_path / "runs"), "demo", f"--tables={numbers}"]
+    words += ["--seeds=0,1", "--config.train.epochs=3", "--workers=2"]
+
+    _, out, _ = call_command(*words, f"--only={only}")
+
+    (hint,) = (line for line in out.splitlines() if "reproduce" in line)
+    assert hint.endswith(" ".join(words[1:]))
+
+
+def test_a_demo_folder_is_not_done_for_mednli(data, tmp_path):
+    write_run(tmp_path / "esim", TEN, gold=TEN, corpus="demo")
+
+    for flag in ("--dry-run", "--workers=1"):
+        code, out, err = call_command("reproduce mednli", tmp_path, "mednli", "--tables=3", flag)
+        assert code == 2
+        assert out == ""
+        name = f"{tmp_path / 'esim'}: data.name is 'demo', not 'mednli'"
+        assert err.splitlines()[-1].startswith(f"error: {name}")
 
 
 def test_a_run_of_another_process_is_left_to_it_until_it_dies(recorded, tmp_path):

@@ -12,7 +12,7 @@ from mednli_jax.cli import read_config
 from mednli_jax.nli import tables
 from mednli_jax.nli.runs import TABLES
 from mednli_jax.report import sections
-from mednli_jax.report.options import PaperRun
+from mednli_jax.report.options import PaperRun, TableOptions
 from mednli_jax.report.tables import unlike
 
 
@@ -23,7 +23,7 @@ def write_runs(folder, corpus="mednli", **predictions):
 
 
 def filled(number, folder):
-    return tables.filled(TABLES[number], folder, read_config).to_json()
+    return tables.filled(TABLES[number], folder, TableOptions(read_config)).to_json()
 
 
 def cell_of(table, **fields):
@@ -133,7 +133,7 @@ def test_a_gain_without_its_baseline_has_no_figure(tmp_path, demo, state):
 def test_figures_of_another_corpus_are_not_compared_with_the_papers(tmp_path):
     write_runs(tmp_path, corpus="demo", esim=wrong(2))
 
-    table = tables.filled(TABLES[3], tmp_path, read_config)
+    table = tables.filled(TABLES[3], tmp_path, TableOptions(read_config))
     section = tables.table_section(table)
 
     assert not table.comparable

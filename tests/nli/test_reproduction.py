@@ -17,6 +17,7 @@ from support.tables import fields_of, table_rows
 from mednli_jax.cli import read_config
 from mednli_jax.nli import categories, reproduction
 from mednli_jax.nli.runs import TABLES
+from mednli_jax.report.options import TableOptions
 
 SIX = [wrong(3)] * 6  # the paper's number of seeds, each with an accuracy of 70.0
 
@@ -39,11 +40,11 @@ def write_figures(path, figures):
 
 
 def checked(folder):
-    return reproduction.checked(folder, read_config).to_json()
+    return reproduction.checked(folder, TableOptions(read_config)).to_json()
 
 
 def sections(folder):
-    return reproduction.sections(reproduction.checked(folder, read_config))
+    return reproduction.sections(reproduction.checked(folder, TableOptions(read_config)))
 
 
 def cell_of(folder, number, run):
@@ -197,18 +198,31 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
         paths = {"corpus": corpus, "ontology": ontology, "occurrences": occurrences}
         write_figures(tmp_path / folder / "paths.json", PATHS | paths)
     kinds = {kind: {"pairs": 9 + n, "accuracy": 0.5} for n, kind in enumerate(categories.RULES)}
-    of_esim = {"categories": {"esim": {"categories": kinds}}}
+    of_esim = {"corpus": "mednli", "categories": {"esim": {"categories": kinds}}}
     write_figures(tmp_path / "categories.json", of_esim)
 
     check = checked(tmp_path)
 
     assert check["figure 3"]["occurrences"] == {"0": 10, "no path": 400}
-    nine, *others = check["table 8"].values()
+    nine, *others = check["table 8"]["kinds"].values()
     assert nine is None
     assert [kind["pairs"] for kind in others] == [10, 11, 12, 13]
     words = [text for section in sections(tmp_path) for text in section.words]
     for about in ("mednli, training pairs, umls", "snli, training pairs, wordnet"):
         assert sum(text.startswith(about) for text in words) == 1
+
+
+def test_table_8_names_its_corpus(tmp_path):
+    kinds = {kind: {"pairs": 12, "accuracy": 0.5} for kind in categories.RULES}
+    titles = []
+    for corpus in ("mednli", "demo"):
+        of_esim = {"corpus": corpus, "categories": {"esim": {"categories": kinds}}}
+        write_figures(tmp_path / "categories.json", of_esim)
+        section = categories.kinds_section(categories.kinds_of(tmp_path))
+        titles.append(section.title)
+
+    of_demo = "Kinds of error, on demo (the paper's Table 8 is on MedNLI)"
+    assert titles == ["Table 8: kinds of error", of_demo]
 
 
 def test_gained_predictions_are_divided_by_class_as_in_section_6(tmp_path):
