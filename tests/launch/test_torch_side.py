@@ -26,6 +26,7 @@ from mednli_jax.models.families import FAMILIES  # noqa: E402
 from mednli_jax.models.weights import load_weights  # noqa: E402
 
 STYLES = {"bow": "distinct", "bert": "sdpa"}  # of others: bucketed
+BACKWARD_OF_BERT = ("roberta", "electra", "megatron-bert")  # only their forward pass differs
 
 
 class Packed(torch_models.BiLSTM):
@@ -44,6 +45,7 @@ def _small_without_dropout(monkeypatch):
     def without_dropout(case):
         config = config_of(case)
         config.model.dropout = 0.0
+        config.train.clip = min(config.train.clip, 0.05)  # so that it is reached
         return config
 
     for module in (jax_side, torch_side):
@@ -118,13 +120,14 @@ def test_batches_of_the_pytorch_side_hold_each_pair_once(by_length, grouped):
         chosen,
         work.lengths(chosen),
         work.premise_of[chosen] if grouped else chosen,
-        size=32,
+        size=30,
         by_length=by_length,
         rng=np.random.default_rng(0),
     )
 
     assert sorted(np.concatenate(batches)) == chosen.tolist()
-    assert max(map(len, batches)) <= 34
+    sizes = list(map(len, batches))
+    assert 2 <= min(sizes) <= max(sizes) <= 32
     if grouped:
         premises = [len(set(work.premise_of[rows])) for rows in batches]
         assert sum(premises) == len(set(work.premise_of[chosen]))
@@ -186,9 +189,9 @@ def reader_tree(w):
 SENTENCES = ("passage", "query")
 
 
-def assert_steps_agree(case, to_params, style=""):
-    """Both sides start from the same weights, take three steps on our batches and predict: the
-    logits are equal.
+def assert_steps_agree(case, to_params, style="", steps=3):
+    """Both sides start from the same weights, take steps on our batches and predict: the logits are
+    equal.
 
     to_params: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these
     arrays.
@@ -203,7 +206,7 @@ def assert_steps_agree(case, to_params, style=""):
     assert jax.tree.map(np.shape, learner.params) == jax.tree.map(np.shape, params)
     mine.trainer.learner = learner.replace(params=params)
 
-    plan = mine.plan("train")[:3]
+    plan = mine.plan("train")[:steps]
     mine.run("train", plan)
     side.train([rows[rows >= 0].astype(np.int64) for _, rows in plan])
 
@@ -231,7 +234,9 @@ def test_models_of_pairs_train_in_pytorch_as_in_jax(monkeypatch, model):
 
 @pytest.mark.parametrize("model, grouping", [("ga_reader", "premise"), ("sa_reader", "off")])
 def test_cloze_readers_train_in_pytorch_as_in_jax(monkeypatch, model, grouping):
-    """Passages and queries have one length each: unpacked GRUs then see no padding."""
+    """Passages and queries have one length each: unpacked GRUs then see no padding. They share
+    words."""
+    monkeypatch.setattr(synthetic_corpora, "EXPONENT", 4.0)
     monkeypatch.setattr(synthetic_corpora, "SHORTEST", 1.0)
     monkeypatch.setattr(synthetic_corpora, "LONGEST", 1.0)
     monkeypatch.setattr(synthetic_corpora, "QUERY_CAPS", (9, 9))
@@ -240,7 +245,7 @@ def test_cloze_readers_train_in_pytorch_as_in_jax(monkeypatch, model, grouping):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_encoders_train_in_pytorch_as_in_jax(family, tmp_path):
+def test_encoders_compute_in_pytorch_as_in_jax(family, tmp_path):
     """Our side loads the weights as it loads those of a published model."""
 
     def loaded(w, params):
@@ -250,7 +255,8 @@ def test_encoders_train_in_pytorch_as_in_jax(family, tmp_path):
         (tmp_path / "config.json").write_text(json.dumps(config))
         return load_weights(tmp_path, params, labels=LABELS).params
 
-    assert_steps_agree(case_of(family, batch=4), loaded, "eager")
+    steps = 0 if family in BACKWARD_OF_BERT else 3
+    assert_steps_agree(case_of(family, batch=4), loaded, "eager", steps)
 
 
 @pytest.mark.parametrize("model", STYLES)

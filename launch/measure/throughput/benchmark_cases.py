@@ -82,7 +82,6 @@ ENCODER = Family(
 )
 # The library has no fused kernel for disentangled attention.
 DISENTANGLED = ENCODER._replace(settings=(Setting("eager"), Setting("eager", compiled=True)))
-OF_ONE_TEXT_TYPE = ("roberta", "modernbert")  # both texts of a pair have type 0
 ENCODERS = dict.fromkeys(FAMILIES, ENCODER) | {families.DEBERTA: DISENTANGLED}
 MODELS = {
     "bow": Family((Setting("distinct"),)),
@@ -124,8 +123,7 @@ class Case:
 def workload_of(case: Case) -> Workload:
     """The corpus of a case."""
     if case.model in ENCODERS:
-        second_type = int(case.model not in OF_ONE_TEXT_TYPE)
-        return made_up_pieces(case.pairs, length=case.length, second_type=second_type)
+        return made_up_pieces(case.pairs, length=case.length)
     if MODELS[case.model] is READER:
         return made_up_passages(case.pairs, tokens=case.tokens, dim=case.vectors)
     return made_up_pairs(case.pairs, dim=case.vectors)

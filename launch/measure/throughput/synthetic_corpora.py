@@ -115,11 +115,11 @@ def made_up_pairs(pairs: int, *, dim: int) -> Workload:
     return _workload(arrays, vectors, pairs, sentence_of["premise"], shape, {})
 
 
-def made_up_pieces(pairs: int, *, length: int, second_type: int = 1) -> Workload:
+def made_up_pieces(pairs: int, *, length: int) -> Workload:
     """Pairs in word pieces, as BERT reads them. There are no word vectors.
 
     length: pieces of every pair with its three special ones; 0: as many as the words of MedNLI
-    would have. second_type: of the second text.
+    would have.
     """
     rng = np.random.default_rng(SEED)
     words = made_up_pairs(pairs, dim=1)
@@ -139,7 +139,7 @@ def made_up_pieces(pairs: int, *, length: int, second_type: int = 1) -> Workload
         arrays[side] = _padded(pieces, size)
         arrays[f"{side}_length"] = size
     room = int((arrays["premise_length"] + arrays["hypothesis_length"]).max()) + SPECIAL_PIECES
-    form = PairForm(CLS, SEP, separators=1, second_type=second_type)
+    form = PairForm(CLS, SEP, separators=1, second_type=1)
     shape = f"{length} pieces a pair" if length else "of MedNLI's shape"
     return _workload(
         arrays,

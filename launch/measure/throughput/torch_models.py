@@ -28,11 +28,11 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from benchmark_cases import OF_ONE_TEXT_TYPE, library_config
+from benchmark_cases import library_config
 from synthetic_corpora import TYPES
 from torch import Tensor, nn
 
-from mednli_jax.models.families import FAMILIES
+from mednli_jax.models.families import FAMILIES, MODERN
 
 CLASSES = 3
 LEAST_CHUNK, CHUNKS = 32, 8
@@ -370,7 +370,7 @@ class Encoder(nn.Module):
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
         super().__init__()
-        self.has_types = family not in OF_ONE_TEXT_TYPE
+        self.has_types = family != MODERN
         config = AutoConfig.for_model(
             **library_config(family, hidden),
             hidden_dropout_prob=dropout,
