@@ -6,11 +6,10 @@ import math
 from dataclasses import replace
 
 import jax
-import numpy as np
 from benchmark_cases import Case, config_of
 from synthetic_corpora import Workload
 
-from mednli_jax.data.batching import MAX_BUCKETS, Layout, TrainingBatches
+from mednli_jax.data.batching import MAX_BUCKETS, PlannedBatch, TrainingBatches
 from mednli_jax.run import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
@@ -18,7 +17,6 @@ from mednli_jax.training.settings import check_jax
 
 # Most steps under way. The training loop waits for the device from time to time, too.
 AHEAD = {"train": 64, "predict": LOOKAHEAD}
-LaidOut = tuple[Layout, np.ndarray]  # a batch: its layout, and its rows
 
 
 class JaxSide:
@@ -47,7 +45,7 @@ class JaxSide:
         stats = jax.local_devices()[0].memory_stats() or {}
         return stats.get("peak_bytes_in_use")
 
-    def plan(self, mode: str) -> list[LaidOut]:
+    def plan(self, mode: str) -> list[PlannedBatch]:
         """The batches of one pass over the training rows, cheapest first."""
         if mode == "train":
             plan = self.epochs["train"].epoch(1, self.config.seeds)
@@ -60,11 +58,11 @@ class JaxSide:
             plan = experiment.batches_of(self.prepared, "train", self.program).once()
         return sorted(plan, key=_slots)
 
-    def samples(self, plan: list[LaidOut]) -> list[LaidOut]:
+    def samples(self, plan: list[PlannedBatch]) -> list[PlannedBatch]:
         """A batch of each layout."""
         return list({batch[0]: batch for batch in plan}.values())
 
-    def run(self, mode: str, batches: list[LaidOut]) -> int:
+    def run(self, mode: str, batches: list[PlannedBatch]) -> int:
         """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds
         count each."""
         examples = 0
@@ -90,6 +88,6 @@ class JaxSide:
         return len(self.prepared.splits["train"]) * len(self.config.seeds)
 
 
-def _slots(batch: LaidOut) -> int:
+def _slots(batch: PlannedBatch) -> int:
     """Token slots of a batch, padding included."""
     return sum(map(math.prod, batch[0].sentences))

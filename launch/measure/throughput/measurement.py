@@ -46,7 +46,6 @@ TUNED = {
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-MEGABYTE = 1e6
 Answer = TypeVar("Answer")
 
 
@@ -212,7 +211,7 @@ class Worker:
         return Usage(
             self.side.device,
             self.side.work.corpus,
-            round(peak / MEGABYTE),
+            round(peak / 1e6),
             self.side.compile_seconds,
             np.mean(self.others),
         )
