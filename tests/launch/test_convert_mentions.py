@@ -3,7 +3,6 @@ tokens, or are refused."""
 
 import json
 import runpy
-import shutil
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ from support.cases import cases
 from support.commands import ROOT
 from support.files import assert_private, write
 from support.mention_files import MMI_PAIRS, mmi_line, place, split_of, triggers
+from support.pair_files import write_own
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError
@@ -188,13 +188,25 @@ def test_entities_at_another_place_are_left_out(tmp_path):
 # -- the command --
 
 
+SENTENCES = ("The patient has heart failure and chest pain.", "The patient has heart disease.")
+REAL = (
+    'train0-p|MMI|3.60|heart failure|C0018801|[dsyn]|"heart failure"-text-0-"heart failure"-NN-0|'
+    "text|16/13|C14.280|\n"
+    'train0-p|MMI|3.60|chest pain|C0008031|[dsyn]|"chest pain"-text-0-"chest pain"-NN-0|'
+    "text|34/10|C14.280|\n"
+    'train0-h|MMI|3.60|heart disease|C0018799|[dsyn]|"heart disease"-text-0-"heart disease"-NN-0|'
+    "text|16/13|C14.280|\n"
+)
+
+
 def test_the_script_converts_a_real_file_of_metamap_lite_for_its_owner(
     tmp_path, monkeypatch, capsys
 ):
     """The package reads the lines without the bar at their end as MetaMap's."""
-    cases = ROOT / "tests" / "cases"
-    folder = shutil.copytree(cases / "x30_real_lite_bar", tmp_path / "case")
-    monkeypatch.chdir(folder)
+    pairs = [(*SENTENCES, label) for label in ("entailment", "neutral")]
+    write_own(tmp_path / "pairs", train=pairs, dev=pairs, test=pairs)
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "mml.mmi", REAL)
     flags = ("--config=esim_kd:file", "--config.data.dir=pairs", "--form=mmi", "--input=mml.mmi")
     monkeypatch.setattr(sys, "argv", ["script", *flags, "--out=mentions.tsv"])
     script = ROOT / "launch" / "data" / "mentions.py"
@@ -203,8 +215,9 @@ def test_the_script_converts_a_real_file_of_metamap_lite_for_its_owner(
         runpy.run_path(str(script), run_name="__main__")
 
     assert ended.value.code == 0, capsys.readouterr().err
-    assert "left out: mentions.tsv" in capsys.readouterr().out
-    assert_private(folder / "mentions.tsv")
-    splits = load_nli("file", folder / "pairs")
-    without_bar = read_mentions(cases / "x30_without_bar" / "mml.mmi", splits)
-    assert read_mentions(folder / "mentions.tsv", splits).mentions == without_bar.mentions
+    assert "3 mentions, 0 left out: mentions.tsv" in capsys.readouterr().out
+    assert_private(tmp_path / "mentions.tsv")
+    splits = load_nli("file", tmp_path / "pairs")
+    without_bar = write(tmp_path / "without_bar.mmi", REAL.replace("|\n", "\n"))
+    expected = read_mentions(without_bar, splits).mentions
+    assert read_mentions(tmp_path / "mentions.tsv", splits).mentions == expected
