@@ -139,8 +139,6 @@ def library_config(model: str, hidden: int) -> families.Config:
         "num_attention_heads": hidden // BERT_HEAD_SIZE,
         "intermediate_size": BERT_INNER * hidden,
         "max_position_embeddings": 512,
-        "type_vocab_size": 2,
-        FAMILIES[model].epsilon: 1e-12,
     }
     if model == "electra":
         config["embedding_size"] = hidden
@@ -150,7 +148,6 @@ def library_config(model: str, hidden: int) -> families.Config:
         config |= {"pad_token_id": 0, **pieces}
     if model == families.DEBERTA:  # as the published models of version 3
         config |= {
-            "type_vocab_size": 0,
             "relative_attention": True,
             "position_buckets": 256,
             "norm_rel_ebd": "layer_norm",
