@@ -18,6 +18,7 @@ from support.encoders import (
     tensors_of,
     write_encoder,
 )
+from support.tables import fields_of, table_rows
 from support.trees import assert_equal, assert_near
 
 from mednli_jax.models import weights
@@ -135,47 +136,48 @@ def logits_of_rows(family, folder, first_row, changes=()):
 
 
 @pytest.mark.parametrize(
-    ("family", "changes"),
-    [
-        ("bert", {"epsilon": 1e-12}),
-        ("bert", {"second_type": 0}),
-        ("bert", {"first_position": 1}),
-        ("bert", {"attention_heads": 2}),
-        ("roberta", {"first_position": 0}),
-        ("roberta", {"separators": 1}),
-        ("roberta", {"head": "gelu"}),
-        ("electra", {"head": "tanh"}),
-        ("electra", {"second_type": 0}),
-        ("megatron-bert", {"norm_first": False}),
-        ("modernbert", {"local_layers": ()}),
-        ("modernbert", {"local_attention": 16}),
-        ("modernbert", {"rotary_base": 1e4}),
-        ("modernbert", {"local_rotary_base": 1e4}),
-        ("modernbert", {"head": "gelu"}),
-        ("modernbert", {"head_input": "mean"}),
-        ("modernbert-mean", {"attention_bias": False}),
-        ("modernbert-mean", {"mlp_bias": False}),
-        ("modernbert-mean", {"norm_bias": False}),
-        ("modernbert-mean", {"head_bias": False}),
-        ("modernbert-mean", {"embedding_norm": False}),
-        ("deberta-v2", {"relative_positions": 0}),
-        ("deberta-v2", {"relative_terms": ("c2p",)}),
-        ("deberta-v2", {"relative_terms": ("p2c",)}),
-        ("deberta-v2", {"relative_norm": False}),
-        ("deberta-v2", {"convolution": 0}),
-        ("deberta-v2", {"head": "pooler"}),
-        ("deberta-v2-own", {"relative_buckets": 24}),
-        ("deberta-v2-own", {"relative_shared": True}),
-        ("deberta-v2-own", {"absolute_positions": False}),
-        ("deberta-v2-own", {"second_type": 0}),
-        ("deberta-v2-own", {"token_types": 0}),
-    ],
+    "family, changes",
+    table_rows("""
+        bert | epsilon=1e-12
+        bert | second_type=0
+        bert | first_position=1
+        bert | attention_heads=2
+        roberta | first_position=0
+        roberta | separators=1
+        roberta | head="gelu"
+        electra | head="tanh"
+        electra | second_type=0
+        megatron-bert | norm_first=false
+        modernbert | local_layers=[]
+        modernbert | local_attention=16
+        modernbert | rotary_base=1e4
+        modernbert | local_rotary_base=1e4
+        modernbert | head="gelu"
+        modernbert | head_input="mean"
+        modernbert-mean | attention_bias=false
+        modernbert-mean | mlp_bias=false
+        modernbert-mean | norm_bias=false
+        modernbert-mean | head_bias=false
+        modernbert-mean | embedding_norm=false
+        deberta-v2 | relative_positions=0
+        deberta-v2 | relative_terms=["c2p"]
+        deberta-v2 | relative_terms=["p2c"]
+        deberta-v2 | relative_norm=false
+        deberta-v2 | convolution=0
+        deberta-v2 | head="pooler"
+        deberta-v2-own | relative_buckets=24
+        deberta-v2-own | relative_shared=true
+        deberta-v2-own | absolute_positions=false
+        deberta-v2-own | second_type=0
+        deberta-v2-own | token_types=0
+    """),
 )
 def test_each_field_of_an_encoders_architecture_changes_its_logits(family, changes, folder_of):
     first_row = 6 if "first_position" in changes else 0
 
     logits = logits_of_rows(family, folder_of(family), first_row)
-    changed = logits_of_rows(family, folder_of(family), first_row, tuple(changes.items()))
+    fields = tuple(fields_of(changes).items())
+    changed = logits_of_rows(family, folder_of(family), first_row, fields)
 
     assert abs(logits - changed).max() > 1e-2
 

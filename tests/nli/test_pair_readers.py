@@ -2,11 +2,13 @@
 tests/test_refusals.py."""
 
 import hashlib
+import json
 
 import pytest
 from support.cases import cases
 from support.files import lines, write
 from support.pair_files import official
+from support.tables import table_rows
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
@@ -166,19 +168,20 @@ def own_rows(labels):
 
 
 @pytest.mark.parametrize(
-    ("labels", "values", "expected"),
-    [
-        ("", ["Entailment", " NEUTRAL", "-"], ["entailment", "neutral"]),
-        ("yes:entailment,No:neutral,-:-", ["YES", "no", "-"], ["entailment", "neutral"]),
-        ("0:entailment,2:neutral,-1:-", [0, 2, -1], ["entailment", "neutral"]),
-        ("entailment,not:neutral", ["entailment", "not"], ["entailment", "neutral"]),
-    ],
+    "labels, values",
+    table_rows("""
+        | ["Entailment", " NEUTRAL", "-"]
+        yes:entailment,No:neutral,-:- | ["YES", "no", "-"]
+        0:entailment,2:neutral,-1:- | [0, 2, -1]
+        entailment,not:neutral | ["entailment", "not"]
+    """),
 )
-def test_labels_of_own_files_are_mapped_whatever_their_case(tmp_path, labels, values, expected):
+def test_labels_of_own_files_are_mapped_whatever_their_case(tmp_path, labels, values):
     named = Labels.of(labels) if labels else NLI_LABELS
-    split = read(tmp_path / "train.jsonl", own_rows(values), labels=named)
-    assert [example.label for example in split.examples] == expected
-    assert [label for label, count in split.facts["labels"].items() if count] == expected
+    split = read(tmp_path / "train.jsonl", own_rows(json.loads(values)), labels=named)
+    assert [example.label for example in split.examples] == ["entailment", "neutral"]
+    counts = split.facts["labels"]
+    assert [label for label in counts if counts[label]] == ["entailment", "neutral"]
 
 
 def test_a_corpus_of_ones_own_may_call_dev_validation_and_leave_test_out(tmp_path):

@@ -5,6 +5,7 @@ import json
 import pytest
 from support.cases import cases
 from support.runs import TEN, change, edit, write_run
+from support.tables import fields_of, table_rows
 
 from mednli_jax.artifacts.runs import RUNS as ARTIFACTS
 from mednli_jax.cli import read_config
@@ -65,26 +66,26 @@ def test_places_and_fields_without_effect_make_no_run_unlike_the_papers(
 
 
 @pytest.mark.parametrize(
-    "run, field, value",
-    [
-        (GA, "data__limit", 60),
-        (GA, "data__setup", "anonym"),
-        (GA, "model__hops", 1),
-        (GA, "vectors__path", "own.vec"),
-        (BERT, "diskne__negatives", "random"),
-        (BERT, "diskne__wording", "full"),
-        (BERT, "data__hypothesis_only", True),
-        (BERT, "data__augment", 0.25),
-        (BERT, "train__learning_rate", 0.1),
-        (PAIR, "train__epochs", 25),
-        (PAIR, "model__buckets", 8),
-        (PAIR, "data__hypothesis_only", True),
-    ],
-    ids=lambda value: getattr(value, "name", None),
+    "name, changed",
+    table_rows("""
+        GA | data__limit=60
+        GA | data__setup="anonym"
+        GA | model__hops=1
+        GA | vectors__path="own.vec"
+        BERT | diskne__negatives="random"
+        BERT | diskne__wording="full"
+        BERT | data__hypothesis_only=true
+        BERT | data__augment=0.25
+        BERT | train__learning_rate=0.1
+        PAIR | train__epochs=25
+        PAIR | model__buckets=8
+        PAIR | data__hypothesis_only=true
+    """),
 )
-def test_a_run_that_differs_in_a_field_is_unlike_the_papers(tmp_path, run, field, value):
+def test_a_run_that_differs_in_a_field_is_unlike_the_papers(tmp_path, name, changed):
+    run = {"GA": GA, "BERT": BERT, "PAIR": PAIR}[name]
     write_paper_run(tmp_path / "run", run)
-    change(tmp_path / "run" / "config.json", **{field: value})
+    change(tmp_path / "run" / "config.json", **fields_of(changed))
 
     assert len(unlike(tmp_path / "run", read_config, run)) == 1
 
