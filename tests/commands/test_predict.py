@@ -29,6 +29,7 @@ from support.commands import (
 from support.files import lay_out, lines
 from support.ontology_files import umls_name, umls_relation, umls_type
 from support.pair_files import SECRET, write_rows
+from support.tables import table_rows
 from support.trees import assert_near
 
 from mednli_jax import evaluate, load_run, predict, prepare, tasks, train
@@ -354,23 +355,22 @@ def test_items_that_are_no_pairs_are_all_named(run):
 
 
 @pytest.mark.parametrize(
-    ("task", "pair"),
-    [
-        ("nli", "ab"),
-        ("nli", (SECRET, SECRET, SECRET)),
-        ("nli", (SECRET, " \n")),
-        ("nli", {"premise": SECRET, "hypothesis": None}),
-        ("nli", {"premise": SECRET, "sentence1": "other", "hypothesis": "b"}),
-        ("nli", (SECRET, "a\0")),
-        ("cloze", {"premise": SECRET, "hypothesis": "@placeholder"}),
-    ],
-    ids=repr,
+    "task, pair",
+    table_rows(rf"""
+        nli | "ab"
+        nli | ["{SECRET}", "{SECRET}", "{SECRET}"]
+        nli | ["{SECRET}", " \n"]
+        nli | {{"premise": "{SECRET}", "hypothesis": null}}
+        nli | {{"premise": "{SECRET}", "sentence1": "other", "hypothesis": "b"}}
+        nli | ["{SECRET}", "a\u0000"]
+        cloze | {{"premise": "{SECRET}", "hypothesis": "@placeholder"}}
+    """),
 )
 def test_what_is_no_pair_is_refused_by_its_index(task, pair):
     good = ("a", "b @placeholder" if task == "cloze" else "b")
 
     with pytest.raises(DataError, match=r"^item 2: .* Fix: ") as caught:
-        tasks.named(task).form.checked([good, good, pair])
+        tasks.named(task).form.checked([good, good, json.loads(pair)])
 
     assert SECRET not in str(caught.value)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.cases import cases
 from support.files import write
+from support.tables import table_rows
 from support.texts import pairs as varied_pairs
 
 from mednli_jax.data.pieces import SPECIALS, PieceVocabulary, room_for
@@ -91,19 +92,21 @@ def test_each_piece_knows_the_word_that_it_is_of(monkeypatch, tmp_path):
         PieceVocabulary.load(tmp_path)
 
 
-@cases(
-    "premise, hypothesis, sizes",
-    {
-        "fits": (3, 4, (3, 4)),
-        "a long premise": (9, 2, (5, 2)),
-        "a long hypothesis": (2, 9, (2, 5)),
-        "two long sides": (9, 8, (4, 3)),
-        "a longer hypothesis": (8, 9, (3, 4)),
-        "equally long": (8, 8, (3, 4)),
-    },
+@pytest.mark.parametrize(
+    "pieces, fitting",
+    table_rows("""
+        3 4 | 3 4
+        # a long side
+        9 2 | 5 2
+        2 9 | 2 5
+        # two long sides
+        9 8 | 4 3
+        8 9 | 3 4
+        8 8 | 3 4
+    """),
 )
-def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first(premise, hypothesis, sizes):
-    assert room_for(premise, hypothesis, 7) == sizes
+def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first(pieces, fitting):
+    assert room_for(*map(int, pieces.split()), 7) == tuple(map(int, fitting.split()))
 
 
 def test_a_pair_fills_its_room_and_no_side_gets_more_than_it_has():

@@ -14,6 +14,7 @@ from support.ontologies import HEART, LINKER, small
 from support.ontology_files import WORDNET
 from support.pair_files import write_own
 from support.pairs import ENCODING, SPLITS, encode_corpus, links_of, pair, words_of
+from support.tables import table_rows
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
@@ -247,18 +248,21 @@ def test_typed_links_join_the_linked_words_whatever_their_pieces(texts):
     assert "".join(tokens).replace("##", "") == "heartfailure"
 
 
-@cases(
+@pytest.mark.parametrize(
     "premise, hypothesis, kind",
-    {
-        "upward": ("old heart failure", "old heart disease", "hypernym"),
-        "downward": ("no heart failure", "no heart disease", "hyponym"),
-        "downward, the general word first": ("no heart disease", "no heart failure", "hypernym"),
-        "another operator": ("without heart failure", "without heart disease", "hyponym"),
-        "downward on one side": ("heart failure", "no heart disease", "hypernym"),
-        "unsure": ("only no heart failure", "only no heart disease", "hypernym"),
-        "equal words": ("no asthma", "no asthma", "same"),
-        "the operator is cut": (f"no {'old ' * 10}heart failure", "no heart disease", "hyponym"),
-    },
+    table_rows(f"""
+        old heart failure | old heart disease | hypernym
+        # downward, the special or the general word first, and by another operator
+        no heart failure | no heart disease | hyponym
+        no heart disease | no heart failure | hypernym
+        without heart failure | without heart disease | hyponym
+        # downward on one side, and unsure
+        heart failure | no heart disease | hypernym
+        only no heart failure | only no heart disease | hypernym
+        no asthma | no asthma | same
+        # the operator is cut
+        no {"old " * 10}heart failure | no heart disease | hyponym
+    """),
 )
 def test_hypernym_and_hyponym_change_places_in_downward_places(premise, hypothesis, kind):
     example = pair(premise, hypothesis)

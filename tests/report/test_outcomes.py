@@ -6,6 +6,7 @@ from support.commands import json_lines
 from support.files import lines
 from support.pairs import mentions, pair
 from support.runs import GOLD, edit, rows, write_run
+from support.tables import table_rows
 
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.nli import categories
@@ -191,30 +192,20 @@ NEGATIONS = "negations"
 WORLD = "world knowledge"
 MEDICAL = "medical knowledge"
 # The pairs of the paper's Table 8, the concepts that a reader finds in them, and the categories.
-TABLE_8 = (
+TABLE_8 = table_rows(f"""
     # The hypothesis names no concept that the premise lacks.
-    ("WBC 12 , Hct 41 .", "WBC slightly elevated", "wbc hct", "wbc", (NUMBERS, ABBREVIATIONS)),
+    WBC 12 , Hct 41 . | WBC slightly elevated | wbc hct | wbc | {NUMBERS}, {ABBREVIATIONS}
     # Both sides are negated, so negation does not decide.
-    ("No known sick contacts", "No recent travel", "", "", (WORLD,)),
-    ("No CP or fevers .", "Patient has no angina", "fever", "angina", (ABBREVIATIONS, MEDICAL)),
+    No known sick contacts | No recent travel | | | {WORLD}
+    No CP or fevers . | Patient has no angina | fever | angina | {ABBREVIATIONS}, {MEDICAL}
     # V3-5 is an ECG lead, not a number.
-    (
-        "EKG showed T-wave depression in V3-5 , with no prior EKG .",
-        "Patient has a normal EKG",
-        "depression",
-        "ekg",
-        (ABBREVIATIONS, MEDICAL, NEGATIONS),
-    ),
-    (
-        "Head CT was negative for bleed .",
-        "The patient has intracranial hemorrhage",
-        "ct bleed",
-        "hemorrhage",
-        (ABBREVIATIONS, MEDICAL, NEGATIONS),
-    ),
-    ("pain or fever", "he is well", "", "", (WORLD,)),
-    ("went to OR", "he is well", "", "", (ABBREVIATIONS,)),
-)
+    EKG showed T-wave depression in V3-5 , with no prior EKG . | Patient has a normal EKG | \
+        depression | ekg | {ABBREVIATIONS}, {MEDICAL}, {NEGATIONS}
+    Head CT was negative for bleed . | The patient has intracranial hemorrhage | \
+        ct bleed | hemorrhage | {ABBREVIATIONS}, {MEDICAL}, {NEGATIONS}
+    pain or fever | he is well | | | {WORLD}
+    went to OR | he is well | | | {ABBREVIATIONS}
+""")
 
 
 def category_by_rule(premise, hypothesis, premise_concepts="", hypothesis_concepts=""):
@@ -238,7 +229,7 @@ def test_the_rules_give_the_pairs_of_table_8_the_papers_categories(
 ):
     of_pair = category_by_rule(premise, hypothesis, premise_concepts, hypothesis_concepts)
 
-    assert of_pair == expected
+    assert ", ".join(of_pair) == expected
 
 
 @pytest.mark.parametrize("token", ["3.5", "120/80", "98%", "325mg", "twenty", ">100"])

@@ -19,6 +19,7 @@ from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training.task import frozen
 from support import random_pairs
+from support.tables import fields_of, table_rows
 
 PyTree = Any
 Batch = Any  # a PairBatch or a ClozeBatch
@@ -30,65 +31,35 @@ GROUP = 3
 TYPES = 9
 OWNER = np.arange(ROWS) * UNITS // ROWS  # the premise or passage of each row
 SPARE = 4  # columns of padding that no batch needs
-_BERT = {"hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 12}
-MODELS: dict[str, Fields] = {  # the model, and a word about its fields -> fields
-    "bow": {},
-    "bow-full": {"matching": "full"},
-    "bow-replace": {"knowledge": "replace"},
-    "infersent": {},
-    "infersent-gru-mean": {"cell": "gru", "pooling": "mean"},
-    "infersent-replace": {"knowledge": "replace"},
-    "infersent-bias": {"knowledge": "bias"},
-    "infersent-last": {"pooling": "last", "matching": "concat"},
-    "esim": {},
-    "esim-replace": {"knowledge": "replace"},
-    "esim-bias": {"knowledge": "bias"},
-    "esim-typed": {"knowledge": "typed"},
-    "fasttext": {"dim": 5, "buckets": 64},
-    "bert": {**_BERT, "knowledge": "bias"},
-    "encoder-typed": {
-        **_BERT,
-        "knowledge": "typed",
-        "norm_first": True,
-        "head": "gelu",
-        "embedding_size": 6,
-        "token_types": 0,
-        "first_position": 2,
-        "separators": 2,
-        "rematerialise": True,
-    },
-    "encoder-modern": {
-        **_BERT,
-        "layers": 3,
-        "knowledge": "bias",
-        "norm_first": True,
-        "first_norm": False,
-        "token_types": 0,
-        "gated": True,
-        "head": "gelu_norm",
-        "head_input": "mean",
-        "rotary_base": 100.0,
-        "local_rotary_base": 10.0,
-        "local_attention": 4,
-        "local_layers": (1,),
-        "mlp_bias": False,
-    },
-    "encoder-disentangled": {
-        **_BERT,
-        "knowledge": "typed",
-        "token_types": 0,
-        "head": "context",
-        "absolute_positions": False,
-        "relative_positions": 24,
-        "relative_buckets": 6,
-        "relative_terms": ("c2p", "p2c"),
-        "relative_shared": True,
-        "relative_norm": True,
-        "convolution": 3,
-    },
-    "ga_reader": {"hops": 2},
-    "sa_reader": {},
-}
+_BERT = "hidden_size=8 layers=2 attention_heads=2 intermediate_size=12"
+_TABLE = table_rows(f"""
+    bow |
+    bow-full | matching="full"
+    bow-replace | knowledge="replace"
+    infersent |
+    infersent-gru-mean | cell="gru" pooling="mean"
+    infersent-replace | knowledge="replace"
+    infersent-bias | knowledge="bias"
+    infersent-last | pooling="last" matching="concat"
+    esim |
+    esim-replace | knowledge="replace"
+    esim-bias | knowledge="bias"
+    esim-typed | knowledge="typed"
+    fasttext | dim=5 buckets=64
+    bert | {_BERT} knowledge="bias"
+    encoder-typed | {_BERT} knowledge="typed" norm_first=true head="gelu" embedding_size=6 \
+        token_types=0 first_position=2 separators=2 rematerialise=true
+    encoder-modern | {_BERT} layers=3 knowledge="bias" norm_first=true first_norm=false \
+        token_types=0 gated=true head="gelu_norm" head_input="mean" rotary_base=100.0 \
+        local_rotary_base=10.0 local_attention=4 local_layers=[1] mlp_bias=false
+    encoder-disentangled | {_BERT} knowledge="typed" token_types=0 head="context" \
+        absolute_positions=false relative_positions=24 relative_buckets=6 \
+        relative_terms=["c2p","p2c"] relative_shared=true relative_norm=true convolution=3
+    ga_reader | hops=2
+    sa_reader |
+""")
+# the model, and a word about its fields -> fields
+MODELS: dict[str, Fields] = {name: fields_of(fields) for name, fields in _TABLE}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
