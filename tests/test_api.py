@@ -27,7 +27,7 @@ from support.tables import table_rows
 
 import mednli_jax
 from mednli_jax import analyze, api, evaluate, predict, prepare, train
-from mednli_jax.errors import ConfigError, RunError
+from mednli_jax.errors import ConfigError
 from mednli_jax.models import table
 from mednli_jax.plugins import PLUGINS
 
@@ -158,11 +158,6 @@ def test_a_run_from_python_is_scored_and_shown(runs):
     assert run.evaluate() == run.result["test"] == mednli_jax.evaluate_run(run.folder)
     assert run.report.is_file()
     assert f"{run.scores['test']['accuracy']:.4f}" in run._repr_html_()
-
-
-def test_a_folder_with_a_run_is_refused_with_the_flags_that_help(runs):
-    with pytest.raises(RunError, match=r"--resume .*--force .* --workdir"):
-        mednli_jax.train_model(small(), runs[0].folder)
 
 
 def test_errors_name_fields():

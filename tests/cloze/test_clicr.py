@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from support.cases import cases
 from support.cloze import clicr_query, mark
 from support.files import write
 from support.tables import table_rows
@@ -131,16 +130,16 @@ def test_a_placeholder_is_joined_where_the_tokeniser_divided_it(read, text, join
     assert split.facts["joined_placeholders"] == joined
 
 
-@cases(
+@pytest.mark.parametrize(
     "specialty, text",
-    {
-        "list": (["surgery", "oncology"], "surgery; oncology"),
-        "empty": ([], ""),
-        "text": ("urology", "urology"),
-    },
+    table_rows("""
+        ["surgery", "oncology"] | surgery; oncology
+        [] |
+        "urology" | urology
+    """),
 )
 def test_a_specialty_is_a_text_or_a_list(read, specialty, text):
-    split = read(article(specialty=specialty))
+    split = read(article(specialty=json.loads(specialty)))
 
     assert split.examples[0].passage.specialty == text
 

@@ -1,5 +1,6 @@
 """What DisKnE's TASK takes from a config, refuses, and shows."""
 
+import json
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -27,15 +28,15 @@ def config_of(variant, fields):
 
 @pytest.mark.parametrize(
     "values, names",
-    [
-        ((), ()),
-        (("a,b", "c"), ("a", "b", "c")),
-        ((12, ""), ("12",)),
-        (("gout,,mumps,",), ("gout", "mumps")),
-    ],
+    table_rows("""
+        [] |
+        ["a,b", "c"] | a b c
+        [12, ""] | 12
+        ["gout,,mumps,"] | gout mumps
+    """),
 )
 def test_names_of_diseases_or_categories_may_come_as_one_string(values, names):
-    assert plug.names_in(values) == names
+    assert plug.names_in(json.loads(values)) == tuple(names.split())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from support.ontologies import HEART, LINKER, small
 from support.ontology_files import WORDNET
 from support.pair_files import write_own
 from support.pairs import ENCODING, SPLITS, encode_corpus, links_of, pair, words_of
-from support.tables import table_rows
+from support.tables import fields_of, table_rows
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
@@ -468,17 +468,19 @@ def test_new_pairs_have_the_typed_links_of_equal_training_pairs(wordnet):
 
 @pytest.mark.parametrize(
     "fields, concepts",
-    [
-        ({}, ["D2"]),  # "bird" is of another kind, "hp" is too short
-        ({"abbreviations": "bundled"}, ["D2"]),
-        ({"types": ("B", "C01")}, ["D2", "D3"]),
-        ({"types": ("B,C01",)}, ["D2", "D3"]),  # from a command line
-    ],
+    table_rows("""
+        # "bird" is of another kind, "hp" is too short
+        | D2
+        abbreviations="bundled" | D2
+        types=["B","C01"] | D2 D3
+        # from a command line
+        types=["B,C01"] | D2 D3
+    """),
 )
 def test_settings_of_the_linker_choose_the_concepts(config_of, fields, concepts):
     sentence = "pump trouble , ht and hp , a bird"
-    mentions = corpus_of(config_of(**fields)).linker.link(sentence.split())
-    assert [mention.concept for mention in mentions] == concepts
+    mentions = corpus_of(config_of(**fields_of(fields))).linker.link(sentence.split())
+    assert [mention.concept for mention in mentions] == concepts.split()
 
 
 def test_settings_of_the_linker_are_part_of_the_key(config_of, tmp_path):

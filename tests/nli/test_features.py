@@ -14,6 +14,7 @@ from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
 from support.files import assert_private
 from support.mention_files import HEADER
 from support.pair_files import write_own
+from support.tables import fields_of, table_rows
 from support.trees import assert_near
 
 from mednli_jax import defaults
@@ -203,15 +204,16 @@ def test_paths_up_or_down_do_not_reach_siblings():
 
 
 @pytest.mark.parametrize(
-    "settings, shares",
-    [
-        ({"direction": "either"}, [0, 1, 0, 0, 0]),
-        ({"direction": "undirected"}, [0, 1, 0, 0, 0]),
-        ({"max_path": 1}, [0, 0, 0, 0, 0]),
-    ],
+    "settings, share",
+    table_rows("""
+        direction="either" | 1
+        direction="undirected" | 1
+        max_path=1 | 0
+    """),
 )
-def test_the_share_of_paths_is_of_ancestors_and_descendants_within_the_limit(settings, shares):
-    assert column(computed(mentions=AROUND_D2, **settings), "path_share").tolist() == shares
+def test_the_share_of_paths_is_of_ancestors_and_descendants_within_the_limit(settings, share):
+    shares = column(computed(mentions=AROUND_D2, **fields_of(settings)), "path_share")
+    assert shares.tolist() == [0, int(share), 0, 0, 0]
 
 
 def test_a_cross_reference_is_one_concept_at_several_places():

@@ -148,19 +148,6 @@ def test_if_a_process_has_failed_its_partner_fails_at_their_next_meeting(
 # -- flags and ports -----------------------------------------------------------------------------
 
 
-@cases(
-    "flags, message",
-    {
-        "no coordinator": ((None, 2, 0), "--coordinator is missing"),
-        "no port": (("host", 2, 0), "--coordinator has no port"),
-        "too high a process": (("host:1", 2, 2), "--process is 2 of 2"),
-    },
-)
-def test_incomplete_flags_of_processes_are_refused(flags, message):
-    with pytest.raises(RunError, match=message):
-        hosts.join(*flags)
-
-
 def bind_a_free_port(listener, address):
     """A port that the listener now has, of those that jax takes from numbers of Slurm's jobs."""
     for port in range(61440, 65536):
