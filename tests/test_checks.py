@@ -1,12 +1,13 @@
 """Settings that cannot work are refused in one line that names the field, before any file is
 read."""
 
+import hashlib
 import re
 
 import pytest
 from support.tables import fields_of, table_rows
 
-from mednli_jax import checks, defaults
+from mednli_jax import checks, defaults, rundir
 from mednli_jax.errors import ConfigError
 from mednli_jax.run import experiment_of
 
@@ -44,6 +45,16 @@ def refusal(config, fields):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_values_of_a_named_config_pass_every_check(name):
     assert refusal(config_of(name), {}) == ""
+
+
+def test_a_new_or_renamed_field_of_a_config_raises_the_format_of_runs():
+    """Where this fails, raise FORMAT and enter the new digest."""
+    names = set()
+    for name in NAMES:
+        names |= rundir.flat(config_of(name).to_dict()).keys()
+    digest = hashlib.sha256(" ".join(sorted(names)).encode()).hexdigest()[:8]
+
+    assert (rundir.FORMAT, digest) == (1, "9b30f3f3")
 
 
 @pytest.mark.parametrize("field", checks.CHOICES)
