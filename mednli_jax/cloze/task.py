@@ -172,7 +172,7 @@ class ClozeTask:
             batch_size=PREDICT_ROWS,
             max_buckets=batching.MAX_BUCKETS,
             passes=training.epochs * len(training.seeds),
-            coarse=name == NEW,
+            shapes=batching.Shapes.ROUNDED if name == NEW else batching.Shapes.FITTED,
         )
         if name == NEW:
             return _batches(prepared, name, PREDICT_GROUP, plan)

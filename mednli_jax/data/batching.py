@@ -16,6 +16,7 @@ S seeds, D shares of a batch (one for each device), T steps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,19 @@ class TrainingBatches:
     seeds: tuple[int, ...] = (0,)
     epochs: int = 0
     shuffle: str = "even"
+
+
+class Shapes(Enum):
+    """How the layouts of a split's batches are chosen.
+
+    FITTED: widths and staircases are those that the split's batches need.
+    ROUNDED: widths and numbers of units are rounded up, so that other rows reuse the programs.
+    FULL: every sentence is computed to the width of the plan, so that one program serves all rows.
+    """
+
+    FITTED = "fitted"
+    ROUNDED = "rounded"
+    FULL = "full"
 
 
 @dataclass(frozen=True)
@@ -162,10 +176,8 @@ class BatchPlan:
       seeds, epochs: those that the run will plan; the staircases are fitted to some of these plans.
       passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for
         training.
-      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled
-        programs.
-      fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its
-        own longest.
+      shapes: how the layouts are chosen.
+      sees_padding: whether the model sees it, so that every batch is padded to `width`.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
       shuffle: "even": every batch has units of all lengths, drawn at random among units of similar
         length; "random": all units of a bucket are drawn at random; "binned": likewise, with a
@@ -182,8 +194,8 @@ class BatchPlan:
     seeds: tuple[int, ...] = (0,)
     epochs: int = 0
     passes: int = 0
-    coarse: bool = False
-    fixed: bool = False
+    shapes: Shapes = Shapes.FITTED
+    sees_padding: bool = False
     joint: bool = True
     shuffle: str = "even"
     least_rows: int = 1
@@ -191,12 +203,6 @@ class BatchPlan:
     @property
     def all_passes(self) -> int:
         return self.passes or self.epochs * len(self.seeds)
-
-    @property
-    def is_rounded(self) -> bool:
-        """Whether numbers of units and widths are rounded up, so that other rows reuse the
-        programs."""
-        return self.coarse and self.max_buckets > 1
 
 
 class Bucket(NamedTuple):
@@ -278,7 +284,7 @@ class Batches:
         self.buckets = self.cut_into_buckets()
         self.roomy = list(map(self._roomy, self.buckets))
         self.layouts = list(self.roomy)
-        if not plan.coarse:
+        if plan.shapes is Shapes.FITTED:
             draws = self.examined_draws() if plan.epochs else []
             for number, bucket in enumerate(self.buckets):
                 need = self.need(number, draws)
@@ -290,7 +296,7 @@ class Batches:
     def _are_few(self) -> bool:
         """Whether these are new rows in so small a number that two programs for each width do: of
         one unit, and of UNITS_OF_FEW."""
-        return self.plan.is_rounded and self.rows <= FEW
+        return self.plan.shapes is Shapes.ROUNDED and self.rows <= FEW
 
     def cut_into_buckets(self) -> list[Bucket]:
         """The length buckets: equal shares of the premises' steps."""
@@ -305,15 +311,20 @@ class Batches:
             cuts = self.cut_by_work(np.arange(len(self.units)), count)
         buckets = []
         for units in cuts:
-            if self._are_few:
-                per_batch = 1 if len(units) == 1 else UNITS_OF_FEW
-            elif plan.is_rounded:
-                per_batch = power_of_two(min(per_batch, len(units)), UNITS_OF_FEW)
-            batches = -(-len(units) // per_batch)
-            # All batches have the same number of units, for any number of devices.
-            even = per_batch if plan.coarse else -(-len(units) // max(batches, 1))
-            buckets.append(Bucket(units, even, batches))
+            size = self._units_of_a_batch(len(units), per_batch)
+            buckets.append(Bucket(units, size, -(-len(units) // max(size, 1))))
         return buckets
+
+    def _units_of_a_batch(self, units: int, most: int) -> int:
+        """The number of units in each batch of a bucket of `units` units."""
+        match self.plan.shapes:
+            case Shapes.FITTED:  # all batches have the same number, for any number of devices
+                return -(-units // max(-(-units // most), 1))
+            case Shapes.FULL:
+                return most
+        if self._are_few:
+            return 1 if units == 1 else UNITS_OF_FEW
+        return power_of_two(min(most, units), UNITS_OF_FEW)
 
     def by_length(self, units: np.ndarray) -> np.ndarray:
         """The units sorted by the length of their premises, then of their hypotheses."""
@@ -336,18 +347,25 @@ class Batches:
 
     def _roomy(self, bucket: Bucket) -> Layout:
         """The layout that holds any `per_batch` units of a bucket."""
+        units = -(-bucket.per_batch // self.plan.shares)
+        return Layout.full(units, self._width(bucket), self.group, self.plan.joint)
+
+    def _width(self, bucket: Bucket) -> tuple[int, int]:
+        """The padded tokens of both sides for a bucket."""
         plan = self.plan
-        width = plan.width
-        if self._are_few and not plan.fixed:
-            width = power_of_two(width[0], LEAST), power_of_two(width[1], LEAST)
-        elif not (plan.fixed or (plan.coarse and not plan.is_rounded)):
-            premise = self._width_for(self.premise_of_unit[bucket.units])
-            width = premise, self._width_for(self.hypothesis_of_unit[bucket.units])
-        return Layout.full(-(-bucket.per_batch // plan.shares), width, self.group, plan.joint)
+        if plan.sees_padding or plan.shapes is Shapes.FULL:
+            return plan.width
+        if self._are_few:
+            premise, hypothesis = plan.width
+            return power_of_two(premise, LEAST), power_of_two(hypothesis, LEAST)
+        premises = self.premise_of_unit[bucket.units]
+        return self._width_for(premises), self._width_for(self.hypothesis_of_unit[bucket.units])
 
     def _width_for(self, lengths: np.ndarray) -> int:
         longest = max(int(lengths.max(initial=0)), 1)
-        multiple = max(LEAST, power_of_two(longest) // 4) if self.plan.is_rounded else 1
+        if self.plan.shapes is Shapes.FITTED:
+            return longest
+        multiple = max(LEAST, power_of_two(longest) // 4)
         return -(-longest // multiple) * multiple
 
     def fitted(self, number: int, need: Need, uses: int) -> Layout:

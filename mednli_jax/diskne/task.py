@@ -20,7 +20,7 @@ import numpy as np
 from flax import linen as nn
 
 from mednli_jax.data.arrays import SIDES, Prepared, Rows
-from mednli_jax.data.batching import MAX_BUCKETS, Batches, TrainingBatches, groups_of
+from mednli_jax.data.batching import MAX_BUCKETS, Batches, Shapes, TrainingBatches, groups_of
 from mednli_jax.data.corpus import left_out
 from mednli_jax.diskne import scores as fold_scores
 from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS, benchmark_of, folds_of
@@ -124,7 +124,7 @@ class DisKnETask(nli.NLITask):
         plan = replace(
             self.plan(prepared, size_of_all, shares, model),
             max_buckets=MAX_BUCKETS if self.pieces and not coarse else 1,
-            coarse=coarse,
+            shapes=Shapes.FULL if coarse else Shapes.FITTED,
         )
         together = 1 if coarse or self.pieces else PREDICT_GROUP
         return Batches(

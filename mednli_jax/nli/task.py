@@ -190,7 +190,7 @@ class NLITask:
             self.plan(prepared, size, shares, model),
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,
             passes=training.epochs * len(training.seeds),
-            coarse=split == NEW,
+            shapes=batching.Shapes.ROUNDED if split == NEW else batching.Shapes.FITTED,
         )
         return self._batches(prepared, split, plan, group=group, model=model)
 
@@ -222,7 +222,7 @@ class NLITask:
             width=(premise, hypothesis),
             shares=shares,
             least_rows=batching.least_rows_on(traits(model).platform),
-            fixed=bool(self.padded_length) and not self.pieces,
+            sees_padding=bool(self.padded_length) and not self.pieces,
         )
 
     def shared(self, tokens: BothSides, model: Model) -> BothSides | None:

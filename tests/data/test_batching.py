@@ -360,7 +360,7 @@ def test_a_bucket_is_padded_to_its_own_longest():
 
 
 def test_all_buckets_have_the_same_width_where_it_is_fixed():
-    _, plan = two_buckets(fixed=True)
+    _, plan = two_buckets(sees_padding=True)
 
     assert {layout.width for layout, _ in plan} == {WIDTH}
 
