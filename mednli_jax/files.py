@@ -609,22 +609,15 @@ def quoted_cells(file: str, line: int, count: int) -> str:
     return f"{file}:{line}: {cells}; {meaning}. Fix: save the table as .csv."
 
 
-def repeated_name(names: Iterable[str]) -> str:
-    """The first name that stands a second time, case ignored; "" for none. Columns without a name
-    may repeat."""
+def check_distinct(names: Iterable[str], file: str, line: int | None = None) -> None:
+    """Raises DataError where two columns have one name, case ignored. Columns without a name may
+    repeat."""
     before: set[str] = set()
     for name in names:
         if name and name.casefold() in before:
-            return name
+            problem = f"two columns have the same name{shown_name(name)}, case ignored"
+            raise DataError(problem, file=file, line=line, field=name, fix=KEEP_ONE)
         before.add(name.casefold())
-    return ""
-
-
-def check_distinct(names: Iterable[str], file: str, line: int | None = None) -> None:
-    """Raises DataError where two columns have one name."""
-    if repeated := repeated_name(names):
-        problem = f"two columns have the same name{shown_name(repeated)}, case ignored"
-        raise DataError(problem, file=file, line=line, field=repeated, fix=KEEP_ONE)
 
 
 def table_rows(

@@ -8,7 +8,7 @@ from typing import Any
 
 from mednli_jax.data.labels import parts
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.files import KEEP_ONE, repeated_name
+from mednli_jax.files import check_distinct
 
 # SNLI's lines may end before the columns label2 ... label5.
 SPARE = re.compile(r"label\d")
@@ -112,9 +112,7 @@ class Form:
         if missing:
             problem = f"the header has no column {missing[0]}"
             raise DataError(problem, file=file, line=number, fix="name the column")
-        if repeated_name(cells):
-            problem = "two columns have the same name, case ignored"
-            raise DataError(problem, file=file, line=number, fix=KEEP_ONE)
+        check_distinct(cells, file, number)
         return [cell or f"column {place}" for place, cell in enumerate(cells, 1)]
 
     def named(
