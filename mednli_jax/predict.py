@@ -85,7 +85,8 @@ def main(values: cli.Flags) -> None:
         run = Run(folder)
         # Maps come before predictions, because some models have no attention.
         if values.attention and first_chunk:
-            say(f"attention maps: {_write_maps(run, first_chunk)}")
+            texts = [line.texts for line in first_chunk]
+            say(f"attention maps: {run.task.write_attention(run, texts)}")
         _predict(run, chain([first_chunk], chunks), target, output)
     if target:
         say(f"predictions: {target}")
@@ -103,10 +104,6 @@ def _file(flag: str, path: Path | None, endings: tuple[str, ...]) -> Path | None
         raise UsageError(f"--{flag}={path}: unknown file ending", fix=fix)
     return path
 
-
-def _write_maps(run: Run, chunk: Sequence[Input]) -> Path:
-    """Writes the attention maps of inputs and returns their folder."""
-    return run.task.write_attention(run, [line.texts for line in chunk])
 
 
 def _predict(

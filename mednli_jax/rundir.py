@@ -17,7 +17,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -101,6 +101,12 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict[s
 # -- the files as values ---------------------------------------------------------------------------
 
 
+def _fields_in(values: Mapping[str, Json], cls: type) -> dict[str, Json]:
+    """The JSON values that are fields of a dataclass."""
+    names = [member.name for member in fields(cls)]
+    return {name: values[name] for name in names if name in values}
+
+
 @dataclass(frozen=True)
 class RunEnvironment:
     """The content of env.json: versions, machine and command of the process that trained a run.
@@ -143,7 +149,7 @@ class SplitFacts:
       values: all fields, also those that one task alone has.
     """
 
-    rows: int
+    rows: int = 0
     file: str = ""
     sha256: str = ""
     labels: Mapping[str, int] = field(default_factory=dict)
@@ -152,14 +158,7 @@ class SplitFacts:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Json]) -> SplitFacts:
-        return cls(
-            rows=values.get("rows", 0),
-            file=values.get("file", ""),
-            sha256=values.get("sha256", ""),
-            labels=values.get("labels", {}),
-            note=values.get("note", ""),
-            values=values,
-        )
+        return cls(**_fields_in(values, cls) | {"values": values})
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,8 @@ class RunResult:
 
     Attributes:
       status: running, interrupted, complete or failed.
-      resumable: whether the same flags can continue the run.
+      resumable: whether the same flags can continue the run: not where they or the data are the
+        fault that ended it.
       corpus: its title; of a run of direct transfer, the corpus on which it was scored.
       task: name of its scorer.
       config: name of its config and variant.
@@ -267,27 +267,12 @@ class RunResult:
     @classmethod
     def from_json(cls, values: Mapping[str, Json]) -> RunResult:
         transfer = values.get("transfer", {})
-        return cls(
-            status=values["status"],
-            resumable=values.get("resumable", True),
-            corpus=values.get("corpus", ""),
-            task=values.get("task", ""),
-            model=values.get("model", ""),
-            config=values.get("config", ""),
-            prepared=values.get("prepared", ""),
-            seeds=values.get("seeds", []),
-            best_epoch=values.get("best_epoch", []),
-            epochs=values.get("epochs"),
-            parameters=values.get("parameters"),
-            width=values.get("width"),
-            seconds=values.get("seconds"),
-            compile_seconds=values.get("compile_seconds"),
-            notes=values.get("notes", []),
-            source=transfer.get("source", ""),
-            direct=transfer.get("mode") == DIRECT,
-            answers=values.get("answers", ""),
-            values=values,
-        )
+        others = {
+            "source": transfer.get("source", ""),
+            "direct": transfer.get("mode") == DIRECT,
+            "values": values,
+        }
+        return cls(**_fields_in(values, cls) | others)
 
     def __getitem__(self, name: str) -> Json:
         """A field of result.json."""
@@ -404,7 +389,7 @@ class RunDirectory:
         status = run.status() if is_run and not force else ""
         if status and not resume and (locked or not run.in_training()):
             first = f"{FAILED}, then " if status == "failed" else ""
-            go_on = "--resume to continue, " if run.can_resume() else ""
+            go_on = "--resume to continue, " if run.result().resumable else ""
             fix = f"{first}{go_on}--force to start over, or another --workdir"
             raise RunError(f"{run.folder}: already holds a run (status {status})", fix=fix)
         return is_run
@@ -580,10 +565,6 @@ class RunDirectory:
     def status(self) -> str:
         return self.result().status
 
-    def can_resume(self) -> bool:
-        """Whether the same flags can continue the run: not where they or the data are the fault
-        that ended it."""
-        return self.result().resumable
 
     def data(self) -> RunData:
         """The content of data.json; empty for a run that lacks it."""
@@ -604,7 +585,8 @@ class RunDirectory:
         workdir = f"--workdir={self.folder}"
         fix = f"continue with it: train with its flags, {workdir} and --resume"
         if status == "failed":
-            go_on = "--resume to continue with the same flags, or " if self.can_resume() else ""
+            resumable = self.result().resumable
+            go_on = "--resume to continue with the same flags, or " if resumable else ""
             fix = f"{FAILED}, then train with {workdir} and {go_on}--force to start over"
         return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
