@@ -445,10 +445,5 @@ def f1_difference(first: np.ndarray, second: np.ndarray) -> Figures:
     # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(n, counts / n, size=metrics.SAMPLES) @ gains / n
-    low, high = np.quantile(drawn, [(1 - metrics.LEVEL) / 2, (1 + metrics.LEVEL) / 2])
-    return {
-        "difference": float(gains @ counts / n),
-        "low": float(low),
-        "high": float(high),
-        "level": metrics.LEVEL,
-    }
+    mean = float(gains @ counts / n)
+    return asdict(metrics.Difference(mean, *metrics.interval(drawn)))

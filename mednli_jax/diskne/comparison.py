@@ -9,7 +9,7 @@ import numpy as np
 
 from mednli_jax.diskne.scores import TITLES
 from mednli_jax.errors import RunError
-from mednli_jax.report.metrics import LEVEL, Difference, paired_bootstrap
+from mednli_jax.report.metrics import Difference, paired_bootstrap
 from mednli_jax.report.outcomes import (
     SAME_FILES,
     Judged,
@@ -52,7 +52,7 @@ class System:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gain:
+class Gain(Difference):
     """The second system's macro F1 less the first's in a category.
 
     macro_f1: of both, mean over seeds.
@@ -60,10 +60,6 @@ class Gain:
 
     diseases: int
     macro_f1: tuple[float, float]
-    difference: float
-    low: float
-    high: float
-    level: float = LEVEL
 
 
 def compare(folders: Sequence[Path], split: str) -> Report:
@@ -111,13 +107,10 @@ def gains_of(first: System, second: System) -> dict[str, Gain]:
     gains = {}
     for category in (*first.f1, ALL):
         ours, theirs = first.f1_of(category), second.f1_of(category)
-        drawn: Difference = paired_bootstrap(ours, theirs)
         gains[category] = Gain(
             diseases=ours.shape[1],
             macro_f1=(float(ours.mean()), float(theirs.mean())),
-            difference=drawn.difference,
-            low=drawn.low,
-            high=drawn.high,
+            **asdict(paired_bootstrap(ours, theirs)),
         )
     return gains
 

@@ -4,7 +4,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +267,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
     for run, row in zip(runs[1:], compared, strict=True):
         sections.append(_changes(row, _adds_attention(runs[0], run)))
     return Report(
-        {"comparisons": [row.to_json() for row in compared]},
+        {"comparisons": list(map(asdict, compared))},
         sections,
         title=f"{' and '.join(names)}: {split} of {runs[0].corpus}",
         page_only=[Section("Confusion", charts=drawn)],

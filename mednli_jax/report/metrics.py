@@ -157,7 +157,7 @@ def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
 def bootstrap_accuracy(right: np.ndarray) -> Accuracy:
     """Accuracy and its bootstrap interval, over rows and seeds. right: bool [S, N]."""
     (drawn,) = _drawn_accuracies([right])
-    return Accuracy(float(np.mean(right)), *_interval(drawn))
+    return Accuracy(float(np.mean(right)), *interval(drawn))
 
 
 def paired_bootstrap(first: np.ndarray, second: np.ndarray) -> Difference:
@@ -170,7 +170,7 @@ def paired_bootstrap(first: np.ndarray, second: np.ndarray) -> Difference:
     """
     drawn_first, drawn_second = _drawn_accuracies([first, second])
     difference = float(np.mean(second) - np.mean(first))
-    return Difference(difference, *_interval(drawn_second - drawn_first))
+    return Difference(difference, *interval(drawn_second - drawn_first))
 
 
 def holm(p_values: ArrayLike) -> list[float]:
@@ -206,7 +206,8 @@ def _drawn_accuracies(systems: Sequence[np.ndarray]) -> list[np.ndarray]:
     return drawn
 
 
-def _interval(drawn: np.ndarray) -> tuple[float, float]:
+def interval(drawn: np.ndarray) -> tuple[float, float]:
+    """The interval of a figure from its values in all samples."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

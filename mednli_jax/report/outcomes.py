@@ -155,19 +155,14 @@ def read_rows(
     return rows
 
 
-class PredictedPair(NamedTuple):
-    """Of S seeds. probabilities: [S, C]"""
-
-    gold: int
-    predicted: list[int]
-    probabilities: np.ndarray
-
-
-def _predicted_pair(line: str, labels: Sequence[str]) -> tuple[str, PredictedPair]:
+def _predicted_pair(
+    line: str, labels: Sequence[str]
+) -> tuple[str, tuple[int, list[int], np.ndarray]]:
+    """(uid, (gold class, predicted class of each of S seeds, probabilities [S, C]))."""
     row = json.loads(line)
     predicted = list(map(labels.index, row["predicted"]))
     probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(labels))
-    return row["uid"], PredictedPair(labels.index(row["label"]), predicted, probabilities)
+    return row["uid"], (labels.index(row["label"]), predicted, probabilities)
 
 
 def _labels_of(directory: RunDirectory, split: str) -> Sequence[str]:
@@ -180,22 +175,11 @@ def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
     holds = "uid, label, and of each seed predicted and probabilities"
     labels = _labels_of(directory, split)
     pairs = read_rows(directory, split, partial(_predicted_pair, labels=labels), holds)
-    gold, predicted, probabilities = map(np.array, zip(*pairs.values(), strict=True))
-    return outcomes_of(tuple(pairs), gold, predicted, probabilities, labels)
-
-
-def outcomes_of(
-    uids: Sequence[str],
-    gold: np.ndarray,
-    predicted: np.ndarray,
-    probabilities: np.ndarray,
-    labels: Sequence[str] = LABELS,
-) -> Outcomes:
-    """Outcomes from gold [N], predicted [N, S] and probabilities [N, S, C]."""
-    mean = probabilities.mean(axis=1)
-    votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(labels))], axis=1)
-    voted = np.where(votes == votes.max(axis=1, keepdims=True), mean, -1.0).argmax(axis=1)
-    return Outcomes(tuple(uids), gold, predicted.T.copy(), voted, labels)
+    gold_N, predicted_NS, p_NSC = map(np.array, zip(*pairs.values(), strict=True))
+    votes_NC = np.stack([(predicted_NS == c).sum(axis=1) for c in range(len(labels))], axis=1)
+    is_most_NC = votes_NC == votes_NC.max(axis=1, keepdims=True)
+    voted_N = np.where(is_most_NC, p_NSC.mean(axis=1), -1.0).argmax(axis=1)
+    return Outcomes(tuple(pairs), gold_N, predicted_NS.T.copy(), voted_N, labels)
 
 
 def read_metrics(directory: RunDirectory) -> list[Mapping[str, Json]]:
@@ -267,7 +251,7 @@ def _columns(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassGain:
+class ClassGain(metrics.Difference):
     """The second system's recall of a gold class less the first's, with its interval.
 
     recall: of both systems, mean over seeds.
@@ -275,10 +259,6 @@ class ClassGain:
 
     pairs: int
     recall: tuple[float, float]
-    difference: float
-    low: float
-    high: float
-    level: float = metrics.LEVEL
 
 
 @dataclass(frozen=True)
@@ -300,7 +280,7 @@ class Flips:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(metrics.Difference):
     """The second run against the first on the same pairs, as in the JSON of `report --compare`.
 
     Args:
@@ -317,18 +297,11 @@ class Comparison:
     pairs: int
     seeds: tuple[int, int]
     accuracy: tuple[float, float]
-    difference: float
-    low: float
-    high: float
-    level: float = metrics.LEVEL
     mcnemar: metrics.McNemar
     class_gains: Mapping[str, ClassGain]
     flips: Mapping[str, Flips]
     other_training: bool
     p_holm: float
-
-    def to_json(self) -> Mapping[str, Json]:
-        return asdict(self)
 
 
 class Named(Protocol):
@@ -390,7 +363,6 @@ def comparison(first: Finished, second: Finished) -> Comparison:
     """A comparison on its own: p_holm is the p-value."""
     second = aligned(first, second)
     ours, theirs = first.outcomes, second.outcomes
-    drawn = metrics.paired_bootstrap(ours.right, theirs.right)
     mcnemar = metrics.mcnemar(ours.gold, ours.voted, theirs.voted)
     return Comparison(
         first=first.name,
@@ -399,9 +371,7 @@ def comparison(first: Finished, second: Finished) -> Comparison:
         pairs=len(ours),
         seeds=(len(ours.predicted), len(theirs.predicted)),
         accuracy=(float(ours.right.mean()), float(theirs.right.mean())),
-        difference=drawn.difference,
-        low=drawn.low,
-        high=drawn.high,
+        **asdict(metrics.paired_bootstrap(ours.right, theirs.right)),
         mcnemar=mcnemar,
         class_gains=class_gains(ours, theirs),
         flips=flips(ours, theirs),
@@ -424,13 +394,10 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
         of_class = first.gold == index
         if of_class.any():
             ours, theirs = first.right[:, of_class], second.right[:, of_class]
-            drawn = metrics.paired_bootstrap(ours, theirs)
             gains[label] = ClassGain(
                 pairs=int(of_class.sum()),
                 recall=(float(ours.mean()), float(theirs.mean())),
-                difference=drawn.difference,
-                low=drawn.low,
-                high=drawn.high,
+                **asdict(metrics.paired_bootstrap(ours, theirs)),
             )
     return gains
 
