@@ -159,14 +159,8 @@ class ClozeTask:
             least_rows=batching.least_rows_on(traits(model).platform),
         )
         if name == "train":
-            plan = replace(
-                plan,
-                max_buckets=training.max_buckets,
-                seeds=training.seeds,
-                epochs=training.epochs,
-                shuffle=training.shuffle,
-            )
-            return _batches(prepared, name, min(training.group, training.size), plan)
+            group = min(training.group, training.size)
+            return _batches(prepared, name, group, plan.for_training(training))
         plan = replace(
             plan,
             batch_size=PREDICT_ROWS,

@@ -200,6 +200,16 @@ class BatchPlan:
     shuffle: str = "even"
     least_rows: int = 1
 
+    def for_training(self, training: "TrainingBatches") -> "BatchPlan":
+        """The plan with the settings of a training."""
+        return replace(
+            self,
+            max_buckets=training.max_buckets,
+            seeds=training.seeds,
+            epochs=training.epochs,
+            shuffle=training.shuffle,
+        )
+
     @property
     def all_passes(self) -> int:
         return self.passes or self.epochs * len(self.seeds)

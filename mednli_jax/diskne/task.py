@@ -89,16 +89,10 @@ class DisKnETask(nli.NLITask):
         if part != "train":
             return self.prediction(prepared, is_in_any, shares=shares, model=model)
         together = min(training.group, training.size)
-        plan = replace(
-            self.plan(prepared, training.size, shares, model),
-            max_buckets=training.max_buckets,
-            seeds=training.seeds,
-            epochs=training.epochs,
-            shuffle=training.shuffle,
-        )
+        plan = self.plan(prepared, training.size, shares, model)
         return FoldBatches(
             *_sides(prepared, "_length"),
-            plan,
+            plan.for_training(training),
             member=member,
             group=folds,
             groups=_units(prepared, is_in_any, together) if together > 1 else None,

@@ -146,7 +146,9 @@ class NLITask:
         """A split's batches. Outside of training every premise is encoded once, and one program
         predicts all splits of the corpus."""
         if name == "train":
-            return self._training_batches(prepared, training, shares, model)
+            plan = self.plan(prepared, training.size, shares, model).for_training(training)
+            group = min(training.group, training.size)
+            return self._batches(prepared, name, plan, group=group, model=model)
         if name == NEW:
             return self._predicted(prepared, NEW, training, shares, model)
         held_out = [split for split in prepared.splits if split != "train"]
@@ -154,24 +156,6 @@ class NLITask:
             split: self._predicted(prepared, split, training, shares, model) for split in held_out
         }
         return batching.sharing(batches_of)[name]
-
-    def _training_batches(
-        self,
-        prepared: Prepared,
-        training: batching.TrainingBatches,
-        shares: int,
-        model: Model,
-    ) -> batching.Batches:
-        plan = replace(
-            self.plan(prepared, training.size, shares, model),
-            seeds=training.seeds,
-            epochs=training.epochs,
-            max_buckets=training.max_buckets,
-            shuffle=training.shuffle,
-        )
-        return self._batches(
-            prepared, "train", plan, group=min(training.group, training.size), model=model
-        )
 
     def _predicted(
         self,
