@@ -40,7 +40,14 @@ from mednli_jax.errors import (
     UserError,
     summary,
 )
-from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
+from mednli_jax.files import (
+    local_path,
+    private_folder,
+    sha256,
+    write_atomic,
+    write_json,
+    write_sealed,
+)
 from mednli_jax.models import table
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.layers import ATTENTION
@@ -58,7 +65,6 @@ from mednli_jax.rundir import (
     environment,
     read_json,
     read_kept,
-    write_kept,
 )
 from mednli_jax.terminal import warn
 from mednli_jax.training import compiler, gradient, hosts, loop, optim, transfer
@@ -228,7 +234,7 @@ class Experiment:
             write_atomic(directory.private / "vectors.npy", npy(prepared.vectors))
         if self.scores_types:
             scorer = cast(PhraseScorer, self.scorer)
-            write_kept(directory, TYPES, {"types": scorer.types(prepared)})
+            write_sealed(directory.private / TYPES, {"types": scorer.types(prepared)})
         self.task.keep(directory, prepared)
 
     @property

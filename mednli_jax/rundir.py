@@ -32,7 +32,6 @@ from mednli_jax.files import (
     read_sealed,
     write_atomic,
     write_json,
-    write_sealed,
     writing,
 )
 from mednli_jax.terminal import say, warn
@@ -653,13 +652,8 @@ class RunDirectory:
         append_line(self.folder / "log.txt", f"{_now()} {line}")
 
 
-def write_kept(directory: RunDirectory, name: str, values: Mapping[str, Json]) -> None:
-    """Writes JSON values, which may be words of the corpus, with a digest into private/."""
-    write_sealed(directory.private / name, values)
-
-
 def read_kept(directory: RunDirectory, name: str) -> dict[str, Json]:
-    """Reads a file of `write_kept`."""
+    """Reads a manifest in private/, whose values may be words of the corpus."""
     path = directory.private / name
     try:
         return read_sealed(path)

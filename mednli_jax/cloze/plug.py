@@ -23,7 +23,7 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
-from mednli_jax.files import local_path
+from mednli_jax.files import local_path, write_sealed
 from mednli_jax.report.options import (
     AnalysisOptions,
     EvaluationOptions,
@@ -32,7 +32,7 @@ from mednli_jax.report.options import (
 )
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
-from mednli_jax.rundir import RunDirectory, RunResult, write_kept
+from mednli_jax.rundir import RunDirectory, RunResult
 
 if TYPE_CHECKING:
     from mednli_jax.cloze.task import ClozeTask
@@ -151,7 +151,7 @@ class Cloze:
                 answers = list(map(astuple, query.answers))
                 rows.append([query.uid, answers, query.tags])
             splits[name] = rows
-        write_kept(directory, ANSWERS, {"splits": splits})
+        write_sealed(directory.private / ANSWERS, {"splits": splits})
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return page.run_sections(directory.folder, result)

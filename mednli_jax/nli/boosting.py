@@ -19,11 +19,12 @@ from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import Facts, NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
+from mednli_jax.files import write_sealed
 from mednli_jax.nli import features
 from mednli_jax.nli.config import Experiment, Run
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import ConceptSource, examples_of, find_mentions
-from mednli_jax.rundir import TREES, read_kept, write_kept
+from mednli_jax.rundir import TREES, read_kept
 from mednli_jax.terminal import Bar
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
@@ -66,7 +67,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     experiment.keep_for_prediction(directory, prepared)
     terms = features.terms_of(experiment.corpus.splits()["train"], experiment.corpus.encoding)
     content = {"trees": boosted.forests, "terms": terms._asdict()}
-    write_kept(directory, TREES, content)
+    write_sealed(directory.private / TREES, content)
     importance = importance_table(boosted.importance)
     logits = logits_of(boosted.probabilities)
     return Fitted(
