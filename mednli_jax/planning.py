@@ -357,9 +357,10 @@ class _Builder:
         fields: all of the run's config. corpus: another one than the request's, or "".
         """
         seeds = {"seeds": self.plan.seeds} if self.plan.seeds else {}
-        of_training = {name: settings[name] for name in settings if _is_training(name)}
-        of_run = {name: settings[name] for name in settings if name not in of_training}
-        of_user = {}
+        of_training, of_run, of_user = {}, {}, {}
+        for name, value in settings.items():
+            is_of_training = name == "seeds" or name.startswith("train.")
+            (of_training if is_of_training else of_run)[name] = value
         for name, text in self.request.fields.items():
             is_own_data = name.startswith("data.") and self.request.corpus == "file"
             if name in fields and not (corpus and is_own_data):
@@ -383,10 +384,6 @@ class _Builder:
             if name not in self.known_fields:
                 hint = did_you_mean(name, self.known_fields)
                 raise UsageError(f"--config.{name}: no run has such a field.{hint}")
-
-
-def _is_training(name: str) -> bool:
-    return name == "seeds" or name.startswith("train.")
 
 
 def _links(config: ConfigDict) -> bool:

@@ -187,18 +187,12 @@ def _queries(examples: Sequence[DiseaseExample], is_positive_N: np.ndarray) -> l
     return queries
 
 
-class Rank(NamedTuple):
-    """hits@1 and the reciprocal rank of the one positive."""
-
-    hit: float
-    reciprocal: float
-
-
-def _rank(p_Q: np.ndarray, gold_Q: np.ndarray) -> Rank:
-    """The means over the orders of equal probabilities."""
+def _rank(p_Q: np.ndarray, gold_Q: np.ndarray) -> tuple[float, float]:
+    """hits@1 and the reciprocal rank of the one positive, means over the orders of equal
+    probabilities."""
     above, equal = int((p_Q[~gold_Q] > p_Q[gold_Q]).sum()), int((p_Q[~gold_Q] == p_Q[gold_Q]).sum())
     ranks = above + 1 + np.arange(equal + 1)
-    return Rank(float((ranks == 1).mean()), float((1 / ranks).mean()))
+    return float((ranks == 1).mean()), float((1 / ranks).mean())
 
 
 # -- the files of a run ----------------------------------------------------------------------------
