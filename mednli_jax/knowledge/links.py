@@ -83,15 +83,14 @@ def corpus_links(
     hypothesis_mentions: MentionsOfSide,
     *,
     max_links: int,
-    max_tokens: int,
     direction: str = "either",
     max_length: int = 0,
     paths: Callable[..., np.ndarray] = shortest_paths,
 ) -> Links:
     """Links premise tokens with hypothesis tokens through the concepts that cover them.
 
-    Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a
-    concept of i and a concept of j have a path; their distance is the least over all such concepts.
+    Token i of a premise and token j of its hypothesis are linked when a concept of i and a concept
+    of j have a path; their distance is the least over all such concepts.
     The slots of a pair are in the order of distance, then i, then j, and the first `max_links` are
     kept. A cross-reference stands for all concepts that have it. A concept that the ontology lacks
     is related only to itself, at distance 0.
@@ -128,7 +127,7 @@ def corpus_links(
         premise, hypothesis = crossing.premise.take(has_path), crossing.hypothesis.take(has_path)
         longest = max(longest, _longest(premise, hypothesis, distance))
         bits = np.zeros(len(distance), np.uint32)
-        blocks.append(token_links(premise, hypothesis, distance, bits, max_tokens))
+        blocks.append(token_links(premise, hypothesis, distance, bits))
     return packed(blocks, pairs, max_links, longest)
 
 
@@ -183,7 +182,6 @@ def token_links(
     hypothesis: MentionRows,
     distance: np.ndarray,
     bits: np.ndarray,
-    max_tokens: int,
 ) -> TokenLinks:
     """The token pairs of related mentions; sorted by pair, distance and tokens.
 
@@ -191,8 +189,7 @@ def token_links(
 
     distance, bits: [M], of each mention of `premise` and the one of `hypothesis` in the same row.
     """
-    height = np.clip(np.minimum(premise.end, max_tokens) - premise.start, 0, None)
-    width = np.clip(np.minimum(hypothesis.end, max_tokens) - hypothesis.start, 0, None)
+    height, width = premise.end - premise.start, hypothesis.end - hypothesis.start
     # The tokens of two mentions are a rectangle, which is read row by row.
     area = height * width
     row = np.repeat(np.arange(len(distance)), area)

@@ -243,7 +243,6 @@ def typed_links(
     *,
     named: Sequence[str],
     max_links: int,
-    max_tokens: int,
     max_length: int = 0,
 ) -> Links:
     """Like `links.corpus_links`, but tokens are linked where their units are `related`; the links
@@ -251,7 +250,7 @@ def typed_links(
     blocks = []
     mentions = premise_mentions, hypothesis_mentions
     for match in _matches(ontology, *mentions, unit_of, named, max_length):
-        blocks.append(token_links(*match, max_tokens))
+        blocks.append(token_links(*match))
     return packed(blocks, len(premise_mentions), max_links, kinds=len(kinds_of(named)))
 
 

@@ -34,7 +34,6 @@ from mednli_jax.terminal import watched
 
 FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
 GRAPH_SPLITS = ("train", "dev")
-UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
 Tokens = tuple[str, ...]
 # Finds concepts in any sentence, or in the sentences of a corpus alone.
@@ -305,7 +304,6 @@ def _links(
             mentions["premise"],
             mentions["hypothesis"],
             max_links=encoding.max_links,
-            max_tokens=UNLIMITED,
             direction=encoding.direction,
             max_length=encoding.max_path,
             paths=paths,
@@ -317,7 +315,6 @@ def _links(
         units_of(words, source),
         named=encoding.relations,
         max_links=encoding.max_links,
-        max_tokens=UNLIMITED,
         max_length=encoding.max_path,
     )
 

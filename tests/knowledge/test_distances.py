@@ -94,12 +94,10 @@ SIZE = 40
 UNKNOWN = 3
 PAIRS = 60
 MOST = 5
-TOKENS = 9
 
 
 def random_mentions(rng):
-    """Mentions of one sentence: they overlap, may end behind its last token, and name concepts
-    that the ontology lacks."""
+    """Mentions of one sentence: they overlap, and name concepts that the ontology lacks."""
     mentions = []
     for start in rng.integers(0, 11, rng.integers(0, 5)).tolist():
         concept = rng.integers(SIZE + UNKNOWN)
@@ -117,8 +115,8 @@ def counted(premise, hypothesis, distance):
             longest = max(longest, steps)
             if steps < 0:
                 continue
-            for i in range(left.start, min(left.end, TOKENS)):
-                for j in range(right.start, min(right.end, TOKENS)):
+            for i in range(left.start, left.end):
+                for j in range(right.start, right.end):
                     cells[i, j] = min(steps, cells.get((i, j), steps))
     return cells, longest
 
@@ -148,9 +146,7 @@ def test_links_of_a_random_corpus_are_the_nearest_of_those_counted_one_by_one(ti
         dropped += max(len(cells) - MOST, 0)
         longest = max(longest, longest_of_row)
 
-    links = corpus_links(
-        graph(edges, SIZE), premises * times, hypotheses * times, max_links=MOST, max_tokens=TOKENS
-    )
+    links = corpus_links(graph(edges, SIZE), premises * times, hypotheses * times, max_links=MOST)
 
     arrays = [links.premise, links.hypothesis, links.distance]
     assert_equal(np.stack(arrays), np.tile(expected, (1, times, 1)))
@@ -166,7 +162,7 @@ def test_the_longest_distance_is_of_all_pairs():
     top = [Mention(0, 1, "X0")]
     bottom = [Mention(0, 1, "X2")]
 
-    links = corpus_links(chain, [bottom] + [top] * 5000, [top] * 5001, max_links=1, max_tokens=1)
+    links = corpus_links(chain, [bottom] + [top] * 5000, [top] * 5001, max_links=1)
 
     assert links.longest == 2
 
@@ -197,7 +193,7 @@ def test_a_cross_reference_counts_as_its_nearest_concept(
     for concepts in (premise.split(), hypothesis.split()):
         mentions.append([[Mention(n, n + 1, concept) for n, concept in enumerate(concepts)]])
 
-    links = corpus_links(chain, *mentions, max_links=9, max_tokens=9)
+    links = corpus_links(chain, *mentions, max_links=9)
 
     assert links.longest == int(longest)
     filled = links.distance[links.distance >= 0]
