@@ -91,7 +91,7 @@ def pairs_of(arguments: argparse.Namespace) -> SourcePairs:
     else:
         splits = load_nli(arguments.corpus, data_of(arguments))
     pairs = [pair for split in splits.values() for pair in split.examples]
-    return SourcePairs(pairs, {"files": {}})
+    return pairs, {"files": {}}
 
 
 def data_of(arguments: argparse.Namespace) -> Path:

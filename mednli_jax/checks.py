@@ -3,7 +3,7 @@ named field."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
@@ -77,14 +77,7 @@ EMPTY: Sequence[tasks.EmptyFields] = (
 )
 
 
-class Checked(NamedTuple):
-    """What a config that breaks no rule names."""
-
-    task: tasks.Task
-    model: Entry
-
-
-def check(config: Config) -> Checked:
+def check(config: Config) -> tuple[tasks.Task, Entry]:
     """The task and the model of a config. Raises ConfigError for the first rule that the config
     breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
@@ -93,7 +86,7 @@ def check(config: Config) -> Checked:
     _check_empty(config, (*EMPTY, *task.empty))
     for field, problem, fix in chain(_broken(config, task, model), task.rules(config)):
         raise ConfigError(problem, field=field, fix=fix)
-    return Checked(task, model)
+    return task, model
 
 
 def _value(config: Config, field: str) -> FieldValue:

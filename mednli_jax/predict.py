@@ -105,7 +105,6 @@ def _file(flag: str, path: Path | None, endings: tuple[str, ...]) -> Path | None
     return path
 
 
-
 def _predict(
     run: Run,
     chunks: Iterable[Sequence[Input]],

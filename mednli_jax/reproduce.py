@@ -69,12 +69,14 @@ def main(values: cli.Flags, *words: str) -> int:
         return cli.OK
     if not jobs.jobs:
         raise DataError("no run of these tables has its data", fix="see the lines above")
-    failures = _train(jobs.jobs, request.folder, values.workers)
+    private_folder(request.folder)
+    queue = Queue(jobs.jobs, request.folder, values.workers)
+    queue.work()
     _show_tables(plan, request, values.out)
-    if failures:
+    if queue.failures:
         fix = f"see {request.folder / 'logs'}, then give the command again"
-        print(f"error: failed: {', '.join(failures)}. Fix: {fix}.", file=sys.stderr)
-    return FAILED if failures else cli.OK
+        print(f"error: failed: {', '.join(sorted(queue.failures))}. Fix: {fix}.", file=sys.stderr)
+    return FAILED if queue.failures else cli.OK
 
 
 def _plan(name: str) -> Plan:
@@ -143,14 +145,6 @@ def _dry_run(jobs: planning.Jobs) -> list[str]:
         state = "done" if job.name in jobs.done else state
         lines.append(f"{state:7}  {job.shell_command()}")
     return [*lines, "", f"{len(lines)} runs and files, {len(jobs.done)} done"]
-
-
-def _train(jobs: Sequence[planning.Job], folder: Path, workers: int) -> list[str]:
-    """Does the jobs and returns the names of those that failed."""
-    private_folder(folder)
-    queue = Queue(jobs, folder, workers)
-    queue.work()
-    return sorted(queue.failures)
 
 
 def _show_tables(plan: Plan, request: Request, out: Path | None) -> None:

@@ -1099,19 +1099,12 @@ class Run(System):
         return maps
 
 
-class VectorSource(NamedTuple):
-    """What decides the vector of a word in any corpus."""
-
-    files: str  # sha256 of their content
-    retrofit: str | None
-    lexicon: Json
-    rounds: int  # 0 without retrofitting
-
-
-def _source_of_vectors(data: RunData) -> VectorSource:
+def _source_of_vectors(data: RunData) -> tuple[str, str | None, Json, int]:
+    """What decides the vector of a word in any corpus: the content of the files, the retrofitting,
+    its lexicon and its rounds."""
     retrofit, lexicon = data.key.get("retrofit"), data.key["retrofit_lexicon"]
     rounds = data.key["retrofit_rounds"] if retrofit or lexicon else 0
-    return VectorSource(data.vectors_sha256, retrofit, lexicon, rounds)
+    return data.vectors_sha256, retrofit, lexicon, rounds
 
 
 class Answered(System):
@@ -1207,7 +1200,7 @@ def _model_card(run: Run) -> str:
     tags = f"tags: [clinical, jax, {run.scorer.name}]"
     call = f"load_run(FOLDER).predict([{run.task.form}])"
     use = f"```python\nfrom mednli_jax import load_run\n\n{call}\n```"
-    card = html.public_pages(html.public_figures(run.directory.folder)).card
+    _, card = html.public_pages(html.public_figures(run.directory.folder))
     return f"---\n{facts}\n{tags}\n---\n{card}\n## Use\n\n{use}\n"
 
 

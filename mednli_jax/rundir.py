@@ -564,7 +564,6 @@ class RunDirectory:
     def status(self) -> str:
         return self.result().status
 
-
     def data(self) -> RunData:
         """The content of data.json; empty for a run that lacks it."""
         path = self.folder / "data.json"

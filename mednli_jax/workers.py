@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError, UserError
@@ -123,13 +123,6 @@ ATTEMPTS = 5  # of a job whose process is killed
 PAUSE = 1.0  # seconds between two looks at jobs of other processes
 
 
-class Taken(NamedTuple):
-    """A job on which this process works, and its locked file."""
-
-    job: Job
-    lock: IO[str]
-
-
 class Queue:
     """The jobs of a request. A job comes after those that it reads.
 
@@ -189,8 +182,8 @@ class Queue:
             job for job in self.jobs if job.name not in self._done and job.name not in self.failures
         ]
 
-    def _take(self) -> Taken | None:
-        """The next job that can be done now; None if there is none."""
+    def _take(self) -> tuple[Job, IO[str]] | None:
+        """The next job that can be done now, and its locked file; None if there is none."""
         with self._mutex:
             for job in self._open_jobs():
                 if job.name in self._taken or self._waits(job):
@@ -203,7 +196,7 @@ class Queue:
                     self._done.add(job.name)
                     continue
                 self._taken.add(job.name)
-                return Taken(job, lock)
+                return job, lock
         return None
 
     def _waits(self, job: Job) -> bool:

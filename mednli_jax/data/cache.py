@@ -119,7 +119,10 @@ class Cache:
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         content = build()
-        _check(content)
+        # An array that each corpus has may be missing. The folder would be kept, and each later
+        # command would fail on it.
+        splits, arrays, _, _, facts = content
+        rows_of_splits(splits, arrays, facts)
         # Another process may have written the same.
         with atomic_folder(folder, fix=FIX) as temporary:
             _write(temporary, key, content)
@@ -127,13 +130,6 @@ class Cache:
         if prepared is None:
             raise RunError(f"{folder}: what was written cannot be read back", fix="check the disk")
         return prepared, False
-
-
-def _check(content: Content) -> None:
-    """Fails where an array that each corpus has is missing. Else the folder would be kept, and each
-    later command would fail on it."""
-    splits, arrays, _, _, facts = content
-    rows_of_splits(splits, arrays, facts)
 
 
 def _write(folder: Path, key: Key, content: Content) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -80,16 +80,9 @@ def _has_type(ontology: Ontology, index: int, prefixes: tuple[str, ...]) -> bool
     return any(name.startswith(prefixes) for name in ontology.types[index].split("|"))
 
 
-class Selected(NamedTuple):
-    """positives: the pairs that are positive examples. left_out: how many pairs are none, by
-    reason (LEFT_OUT)."""
-
-    positives: list[Positive]
-    left_out: Counter[str]
-
-
-def select(pairs: Iterable[NLIExample], linker: Linker) -> Selected:
-    """The positive examples among pairs (section 3.1)."""
+def select(pairs: Iterable[NLIExample], linker: Linker) -> tuple[list[Positive], Counter[str]]:
+    """The positive examples among pairs (section 3.1), and how many pairs are none, by reason
+    (LEFT_OUT)."""
     positives = []
     left_out: Counter[str] = Counter()
     for pair in pairs:
@@ -98,7 +91,7 @@ def select(pairs: Iterable[NLIExample], linker: Linker) -> Selected:
             positives.append(result)
         else:
             left_out[result] += 1
-    return Selected(positives, left_out)
+    return positives, left_out
 
 
 def _positive(pair: NLIExample, linker: Linker) -> Positive | str:

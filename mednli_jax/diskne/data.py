@@ -390,11 +390,7 @@ def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
     return sorted(files)
 
 
-class SourcePairs(NamedTuple):
-    """The pairs that annotations refer to. facts: the files that they are from."""
-
-    pairs: list[NLIExample]
-    facts: Facts
+SourcePairs = tuple[list[NLIExample], Facts]  # to which annotations refer; files they are from
 
 
 def source_pairs(folder: Path) -> SourcePairs:
@@ -408,7 +404,7 @@ def source_pairs(folder: Path) -> SourcePairs:
         "files": {split.facts["file"]: split.facts["sha256"] for split in splits},
         "mediqa_nli": bool(mediqa_nli),
     }
-    return SourcePairs([pair for split in splits for pair in split.examples], facts)
+    return [pair for split in splits for pair in split.examples], facts
 
 
 def read_published(

@@ -214,21 +214,14 @@ def _moving(graph: csr_array, source: str) -> csr_array:
     return bool_matrix(edges.row[is_off_diagonal], edges.col[is_off_diagonal], graph.shape)
 
 
-class ConceptMeans(NamedTuple):
-    """vectors: float32 [C, D]. is_missing: bool [C], whether no token of the concept is known; its
-    row is then zero."""
-
-    vectors: np.ndarray
-    is_missing: np.ndarray
-
-
 def concept_vectors(
     ontology: Ontology,
     vectors_of_words: np.ndarray,
     words: Sequence[str],
     names: Iterable[tuple[str, int]],
-) -> ConceptMeans:
-    """A vector for each concept.
+) -> tuple[np.ndarray, np.ndarray]:
+    """A vector for each concept, float32 [C, D]; and whether no token of it is known, bool [C]: its
+    row is then zero.
 
     The vector is the mean over the tokens of the concept's most frequent name that has a known one
     (the published code's default, cbow_most_common). Tokens are looked up as they are, then in
@@ -252,7 +245,7 @@ def concept_vectors(
     total_C = np.bincount(concept_rows, weights=count, minlength=len(ontology))
     weight = (count / total_C[concept_rows]).astype(np.float32)
     weights = csr_array((weight, (concept_rows, token_rows)), shape=(len(ontology), len(words)))
-    return ConceptMeans(weights @ np.asarray(vectors_of_words, np.float32), is_missing)
+    return weights @ np.asarray(vectors_of_words, np.float32), is_missing
 
 
 def _known_rows(name: str, row_of: Mapping[str, int]) -> list[int]:

@@ -379,10 +379,7 @@ class NLICorpus:
         if self.linking.mentions:
             new = "those of new pairs are found by this package"
             warn(f"the run's concepts were found by another program; {new}")
-        return self._linker(self.linking)
-
-    def _linker(self, linking: Linking, vocabulary: Iterable[str] | None = None) -> TextLinker:
-        return linking.linker(self._ontology, vocabulary)
+        return self.linking.linker(self._ontology)
 
     def recogniser(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
         """Finds concepts in these splits, by a file of mentions or by a linker; None for a corpus
@@ -409,7 +406,7 @@ class NLICorpus:
         tokens: set[str] = set()
         for example in examples_of(splits):
             tokens.update(example.premise_tokens, example.hypothesis_tokens)
-        return self._linker(linking, tokens)
+        return linking.linker(self._ontology, tokens)
 
     def _lacks_splits(self, splits: Splits) -> bool:
         """Whether `needed` let files of other splits be missing."""

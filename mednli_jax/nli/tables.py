@@ -138,7 +138,9 @@ def filled(table: Table, folder: Path, options: TableOptions) -> FilledTable:
             cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, options.read)))
             notes.update(_notes(cell, runs))
         elif cell.paper is not None or runs.states[cell.keys[0]] != MISSING:
-            cells.append(FilledCell(cell, _state(cell, lacking[0], runs)))
+            state = runs.states[lacking[0]]
+            of_baseline = "" if lacking[0] == cell.keys[0] else "baseline "
+            cells.append(FilledCell(cell, f"{of_baseline}{state}"))
             missing.update(name for name, _ in lacking)
     command = options.command or _command(folder, table, runs)
     lacks = {command: sorted(missing)} if missing else {}
@@ -193,11 +195,6 @@ def _cells_of(systems: Mapping[str, Path]) -> Iterator[Cell]:
     for name, folder in systems.items():
         for split in RunDirectory.existing(folder).result().scored():
             yield Cell(split, name, str(folder.resolve()), None, split=split)
-
-
-def _state(cell: Cell, lacking: RunKey, runs: _Runs) -> str:
-    state = runs.states[lacking]
-    return state if lacking == cell.keys[0] else f"baseline {state}"
 
 
 def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:

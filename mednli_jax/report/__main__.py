@@ -84,10 +84,10 @@ def _public_page(values: cli.Flags, folder: Path) -> None:
     if values.json:
         print(json.dumps(figures, indent=2))
     path = values.out or folder / "public.html"
-    pages = html.public_pages(figures)
-    _write(path, pages.page)
+    page, card = html.public_pages(figures)
+    _write(path, page)
     if values.markdown:
-        _write(path.with_suffix(".md"), pages.card, html.CARD)
+        _write(path.with_suffix(".md"), card, html.CARD)
 
 
 def _table(values: cli.Flags) -> None:

@@ -79,8 +79,14 @@ def run_page(
     shown = [*of_task.before[:1], settings, *of_task.before[1:], curves, *of_task.after]
     if "links_per_length" in data.values.get("knowledge", {}):
         shown.append(_links(data))
-    origin = Section("Versions, files and command", facts=_origin(env, result, data))
-    shown = [section for section in (*shown, *more, origin) if _has_content(section)]
+    origin = {
+        "files": _files(data.splits.values()),
+        "prepared": result.prepared,
+        "devices": ", ".join(env.devices),
+        **_provenance(env),
+    }
+    about = Section("Versions, files and command", facts=origin)
+    shown = [section for section in (*shown, *more, about) if _has_content(section)]
     warning = ""
     if result.status != "complete":
         warning = f"The run is not finished: its status is {result.status}."
@@ -203,17 +209,8 @@ def _links(data: RunData) -> Section:
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
-def _origin(env: RunEnvironment, result: RunResult, data: RunData) -> Facts:
-    """The files and programs that a run comes from."""
-    facts = {
-        "files": _files(data.splits.values()),
-        "prepared": result.prepared,
-        "devices": ", ".join(env.devices),
-    }
-    return facts | _provenance(env)
-
-
 def _provenance(env: RunEnvironment) -> Facts:
+    """The programs and the command that made something."""
     versions = {"mednli_jax": env.mednli_jax, "python": env.python, **env.versions}
     return {
         "started": env.started,
@@ -245,15 +242,9 @@ def public_figures(folder: Path) -> dict:
     return public.figures(result, directory.config, values)
 
 
-class PublicPages(NamedTuple):
-    """The page of a run for others, and the same in Markdown as the card of a model."""
-
-    page: str
-    card: str
-
-
-def public_pages(figures: dict) -> PublicPages:
-    """figures: of public_figures."""
+def public_pages(figures: dict) -> tuple[str, str]:
+    """The page of a run for others, and the same in Markdown as the card of a model. figures: of
+    public_figures."""
     about = dict(figures["about"])
     model, corpus = about.pop("model", "a run"), about.pop("corpus", "a corpus")
     title = f"{model} on {corpus}"
@@ -269,7 +260,7 @@ def public_pages(figures: dict) -> PublicPages:
     paragraphs = [f"{CARD}{title}", lines, markdown_text(sections), "## Limits", limits]
     card = "\n\n".join(filter(None, paragraphs)) + "\n"
     settings = Section("Settings", facts={**facts, "public": left_out})
-    return PublicPages(render(title, [*sections, settings]), card)
+    return render(title, [*sections, settings]), card
 
 
 def _text(value: Json) -> str:

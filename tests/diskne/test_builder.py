@@ -154,12 +154,11 @@ def test_without_types_the_disease_alone_gives_a_category(premise, category):
     """),
 )
 def test_a_positive_says_that_the_patient_has_one_disease(premise, hypothesis, outcome):
-    selected = builder.select([pair("1", premise, hypothesis)], Linker(ontology()))
+    selected, left_out = builder.select([pair("1", premise, hypothesis)], Linker(ontology()))
     positives = [
-        f"{positive.disease} {positive.category} {positive.mention}"
-        for positive in selected.positives
+        f"{positive.disease} {positive.category} {positive.mention}" for positive in selected
     ]
-    assert [*positives, *selected.left_out] == [outcome]
+    assert [*positives, *left_out] == [outcome]
 
 
 def test_a_positive_is_an_entailed_pair():
