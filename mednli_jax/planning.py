@@ -357,7 +357,9 @@ class _Builder:
         fields: all of the run's config. corpus: another one than the request's, or "".
         """
         seeds = {"seeds": self.plan.seeds} if self.plan.seeds else {}
-        of_training, of_run, of_user = {}, {}, {}
+        of_training: dict[str, Setting] = {}
+        of_run: dict[str, Setting] = {}
+        of_user: dict[str, Setting] = {}
         for name, value in settings.items():
             is_of_training = name == "seeds" or name.startswith("train.")
             (of_training if is_of_training else of_run)[name] = value
