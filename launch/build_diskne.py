@@ -19,13 +19,16 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
+from diskne_from_pairs import build as build_from_pairs
+from diskne_from_pairs import read_vectors, vectors_of_ancestors
+
 from mednli_jax import cli
 from mednli_jax.data.corpus import data_folder
 from mednli_jax.demo import SIZES
-from mednli_jax.diskne import builder
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.data import WORDINGS, Benchmark, SourcePairs, read_published, source_pairs
 from mednli_jax.diskne.folds import folds
+from mednli_jax.diskne.negatives import COUNT, Ranking, shuffled, similar
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
@@ -59,14 +62,14 @@ def new_benchmark(arguments: argparse.Namespace) -> Benchmark:
     pairs, facts = pairs_of(arguments)
     linker = Linker(load_ontology(arguments.ontology, arguments.data))
 
-    def ranking(diseases: Collection[str]) -> builder.Ranking:
+    def ranking(diseases: Collection[str]) -> Ranking:
         if arguments.negatives == "random":
-            return builder.shuffled(arguments.seed)
+            return shuffled(arguments.seed)
         if arguments.vectors:
-            return builder.similar(builder.read_vectors(arguments.vectors, diseases))
-        return builder.similar(builder.vectors_of_ancestors(linker.ontology, diseases))
+            return similar(read_vectors(arguments.vectors, diseases))
+        return similar(vectors_of_ancestors(linker.ontology, diseases))
 
-    return builder.build(
+    return build_from_pairs(
         f"diskne-{arguments.corpus}",
         pairs,
         linker,
@@ -123,7 +126,7 @@ def main() -> int:
     add("--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations")
     add("--negatives", choices=("similar", "random"), default="similar")
     add("--vectors", type=cli.path, help="vectors of concepts, a .csv as cui2vec's")
-    add("--count", type=int, default=builder.COUNT, help="negatives of a positive example")
+    add("--count", type=int, default=COUNT, help="negatives of a positive example")
     add("--seed", type=int, default=0, help="of random negatives")
     add("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
     arguments = parser.parse_args()

@@ -28,10 +28,11 @@ from mednli_jax import demo
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, NLIExample, Split
-from mednli_jax.diskne import builder, data
+from mednli_jax.diskne import data
 from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Facts, Positive
 from mednli_jax.diskne.folds import LEAST, Fold
 from mednli_jax.diskne.folds import folds as divide
+from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled, similar
 from mednli_jax.errors import ConfigError, Problems, UsageError
 from mednli_jax.files import atomic_folder, private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
@@ -182,7 +183,7 @@ def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmar
         synonyms[disease] = (*mesh_synonyms[disease], *facts["short"])
         cluster_of[disease] = clusters[facts["cluster"]]
     is_random = negatives == "random"
-    ranking = builder.shuffled(seed) if is_random else builder.similar(cluster_of)
+    ranking = shuffled(seed) if is_random else similar(cluster_of)
     positives = _demo_positives()
     facts = {
         "note": "demo benchmark, synthetic: not comparable with DisKnE",
@@ -191,7 +192,7 @@ def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmar
         "negatives_seed": seed if is_random else -1,
         "ontology_sha256": ontology.sha256,
     }
-    chosen = builder.negatives(positives, ranking, builder.Kinship(ontology))
+    chosen = negatives_of(positives, ranking, Kinship(ontology))
     return data.assembled(DEMO, positives, chosen, names, synonyms, wording, facts)
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
+from diskne_from_pairs import build, category_of, read_vectors, select, vectors_of_ancestors
 from support.cases import cases
 from support.commands import ROOT
 from support.diskne import (
@@ -21,10 +22,10 @@ from support.diskne import (
 from support.files import assert_private
 from support.tables import table_rows
 
-from mednli_jax.diskne import builder
 from mednli_jax.diskne.corpus import read_benchmark, write_benchmark
 from mednli_jax.diskne.data import disease_names
 from mednli_jax.diskne.folds import folds
+from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled, similar
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 
@@ -37,14 +38,14 @@ VECTORS = {
     "C06": (0.2, 1, 0.1),
     "C07": (0, 0, 1),
 }
-RANDOM = builder.shuffled(0)
+RANDOM = shuffled(0)
 
 
-def negatives_of(positives, ranking=RANDOM, **options):
+def false_claims(positives, ranking=RANDOM, **options):
     """disease -> the diseases that are falsely claimed for its patients, best first."""
     claimed = defaultdict(list)
-    kinship = builder.Kinship(ontology())
-    for positive, disease in builder.negatives(positives, ranking, kinship, **options):
+    kinship = Kinship(ontology())
+    for positive, disease in negatives_of(positives, ranking, kinship, **options):
         claimed[positive.disease].append(disease)
     return claimed
 
@@ -53,7 +54,7 @@ def test_negatives_are_the_most_similar_diseases_that_are_not_related():
     """The ancestor of myocardial infarction, C02, is heart diseases, and its descendant STEMI."""
     positives = [claim(row[0], f"Finding {row[0]}", row[0]) for row in CONCEPTS[:7]]
 
-    negatives = negatives_of(positives, builder.similar(VECTORS), count=2)
+    negatives = false_claims(positives, similar(VECTORS), count=2)
 
     assert negatives["C02"] == ["C04", "C06"]
     assert negatives["C01"] == ["C06", "C05"]
@@ -68,7 +69,7 @@ def test_negatives_are_of_the_group_and_not_claimed_on_the_premise():
         claim("s3", "Another", "C06", "terminological"),
         claim("s4", "Third", "C02"),  # is related to C03
     ]
-    assert negatives_of(positives) == {"C02": ["C07"]}
+    assert false_claims(positives) == {"C02": ["C07"]}
 
 
 def test_a_disease_that_the_premise_names_is_no_negative():
@@ -79,15 +80,15 @@ def test_a_disease_that_the_premise_names_is_no_negative():
         claim("a", "y", "C02"),
     ]
     synonyms = disease_names(ontology(), ["C02", "C03", "C05", "C07"]).synonyms
-    assert set(negatives_of(positives)["C07"]) == {"C02", "C03", "C05"}
-    assert set(negatives_of(positives, synonyms=synonyms)["C07"]) == {"C02", "C03"}
+    assert set(false_claims(positives)["C07"]) == {"C02", "C03", "C05"}
+    assert set(false_claims(positives, synonyms=synonyms)["C07"]) == {"C02", "C03"}
 
 
 def test_vectors_are_read_from_cui2vecs_table_for_the_diseases_alone(tmp_path):
     """The first row of a concept counts."""
     path = tmp_path / "cui2vec.csv"
     path.write_text('"","V1","V2"\n"C02",1,0.1\n"C03",5,5\n"C05",0,1\n"C02",9,9\n')
-    vectors = builder.read_vectors(path, ["C02", "C05", "C99"])
+    vectors = read_vectors(path, ["C02", "C05", "C99"])
     assert {disease: list(vector) for disease, vector in vectors.items()} == {
         "C02": [1, 0.1],
         "C05": [0, 1],
@@ -96,12 +97,12 @@ def test_vectors_are_read_from_cui2vecs_table_for_the_diseases_alone(tmp_path):
 
 def test_diseases_without_any_vector_are_refused():
     with pytest.raises(UserError):
-        builder.similar({})
+        similar({})
 
 
 def test_vectors_of_ancestors_are_nearer_for_closer_kin():
     """No is-a edge links the urinary tract infection, C05, to the others."""
-    vectors = builder.vectors_of_ancestors(ontology(), ["C02", "C03", "C04", "C05"])
+    vectors = vectors_of_ancestors(ontology(), ["C02", "C03", "C04", "C05"])
     assert set(vectors) == {"C02", "C03", "C04"}
     assert vectors["C02"] @ vectors["C03"] > vectors["C04"] @ vectors["C03"]
 
@@ -123,7 +124,7 @@ UTI = "Pt has a UTI."
     """),
 )
 def test_the_category_of_a_premise_is_that_of_its_concepts(premise, category):
-    assert builder.category_of(pair("u", premise, UTI), "C05", Linker(ontology())) == category
+    assert category_of(pair("u", premise, UTI), "C05", Linker(ontology())) == category
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_the_category_of_a_premise_is_that_of_its_concepts(premise, category):
 )
 def test_without_types_the_disease_alone_gives_a_category(premise, category):
     untyped = Linker(replace(ontology(), types=()))
-    assert builder.category_of(pair("u", premise, UTI), "C05", untyped) == category
+    assert category_of(pair("u", premise, UTI), "C05", untyped) == category
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_without_types_the_disease_alone_gives_a_category(premise, category):
     """),
 )
 def test_a_positive_says_that_the_patient_has_one_disease(premise, hypothesis, outcome):
-    selected, left_out = builder.select([pair("1", premise, hypothesis)], Linker(ontology()))
+    selected, left_out = select([pair("1", premise, hypothesis)], Linker(ontology()))
     positives = [
         f"{positive.disease} {positive.category} {positive.mention}" for positive in selected
     ]
@@ -163,13 +164,13 @@ def test_a_positive_says_that_the_patient_has_one_disease(premise, hypothesis, o
 
 def test_a_positive_is_an_entailed_pair():
     neutral = pair("1", "Cough.", "The patient has pneumonia.", "neutral")
-    assert builder.select([neutral], Linker(ontology())) == ([], {"not_entailed": 1})
+    assert select([neutral], Linker(ontology())) == ([], {"not_entailed": 1})
 
 
 def built(pairs, ranking, order=None):
     """A benchmark with two negatives of each positive. order: of the concepts."""
     linker = Linker(ontology(order))
-    return builder.build(
+    return build(
         "t",
         pairs,
         linker,
@@ -189,8 +190,8 @@ SENTENCES = [
 @cases(
     "ranking",
     {
-        "random": builder.shuffled(1),
-        "similar": builder.similar(VECTORS),
+        "random": shuffled(1),
+        "similar": similar(VECTORS),
     },
 )
 def test_a_benchmark_does_not_depend_on_the_order_of_pairs_and_concepts(ranking):
@@ -199,7 +200,7 @@ def test_a_benchmark_does_not_depend_on_the_order_of_pairs_and_concepts(ranking)
 
 
 def test_the_claims_of_a_fold_are_its_disease_and_the_negatives():
-    examples = built(SENTENCES, builder.similar(VECTORS)).examples
+    examples = built(SENTENCES, similar(VECTORS)).examples
     claims = {example.pair.hypothesis for example in examples if example.target == "C02"}
     assert claims == {
         "The patient has a heart attack.",

@@ -9,9 +9,9 @@ from typing import Any
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import treebank_tokens
-from mednli_jax.diskne import builder
 from mednli_jax.diskne import data as files
 from mednli_jax.diskne.data import Benchmark, Positive
+from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli.corpora import CORPORA
 from support.ontologies import is_a_matrix
@@ -157,8 +157,8 @@ def seven_diseases(wording: str = "name") -> Benchmark:
 def assemble(positives: Sequence[Positive], wording: str = "name") -> Benchmark:
     """The benchmark of positive examples, each with up to four negatives."""
     diseases = sorted({example.disease for example in positives})
-    kinship = builder.Kinship(ontology())
-    negatives = builder.negatives(positives, builder.shuffled(3), kinship, 4)
+    kinship = Kinship(ontology())
+    negatives = negatives_of(positives, shuffled(3), kinship, 4)
     names, synonyms = files.disease_names(ontology(), diseases)
     return files.assembled(
         "made up",
