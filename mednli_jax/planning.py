@@ -208,7 +208,7 @@ class Jobs:
     done: set[str]
 
 
-def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
+def jobs_of(plan: Plan, request: Request, only: Collection[str]) -> Jobs:
     """The jobs of a request.
 
     only: patterns of names, which choose jobs and those that they need. Without patterns: all jobs

@@ -71,9 +71,9 @@ def ordered(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(distinct, key=float) if all(map(is_number, distinct)) else distinct)
 
 
-def is_number(label: str) -> bool:
+def is_number(text: str | bytes) -> bool:
     try:
-        float(label)
+        float(text)
     except ValueError:
         return False
     return True

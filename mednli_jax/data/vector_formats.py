@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.data.labels import is_number
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import (
     FRESH_COPY,
@@ -214,15 +215,7 @@ def _numbers_at_end(line: bytes) -> int:
     """How many cells at the end of a line are numbers. The first cell always belongs to the
     word."""
     cells = line.split(b" ")[1:]
-    return len(list(takewhile(_is_number, reversed(cells))))
-
-
-def _is_number(cell: bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return len(list(takewhile(is_number, reversed(cells))))
 
 
 def _wrong_row(path: Path, line: int, columns: int, dim: int) -> DataError:
@@ -251,7 +244,7 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
             continue
         else:  # the word has blanks, or the row has more numbers
             word = line.rsplit(b" ", dim)[0]
-            if _is_number(word.rsplit(b" ", 1)[1]):
+            if is_number(word.rsplit(b" ", 1)[1]):
                 problems.add(_wrong_row(path, number, _numbers_at_end(line), dim))
                 continue
         yield number, word, line[len(word) + 1 :]

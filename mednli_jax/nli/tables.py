@@ -201,8 +201,8 @@ def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
     run = runs.of_key[cell.run, cell.split]
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if baseline is None:
-        accuracy = metrics.bootstrap_accuracy(run.outcomes.right)
-        shares = (accuracy.accuracy, accuracy.low, accuracy.high)
+        right = run.outcomes.right
+        shares = (float(right.mean()), *metrics.bootstrap_interval(right))
     else:
         gain = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
         shares = (gain.difference, gain.low, gain.high)

@@ -56,16 +56,6 @@ class McNemar:
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """An accuracy with its interval."""
-
-    accuracy: float
-    low: float
-    high: float
-    level: float = LEVEL
-
-
-@dataclass(frozen=True)
 class Difference:
     """The accuracy of one system minus that of another, with its interval."""
 
@@ -154,10 +144,10 @@ def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
     return McNemar(only_first, only_second, p_value)
 
 
-def bootstrap_accuracy(right: np.ndarray) -> Accuracy:
-    """Accuracy and its bootstrap interval, over rows and seeds. right: bool [S, N]."""
+def bootstrap_interval(right: np.ndarray) -> tuple[float, float]:
+    """The interval of an accuracy, over rows and seeds. right: bool [S, N]."""
     (drawn,) = _drawn_accuracies([right])
-    return Accuracy(float(np.mean(right)), *interval(drawn))
+    return interval(drawn)
 
 
 def paired_bootstrap(first: np.ndarray, second: np.ndarray) -> Difference:

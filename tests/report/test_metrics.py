@@ -119,7 +119,7 @@ def test_statistics_of_constant_and_single_outcomes_are_numbers(right):
     probabilities = np.eye(3)[predicted]
 
     statistics = [
-        vars(metrics.bootstrap_accuracy(right_SN)),
+        metrics.bootstrap_interval(right_SN),
         vars(metrics.paired_bootstrap(right_SN, right_SN)),
         vars(metrics.mcnemar(gold, predicted, predicted)),
         metrics.wilson_interval(int(right_SN[0].sum()), len(gold)),
