@@ -7,6 +7,7 @@ import tomllib
 from functools import partial
 from pathlib import Path
 
+import diskne_from_pairs
 import pytest
 from build_queries import read_reports
 from mimic_notes import past_medical_history
@@ -27,7 +28,6 @@ from mednli_jax.data.partitions import read_partition
 from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.diskne import builder
 from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UsageError, UserError
 from mednli_jax.knowledge import retrofit
@@ -96,7 +96,7 @@ READERS = {
     "skills": stats.read_skills,
     "scores": stats.read_scores,
     "diseases": read_diseases,
-    "concept_vectors": partial(builder.read_vectors, concepts=("C1",)),
+    "concept_vectors": partial(diskne_from_pairs.read_vectors, concepts=("C1",)),
     "mesh": read_mesh,
     "umls": in_folder(read_umls),
     "snomed": in_folder(read_snomed),
