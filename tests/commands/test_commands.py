@@ -255,20 +255,21 @@ def test_answers_of_any_system_are_scored_as_those_of_a_run(answers, ending):
     assert succeeds(*call)[0].startswith(f"answers.{ending} on mednli, test: 17 pairs\n")
 
 
-def test_answers_of_any_system_are_compared_with_a_run(answers):
+@pytest.fixture
+def theirs(answers):
+    """The folder theirs/ has an evaluation of these answers."""
     Path("answers.csv").write_text(answers_as("csv", answers))
     succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
 
+
+def test_answers_of_any_system_are_compared_with_a_run(theirs):
     (row,) = printed_json("report copy theirs --compare")["comparisons"]
 
     accuracy = read_json("copy/result.json")["test"]["accuracy"]
     assert row["accuracy"][1] == pytest.approx(accuracy["per_seed"][0])
 
 
-def test_answers_of_any_system_are_not_described_by_a_config(answers):
-    Path("answers.csv").write_text(answers_as("csv", answers))
-    succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
-
+def test_answers_of_any_system_are_not_described_by_a_config(theirs):
     compared, _ = succeeds("report copy theirs --compare")
     succeeds("report theirs")
 
@@ -287,9 +288,7 @@ def test_answers_of_any_system_are_not_described_by_a_config(answers):
     assert "answers" in refused("predict --run=theirs")
 
 
-def test_systems_of_ones_own_stand_in_the_papers_table(answers):
-    Path("answers.csv").write_text(answers_as("csv", answers))
-    succeeds("evaluate --predictions=answers.csv", TRAINED[0], "--workdir=theirs")
+def test_systems_of_ones_own_stand_in_the_papers_table(theirs):
     Path("runs").mkdir()
     table = (report, "--table=3", "--runs=runs")
 
