@@ -1,7 +1,6 @@
 """The commands prepare, train, evaluate, predict and report on cloze queries from a few made-up
 articles."""
 
-import io
 import json
 import re
 import shutil
@@ -34,7 +33,6 @@ from mednli_jax.cloze.plug import TASK as CLOZE
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UsageError
 from mednli_jax.nli.plug import TASK as PAIRS
-from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
 
 CONFIG = "--config=ga_ent:file"
@@ -229,18 +227,6 @@ def test_unknown_words_of_passages_and_queries_are_counted(home, at_home):
 
     # The new phrase twice, and xylo twice.
     assert predicted.unknown_words == {"passage": 4, "query": 1}
-
-
-GOOD_LINES = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
-
-
-def test_passages_and_queries_are_lines_with_a_tab_or_json():
-    (chunk,) = read_chunks(io.BytesIO(GOOD_LINES.encode()), CLOZE.form)
-
-    assert [line.texts for line in chunk] == [
-        ("BEG__a b__END c", "x @placeholder"),
-        ("d", "@placeholder"),
-    ]
 
 
 # -- evaluate --------------------------------------------------------------------------------------
