@@ -198,7 +198,7 @@ def mesh(tmp_path_factory):
     return read_mesh(path)
 
 
-def heuristics_of(ontology, premise, hypothesis, words="x y z"):
+def heuristics_of(ontology, premise, hypothesis, words):
     """The heuristics that a pair satisfies. premise, hypothesis: concepts, separated by commas, on
     the first tokens of each side."""
     id_of = dict(zip(ontology.labels, ontology.ids, strict=True))
@@ -211,74 +211,47 @@ def heuristics_of(ontology, premise, hypothesis, words="x y z"):
 
 
 @pytest.mark.parametrize(
-    "premise, hypothesis, holds",
-    table_rows("""
-        # The example in the paper.
-        Diabetes Mellitus | Endocrine System Diseases | yes
-        Endocrine System Diseases | Diabetes Mellitus | no
-        # Its second tree number lies below, although the number between the two is missing.
-        Diabetes Mellitus | Metabolic Diseases | yes
-        Heart, Acromegaly | Animals, Endocrine System Diseases | yes
-        not there | Endocrine System Diseases | no
-    """),
-)
-def test_hypernym_is_a_more_general_concept_in_the_hypothesis(mesh, premise, hypothesis, holds):
-    assert (HYPERNYM in heuristics_of(mesh, premise, hypothesis)) == (holds == "yes")
-
-
-@pytest.mark.parametrize(
-    "premise, hypothesis, holds",
-    table_rows("""
-        Acromegaly | Cigarette Smoking | yes
-        # Branch F has causes, too.
-        Smoking | Substance-Related Disorders | yes
-        Acromegaly | Diabetes Mellitus | no
-        # No cause is listed for anatomy.
-        Heart | Smoking | no
-    """),
-)
-def test_probable_cause_is_a_cause_in_the_hypothesis(mesh, premise, hypothesis, holds):
-    assert (CAUSE in heuristics_of(mesh, premise, hypothesis)) == (holds == "yes")
-
-
-@pytest.mark.parametrize(
-    "premise, hypothesis, words, holds",
-    table_rows("""
-        Acromegaly | Acromegaly | acromegaly Denied | yes
-        Acromegaly | Acromegaly | heart is healthy | yes
-        # unrelated concepts
-        Acromegaly | Heart | heart is normal | no
-        Patients | Patients | patient is normal | no
-        Patients, Heart | Patients, Heart | patient heart normal | yes
-        # The concept holds the first word.
-        Heart | Heart | normal is the heart | no
-    """),
-)
-def test_everything_is_fine_affirms_health_of_a_shared_concept(
-    mesh, premise, hypothesis, words, holds
-):
-    assert (FINE in heuristics_of(mesh, premise, hypothesis, words)) == (holds == "yes")
-
-
-@pytest.mark.parametrize(
     "ontology, premise, hypothesis, words, name",
-    table_rows(f"""
-        CHAIN | c2 | c0 | x | {HYPERNYM}
+    table_rows("""
+        # Hypernym: a more general concept in the hypothesis, as in the example of the paper.
+        MeSH | Diabetes Mellitus | Endocrine System Diseases | x | hypernym
+        MeSH | Endocrine System Diseases | Diabetes Mellitus | x |
+        # Its second tree number lies below, although the number between the two is missing.
+        MeSH | Diabetes Mellitus | Metabolic Diseases | x | hypernym
+        MeSH | Heart, Acromegaly | Animals, Endocrine System Diseases | x y | hypernym
+        MeSH | not there | Endocrine System Diseases | x |
+        # Probable cause: a cause in the hypothesis. Branch F has causes, too; anatomy has none.
+        MeSH | Acromegaly | Cigarette Smoking | x | probable cause
+        MeSH | Smoking | Substance-Related Disorders | x | probable cause
+        MeSH | Acromegaly | Diabetes Mellitus | x |
+        MeSH | Heart | Smoking | x |
+        # Everything is fine: words of health, and a shared concept, which is not the patient.
+        MeSH | Acromegaly | Acromegaly | acromegaly Denied | everything is fine
+        MeSH | Acromegaly | Acromegaly | heart is healthy | everything is fine
+        MeSH | Acromegaly | Heart | heart is normal |
+        MeSH | Patients | Patients | patient is normal |
+        MeSH | Patients, Heart | Patients, Heart | patient heart normal | everything is fine
+        # The concept holds the first word.
+        MeSH | Heart | Heart | normal is the heart |
+        # Ontologies without trees have no causes.
+        CHAIN | c2 | c0 | x | hypernym
         CHAIN | c0 | c2 | x |
-        CHAIN | c2 | c2 | x no z | {FINE}
-        # the patient is no shared concept
+        CHAIN | c2 | c2 | x no z | everything is fine
         CHAIN | c3 | c3 | x no z |
-        REFERENCES | CUI | above | x | {HYPERNYM}
+        REFERENCES | CUI | above | x | hypernym
         REFERENCES | above | CUI | x |
-        REFERENCES | CUI | c2 | x no z | {FINE}
+        REFERENCES | CUI | c2 | x no z | everything is fine
     """),
 )
-def test_an_ontology_without_trees_has_hypernyms_but_no_causes(
-    ontology, premise, hypothesis, words, name
+def test_a_pair_satisfies_the_heuristics_of_its_concepts_and_words(
+    mesh, ontology, premise, hypothesis, words, name
 ):
-    ontology = {"CHAIN": CHAIN, "REFERENCES": REFERENCES}[ontology]
+    ontology = {"MeSH": mesh, "CHAIN": CHAIN, "REFERENCES": REFERENCES}[ontology]
     assert "".join(heuristics_of(ontology, premise, hypothesis, words)) == name
-    assert list(heuristics.satisfied([], [], [], ontology)) == [HYPERNYM, FINE]
+
+
+def test_an_ontology_without_trees_has_hypernyms_but_no_causes():
+    assert list(heuristics.satisfied([], [], [], CHAIN)) == [HYPERNYM, FINE]
 
 
 def test_chi_square_of_a_heuristic_is_that_worked_out_by_hand():
