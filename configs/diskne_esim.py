@@ -2,7 +2,7 @@
 6.
 
   python -m mednli_jax.train --config=configs/diskne_esim.py          # demo: 44 folds, three seeds
-  python -m mednli_jax.train --config=configs/diskne_esim.py:file --config.data.dir=FOLDER  # launch/build_diskne.py's
+  python -m mednli_jax.train --config=configs/diskne_esim.py:file --config.data.dir=FOLDER  # launch/data/build_diskne.py's
   python -m mednli_jax.train --config=configs/diskne_esim.py:mednli   # published annotations, MedNLI, UMLS
 
 Other models: --config.model.name=bow or infersent. Hypotheses only:

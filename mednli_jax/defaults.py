@@ -345,8 +345,8 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
     """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? Each seed
     trains all folds.
 
-    variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the
-    published annotations and MedNLI from the data folder; mednli_code: trained as the published
+    variant: one of DISKNE_VARIANTS. file: a folder that launch/data/build_diskne.py wrote; mednli:
+    the published annotations and MedNLI from the data folder; mednli_code: trained as the published
     scripts do (docs/settings.md).
     """
     _check_variant(variant, DISKNE_VARIANTS)

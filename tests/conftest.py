@@ -9,7 +9,7 @@ import tempfile
 
 from support.compiler import FAST
 
-# launch/accelerator_day.sh sets this variable, to test on the machine's own devices
+# launch/measure/measure_device.sh sets this variable, to test on the machine's own devices
 if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):
     os.environ["XLA_FLAGS"] = (
         f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"

@@ -147,7 +147,7 @@ class Home:
 
     def run(self, name):
         command, *flags = shlex.split(COMMANDS[name])
-        script = ROOT / "launch" / f"{command}.py"
+        script = ROOT / "launch" / "data" / f"{command}.py"
         program = [str(script)] if script.is_file() else ["-m", f"mednli_jax.{command}"]
         code, err = self.python(name, *program, *flags)
         assert code == FAILS.get(name, 0), f"{name}: {code}\n{err[-3000:]}"

@@ -8,7 +8,7 @@ has
 and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
 Folds share one vocabulary, of the words or pieces of all examples.
 
-A benchmark of launch/build_diskne.py is a folder:
+A benchmark of launch/data/build_diskne.py is a folder:
   examples.jsonl   one line of JSON per example, as corpora of the user have them: pairID,
                    gold_label, sentence1, sentence2, captionID, genre; disease, target, category
   benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
@@ -57,8 +57,8 @@ class DisKnECorpus(NLICorpus):
     """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training
     pairs it lacks).
 
-    name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published
-    annotations. wording: see data.WORDINGS, "" = as the files have it. negatives: see
+    name: one of NAMES; file is a folder that launch/data/build_diskne.py wrote, mednli the
+    published annotations. wording: see data.WORDINGS, "" = as the files have it. negatives: see
     data.annotation_files. names_from: the ontology that names the annotated diseases, "" = the
     words of the hypotheses. least: positive examples that a disease needs in a category to have a
     fold.
@@ -95,7 +95,7 @@ class DisKnECorpus(NLICorpus):
             for path in files:
                 if not path.is_file():
                     problem = f"{path}: there is no such file"
-                    fix = "give the folder that launch/build_diskne.py wrote"
+                    fix = "give the folder that launch/data/build_diskne.py wrote"
                     raise ConfigError(problem, fix=fix)
             return files
         files = [*data.pair_files(folder), *self._annotation_files]

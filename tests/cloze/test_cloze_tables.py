@@ -20,7 +20,7 @@ from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.files import write_atomic
 
-LAUNCH = Path(__file__).parents[2] / "launch"
+LAUNCH = Path(__file__).parents[2] / "launch" / "data"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
 
 

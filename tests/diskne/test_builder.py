@@ -249,14 +249,14 @@ def test_a_written_benchmark_of_diskne_is_private(folder):
 
 @pytest.fixture
 def build_diskne(tmp_path, monkeypatch, capsys):
-    """Runs launch/build_diskne.py on annotations, to the folder out: (exit code, its output)."""
+    """Runs the script on annotations, to the folder out: (exit code, its output)."""
     annotations = write_annotations(tmp_path / "m.csv")
     data = write_mednli(tmp_path / "data")
     places = (f"--annotations={annotations}", f"--data={data}", f"--out={tmp_path / 'out'}")
 
     def run():
         monkeypatch.setattr(sys, "argv", ["build_diskne.py", *places, "--ontology=none"])
-        script = runpy.run_path(str(ROOT / "launch" / "build_diskne.py"))
+        script = runpy.run_path(str(ROOT / "launch" / "data" / "build_diskne.py"))
         return script["main"](), capsys.readouterr()
 
     return run

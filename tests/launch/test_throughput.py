@@ -212,7 +212,7 @@ def test_the_figure_of_ratios_is_a_picture(row_of, tmp_path):
 def test_a_day_with_an_accelerator_has_a_table_of_its_rows(row_of, tmp_path):
     (tmp_path / "bow-64.jsonl").write_text(json.dumps(row_of(CASE)) + "\n")
 
-    done = call_script("accelerator_day.sh", tmp_path, PARTS="bow-64", AGAINST="none")
+    done = call_script("measure/measure_device.sh", tmp_path, PARTS="bow-64", AGAINST="none")
 
     assert done.returncode == 0, done.stderr
     assert "| 1.68 |" in (tmp_path / "table.md").read_text()

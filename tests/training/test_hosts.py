@@ -344,7 +344,7 @@ def test_a_lost_process_ends_the_other_and_the_run_resumes_bit_for_bit(home, sta
 
 def pod(*arguments, **variables):
     """The commands of tpu_pod.sh, as lists of words."""
-    done = call_script("tpu_pod.sh", "--dry-run", *arguments, **variables)
+    done = call_script("cluster/tpu_pod.sh", "--dry-run", *arguments, **variables)
     return list(map(shlex.split, done.stdout.splitlines()))
 
 
@@ -375,7 +375,7 @@ def run_slurm_job(folder, srun, python, *flags, **variables):
     write_program(folder / "scontrol", '#!/bin/sh\necho "scontrol $@" >>calls\n')
     write_program(folder / "venv" / "bin" / "python", python)
     return call_script(
-        "slurm.sbatch", *flags, cwd=folder, bin=folder, SLURM_JOB_ID="5", **variables
+        "cluster/slurm.sbatch", *flags, cwd=folder, bin=folder, SLURM_JOB_ID="5", **variables
     )
 
 
@@ -465,7 +465,7 @@ def test_a_signal_to_a_task_of_slurm_lets_the_training_save(tmp_path):
 @pytest.fixture
 def gke():
     yaml = pytest.importorskip("yaml")
-    return yaml.safe_load((ROOT / "launch" / "gke_jobset.yaml").read_text())["spec"]
+    return yaml.safe_load((ROOT / "launch" / "cluster" / "gke_jobset.yaml").read_text())["spec"]
 
 
 def test_only_bad_input_ends_the_hosts_of_gke(gke):

@@ -1,11 +1,12 @@
 """Trains word vectors with fastText, on one corpus after the other or by a search for the vectors
 of sim-entity.
 
-  python launch/pretrain_vectors.py --corpora=demo --dim=100 --min_count=2 --out=vectors/demo.vec
-  python launch/pretrain_vectors.py --initial=glove.840B.300d.txt --threads=16 \\
+  python launch/data/pretrain_vectors.py --corpora=demo --dim=100 --min_count=2 \\
+      --out=vectors/demo.vec
+  python launch/data/pretrain_vectors.py --initial=glove.840B.300d.txt --threads=16 \\
       --corpora=allMeSH_2017.json,mimic/ --out=vectors/glove-bioasq-mimic.vec
-  python launch/pretrain_vectors.py --search=demo_cloze --out=vectors/demo_cloze --trials=5
-  python launch/pretrain_vectors.py --search=clicr --corpora=pubmed/ --out=vectors/clicr \\
+  python launch/data/pretrain_vectors.py --search=demo_cloze --out=vectors/demo_cloze --trials=5
+  python launch/data/pretrain_vectors.py --search=clicr --corpora=pubmed/ --out=vectors/clicr \\
       --trials=20 --dims=200,400,750 --min_count=200 --threads=16
 
   --corpora=NAME,PATH,...  text files (plain or gzipped), folders of them, BioASQ's JSON with an

@@ -2,23 +2,23 @@
 # Measures what is needed from a GPU or TPU in 25 minutes, the most important part first: tests on the device, rows of
 # the benchmark, determinism of two runs, a profile.
 #
-#   bash launch/accelerator_day.sh FOLDER
-#   SMALL=1 bash launch/accelerator_day.sh FOLDER             # tiny sizes, to try the script on a CPU
-#   PARTS="infersent-64 seeds" bash launch/accelerator_day.sh FOLDER
+#   bash launch/measure/measure_device.sh FOLDER
+#   SMALL=1 bash launch/measure/measure_device.sh FOLDER             # tiny sizes, to try the script on a CPU
+#   PARTS="infersent-64 seeds" bash launch/measure/measure_device.sh FOLDER
 #
-# Each part writes a file with its name to FOLDER. A part whose file exists is skipped, so that the same command continues
-# an interrupted day. FOLDER/table.md is a Markdown table of the rows so far, for docs/benchmarks.md;
+# Each part writes a file with its name to FOLDER. A part whose file exists is skipped: after an interruption the same
+# command continues. FOLDER/table.md is a Markdown table of the rows so far, for docs/benchmarks.md;
 # FOLDER/log.txt holds the output of the parts. $LIMIT: most seconds of a part (300). $PARTS: only these parts. $AGAINST:
 # the other side of the benchmark, torch (default where it is installed) or none. Exit code 1: a part failed.
 set -euo pipefail
-. "$(dirname "$0")/usage.sh"
+. "$(dirname "$0")/../usage.sh"
 if [ $# != 1 ]; then
   echo "error: give one folder. Fix: bash $0 --help" >&2
   exit 2
 fi
 (umask 077 && mkdir -p "$1")
 folder=$(cd "$1" && pwd)
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 sizes=() model=() epochs=2 tests=(tests/models/test_stacked.py tests/models/test_models.py tests/models/test_encoder.py)
 if [ -n "${SMALL:-}" ]; then

@@ -1,9 +1,9 @@
 """Sample candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History
 sections.
 
-  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv \\
+  python launch/data/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv \\
       --number=5000
-  python launch/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv \\
+  python launch/data/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv \\
       --number=5000 --seed=1 --categories='Discharge summary,Physician'
 
 Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences

@@ -1,10 +1,10 @@
 """DisKnE on disk, from the published annotations, from any NLI corpus, or as a demo without
 credentials.
 
-    python launch/build_diskne.py --out=FOLDER              the bundled demo
-    python launch/build_diskne.py --out=FOLDER --annotations A.csv B.csv --ontology=umls
+    python launch/data/build_diskne.py --out=FOLDER              the bundled demo
+    python launch/data/build_diskne.py --out=FOLDER --annotations A.csv B.csv --ontology=umls
                                                             the published files over MedNLI
-    python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls \\
+    python launch/data/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls \\
         --vectors=cui2vec_pretrained.csv                    from scratch, any corpus of ours
 
 Writes examples.jsonl, benchmark.json and dropped.tsv, which mednli_jax/diskne/corpus.py describes.

@@ -1,4 +1,4 @@
-"""launch/pretrain_vectors.py trains on one corpus after the other, and leaves nothing but the
+"""launch/data/pretrain_vectors.py trains on one corpus after the other, and leaves nothing but the
 vectors."""
 
 import json
@@ -25,7 +25,7 @@ ARTICLE = json.dumps({"title": "Ague of numbats.", "abstractText": "Rare."})
 def pretrain(*flags):
     """Runs the script in a process of its own; its messages hold no text of a corpus."""
     small = ("--dim=4", "--min_count=1", "--minn=0", "--maxn=0", "--epochs=1")
-    done = run_python("launch/pretrain_vectors.py", *small, *flags)
+    done = run_python("launch/data/pretrain_vectors.py", *small, *flags)
     assert "quokka" not in (done.stdout + done.stderr).lower()
     return done
 

@@ -32,17 +32,18 @@ from mednli_jax.run import Experiment, experiment_of
 from mednli_jax.training import state
 from mednli_jax.training.devices import Devices
 
-sys.path.append(str(Path(__file__).parent / "measure" / "throughput"))
+sys.path.append(str(Path(__file__).with_name("throughput")))
 
 import synthetic_corpora
 
 USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its
 operations.
 
-  python launch/aot.py --config=configs/infersent.py:mednli --target=h100
-  python launch/aot.py --config=configs/esim.py:mednli --target=v5e --mode=predict
-  python launch/aot.py --config=configs/esim.py:mednli --target=v5e --devices=4 --json
-  python launch/aot.py --config=configs/ga_ent.py:clicr --config.seeds=0,1,2,3,4,5 --target=h100
+  python launch/measure/compile_for_device.py --config=infersent:mednli --target=h100
+  python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --mode=predict
+  python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --devices=4 --json
+  python launch/measure/compile_for_device.py --config=ga_ent:clicr --target=h100 \\
+      --config.seeds=0,1,2,3,4,5
 
   --config=FILE[:VARIANT]      a file of configs/; --config.FIELD=VALUE sets any field of it
   --target=h100|v5e            one H100, or v5e chips

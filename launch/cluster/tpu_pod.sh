@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains on a Cloud TPU pod slice. Every host runs the same command; the first one writes the run directory.
 #
-#   bash launch/tpu_pod.sh [--dry-run] create|install|train|fetch|delete|all [flags of train]
-#   BUCKET=gs://mine/esim bash launch/tpu_pod.sh all --config=configs/esim_kd.py:mednli --config.seeds=0,1,2
+#   bash launch/cluster/tpu_pod.sh [--dry-run] create|install|train|fetch|delete|all [flags of train]
+#   BUCKET=gs://mine/esim bash launch/cluster/tpu_pod.sh all --config=configs/esim_kd.py:mednli --config.seeds=0,1,2
 #
 # Set NAME, ZONE, TYPE, VERSION and, for a corpus of your own, DATA (a folder laid out as $MEDNLI_JAX_DATA; it is copied
 # to every host: check that the data's licence allows it). The project is the one set in gcloud. `all` deletes the slice
@@ -18,13 +18,13 @@ set -euo pipefail
 
 NAME=${NAME:-mednli} ZONE=${ZONE:-us-west4-a} TYPE=${TYPE:-v5litepod-16} VERSION=${VERSION:-v2-alpha-tpuv5-lite}
 DATA=${DATA:-} RUN=${RUN:-run} TRIES=${TRIES:-20} PAUSE=${PAUSE:-30} BUCKET=${BUCKET:-} SAVE=${SAVE:-300}
-source=$(cd "$(dirname "$0")/.." && pwd) archive=${TMPDIR:-/tmp}/mednli_jax.tgz tries=0
+source=$(cd "$(dirname "$0")/../.." && pwd) archive=${TMPDIR:-/tmp}/mednli_jax.tgz tries=0
 tpu=(gcloud compute tpus tpu-vm)
 
 dry=
 [ "${1:-}" = --dry-run ] && dry=1 && shift
 
-. "$(dirname "$0")/usage.sh"
+. "$(dirname "$0")/../usage.sh"
 run() {
   if [ -n "$dry" ]; then printf '%q ' "$@" && echo; else "$@"; fi
 }

@@ -1,6 +1,6 @@
 """Cloze queries from case reports: Šuster & Daelemans 2018, sections 3 to 3.2.
 
-  python launch/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]
+  python launch/data/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]
 
 Builds one query for every marked phrase of a learning point, except for queries that the report
 repeats. Adds the names of an ontology to the answers (from the UMLS all English names of all

@@ -1,14 +1,14 @@
 """Trains the seeds of a run in several processes, each on a device of its own, and joins them to
 one run.
 
-  python launch/seeds.py --config=configs/infersent.py:mednli --config.seeds=0,1,2,3,4,5 \\
-      --workdir=runs/is --workers=6
+  python launch/cluster/train_seeds_apart.py --config=infersent:mednli --workdir=runs/infersent \\
+      --config.seeds=0,1,2,3,4,5 --workers=6
 
-  --config=FILE[:VARIANT]  a config, with --config.FIELD=VALUE, as for train; its seeds are shared
-                           out
-  --workdir=DIR            the run; DIR.parts/K is the run of process K, with its output in
-                           DIR.parts/K.log
-  --workers=N              processes (default 1); process K sees GPU K or TPU chip K alone
+{config}
+  --workdir=DIR                the run; DIR.parts/K is the run of process K, with its output in
+                               DIR.parts/K.log
+  --workers=N                  processes, which share the seeds (default 1); process K sees GPU K
+                               or TPU chip K alone
 
 Seeds need nothing of each other, so no device waits for another one. DIR is a run like one of a
 single process, with the same scores. The same command continues after an interruption; DIR.parts

@@ -6,7 +6,12 @@ import shlex
 from typing import NamedTuple
 
 import pytest
-from support.commands import ROOT, call_script, environment_of, read_json, run_python
+from support.commands import (
+    call_script,
+    environment_of,
+    read_json,
+    run_python,
+)
 from support.files import write_program
 from support.trees import assert_near
 
@@ -47,9 +52,9 @@ def recorded(tmp_path):
     return of
 
 
-def test_a_day_with_an_accelerator_goes_on_where_it_ended(recorded, tmp_path):
-    folder = tmp_path / "day"
-    code, called = recorded("accelerator_day.sh", folder, FAILS="--models=esim")
+def test_a_measurement_of_a_device_goes_on_where_it_ended(recorded, tmp_path):
+    folder = tmp_path / "measured"
+    code, called = recorded("measure/measure_device.sh", folder, FAILS="--models=esim")
     assert code == 1
     assert "pytest" in called[0]  # tests tell whether the figures mean anything
     assert any("--models=bow" in call for call in called[3:])  # calls after a failure still run
@@ -57,18 +62,15 @@ def test_a_day_with_an_accelerator_goes_on_where_it_ended(recorded, tmp_path):
         file.name for file in folder.iterdir()
     }
     assert (folder / "determinism.txt").read_text() == "same\n"
-    code, called = recorded("accelerator_day.sh", folder)
+    code, called = recorded("measure/measure_device.sh", folder)
     assert code == 0
     assert len(called) == 2  # one call for each batch size
     assert all("--models=esim" in call for call in called)
-    assert recorded("accelerator_day.sh", folder) == (0, [])
+    assert recorded("measure/measure_device.sh", folder) == (0, [])
     assert not folder.stat().st_mode & 0o077
 
 
-SCRIPTS = sorted(path.name for path in (ROOT / "launch").glob("*.sh") if path.name != "usage.sh")
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", ["cluster/tpu_pod.sh", "measure/measure_device.sh"])
 def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
     for flag, code in (
         ("--help", 0),
@@ -171,7 +173,7 @@ def cloud(tmp_path):
         }
         folders = dict.fromkeys(("TMPDIR", "CLOUD"), str(tmp_path))
         done = call_script(
-            "tpu_pod.sh",
+            "cluster/tpu_pod.sh",
             *arguments,
             cwd=tmp_path,
             bin=tmp_path / "bin",
@@ -324,7 +326,8 @@ def test_data_that_is_not_there_is_found_before_a_slice_is_made(cloud, tmp_path,
 def test_seeds_apart_give_the_run_of_one_process(tmp_path):
     flags = ("--config=configs/bow.py:demo", "--config.train.epochs=1", "--config.data.limit=120")
     flags += ("--config.model.hidden_size=8", "--config.seeds=0,1,5")
-    apart = ("launch/seeds.py", f"--workdir={tmp_path / 'apart'}", "--workers=2")
+    script = "launch/cluster/train_seeds_apart.py"
+    apart = (script, f"--workdir={tmp_path / 'apart'}", "--workers=2")
     for command in (("-m", "mednli_jax.train", f"--workdir={tmp_path / 'one'}"), apart):
         done = run_python(*command, *flags, **environment_of(tmp_path))
         assert done.returncode == 0, done.stderr

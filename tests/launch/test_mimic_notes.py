@@ -177,7 +177,7 @@ def test_a_section_is_divided_into_sentences(body, expected):
 
 @pytest.fixture
 def sample_premises(tmp_path, monkeypatch, capsys):
-    """Runs launch/premises_from_notes.py on 80 sentences: (stdout, lines of the file)."""
+    """Runs launch/data/premises_from_notes.py on 80 sentences: (stdout, lines of the file)."""
     notes = [line(n, f"PMH:\n1. {SECRET} {n}\n2. Hypertension\n\nPLAN:\nNo") for n in range(40)]
     notes.append(line(90, f"PMH: {SECRET} once erred", error="1"))
     notes.append(line(91, "PMH: gout", category="Nursing"))

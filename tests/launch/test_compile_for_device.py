@@ -1,5 +1,5 @@
-"""launch/aot.py: the figures that it reads from a compiled program. Tests marked `aot` compile our
-steps.
+"""The figures that launch/measure/compile_for_device.py reads from a compiled program. Tests marked
+`aot` compile our steps.
 
 The bounds are upper bounds of what the compilers report, for the versions that the extra pins.
 """
@@ -19,7 +19,7 @@ from support.commands import ROOT, refused
 from mednli_jax.cli import read_config
 from mednli_jax.run import experiment_of
 
-SCRIPT = ROOT / "launch" / "aot.py"
+SCRIPT = ROOT / "launch" / "measure" / "compile_for_device.py"
 COMPILERS = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
 CHIP_MEMORY = 16e9  # bytes of a v5e chip
 # (model, seeds, target, chips, figure, bound). Batches have 64 rows for each chip.
