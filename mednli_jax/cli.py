@@ -7,7 +7,6 @@ trains in the run. Where several processes train together and one is lost, jax e
 leaves, as in `train 2>&1 | head`, does all of its work.
 """
 
-import argparse
 import ast
 import copy
 import difflib
@@ -125,14 +124,6 @@ def config_fields(values: Flags) -> dict[str, str]:
             raise UsageError(f"--config.{name} has no value", fix=f"give --config.{name}=VALUE")
         fields[name] = value
     return fields
-
-
-def path(text: str) -> Path:
-    """The same for a script's argparse, as `type=`."""
-    try:
-        return local_path(text, "the path")
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(

@@ -1,6 +1,15 @@
-"""Cloze queries from case reports: Šuster & Daelemans 2018, sections 3 to 3.2.
+"""Builds cloze queries from case reports: Šuster & Daelemans 2018, sections 3 to 3.2.
 
-  python launch/data/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]
+  python launch/data/build_queries.py --reports=FILE --out=FOLDER
+  python launch/data/build_queries.py --reports=FILE --out=FOLDER --ontology=umls \\
+      --sources=SNOMEDCT_US,MSH
+
+  --reports=FILE            JSON lines, plain or gzipped
+  --out=FOLDER              of the new corpus
+  --ontology=NAME           mesh (default), umls, snomed, a path, or none for no synonyms
+  --sources=NAME,...        vocabularies of the UMLS whose names are used (default: all)
+  --data=FOLDER             the data folder (default: $MEDNLI_JAX_DATA)
+  --dev=SHARE --test=SHARE  shares of the reports (0.06, 0.07)
 
 Builds one query for every marked phrase of a learning point, except for queries that the report
 repeats. Adds the names of an ontology to the answers (from the UMLS all English names of all
@@ -20,7 +29,6 @@ an entity's `id` (in an ontology) and `type`. Errors name the file, the line and
 never quote a report.
 """
 
-import argparse
 import hashlib
 import json
 import sys
@@ -29,6 +37,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+
+from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.cloze.clicr import (
@@ -415,43 +425,35 @@ def divided(split: ClozeSplit, dev: float, test: float) -> dict[str, ClozeSplit]
     return splits
 
 
-def build(arguments: argparse.Namespace) -> None:
+def main(values: cli.Flags) -> None:
     """Reads the reports, writes the corpus and prints the counts."""
-    paths = {split: arguments.out / file for split, file in FILES.items()}
+    source = cli.required(values, "reports", "--reports=FILE")
+    out = cli.required(values, "out", "--out=FOLDER")
+    paths = {split: out / file for split, file in FILES.items()}
     for path in paths.values():
         if path.exists():
             fix = "give --out another folder, or remove it"
             raise UsageError(f"{path}: exists already", fix=fix)
-    reports = read_reports(arguments.reports)
+    reports = read_reports(source)
     ontology = None
-    if arguments.ontology != "none":
-        names = OntologyOptions(sources=tuple(arguments.sources))
-        ontology = load_ontology(arguments.ontology, arguments.data, names)
+    if values.ontology != "none":
+        names = OntologyOptions(sources=tuple(values.sources))
+        ontology = load_ontology(values.ontology, values.data, names)
     whole = build_queries(reports, ontology)
-    splits = divided(whole, arguments.dev, arguments.test)
-    private_folder(arguments.out)
+    splits = divided(whole, values.dev, values.test)
+    private_folder(out)
     for name, split in splits.items():
         write_clicr(split.examples, paths[name])
     sizes = {name: len(split) for name, split in splits.items()}
     print(json.dumps({**whole.facts, "queries": sizes}, indent=2))
 
 
-def main() -> int:
-    """Reads the flags and builds; returns the exit code."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    add = parser.add_argument
-    add("--reports", type=cli.path, required=True, help="JSON lines, plain or gzipped")
-    add("--out", type=cli.path, required=True, help="folder of the new corpus")
-    add("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
-    sources = "vocabularies of the UMLS to use, e.g. SNOMEDCT_US MSH (default: all)"
-    add("--sources", nargs="+", default=(), metavar="SAB", help=sources)
-    add("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")
-    add("--dev", type=float, default=0.06, help="share of the reports")
-    add("--test", type=float, default=0.07, help="share of the reports")
-    arguments = parser.parse_args()
-    return cli.script(lambda: build(arguments))
+def define(values: cli.Flags) -> None:
+    cli.define(values, ontology="mesh", sources=[])
+    cli.define_paths(values, "reports", "out", "data")
+    for name, default in (("dev", 0.06), ("test", 0.07)):
+        flags.DEFINE_float(name, default, name, flag_values=values)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.run(main, __doc__, define))

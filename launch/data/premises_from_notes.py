@@ -1,10 +1,16 @@
-"""Sample candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History
+"""Samples candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History
 sections.
 
   python launch/data/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv \\
       --number=5000
   python launch/data/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv \\
       --number=5000 --seed=1 --categories='Discharge summary,Physician'
+
+  --notes=FILE             NOTEEVENTS.csv of MIMIC-III, plain or gzipped
+  --out=FILE               the sample; an older one is replaced
+  --number=N               distinct sentences
+  --seed=N                 of the sample (0)
+  --categories=NAME,...    of the notes to read (default: all)
 
 Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences
 with the lowest keyed hashes. Every distinct sentence is equally likely, a seed always gives the
@@ -14,7 +20,6 @@ The sentences are licensed text: keep the file out of git and off shared disks. 
 as JSON; text is never printed.
 """
 
-import argparse
 import hashlib
 import heapq
 import json
@@ -60,42 +65,34 @@ def sample(premises: Iterable[tuple[str, str]], number: int, seed: int) -> list[
     return [chosen[digest] for digest in sorted(chosen)]
 
 
-def write(arguments: argparse.Namespace) -> None:
+def main(values: cli.Flags) -> None:
     """Samples, writes and prints the counts."""
-    if arguments.number < 1:
-        raise UserError(f"--number is {arguments.number}", fix="give 1 or more")
-    out = arguments.out
+    notes = cli.required(values, "notes", "--notes=NOTEEVENTS.csv")
+    out = cli.required(values, "out", "--out=FILE.tsv")
+    number = cli.required(values, "number", "--number=5000")
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
         problem = "lies in a git work tree. Licensed text could be committed"
         say(f"{out}: {problem}: give another folder.")
-    categories = [name.strip() for name in arguments.categories.split(",") if name.strip()]
     facts: dict[str, int] = {}
-    premises = past_medical_history(arguments.notes, categories, facts)
-    chosen = sample(premises, arguments.number, arguments.seed)
+    premises = past_medical_history(notes, values.categories, facts)
+    chosen = sample(premises, number, values.seed)
     if not chosen:
         problem = "holds no sentence of a Past Medical History section"
-        if categories:
+        if values.categories:
             problem += " in these categories"
-        raise UserError(f"{arguments.notes}: {problem}", fix="check the file and --categories")
+        raise UserError(f"{notes}: {problem}", fix="check the file and --categories")
     private_folder(out.parent)
     lines = [f"{premise.uid}\t{premise.sentence}\n" for premise in chosen]
     write_over(out, HEADER + "".join(lines), HEADER)
     print(json.dumps({**facts, "sampled": len(chosen)}, indent=2))
 
 
-def main() -> int:
-    """Reads the flags and samples; returns the exit code."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    add = parser.add_argument
-    add("--notes", type=cli.path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
-    add("--out", type=cli.path, required=True, help="the file; an existing sample is replaced")
-    add("--number", type=int, required=True, help="distinct sentences")
-    add("--seed", type=int, default=0, help="of the sample (default 0)")
-    add("--categories", default="", help="of notes to read, between commas; '' reads all")
-    arguments = parser.parse_args()
-    return cli.script(lambda: write(arguments))
+def define(values: cli.Flags) -> None:
+    cli.define(values, categories=[])
+    cli.define_paths(values, "notes", "out")
+    cli.define_numbers(values, number=None)
+    cli.define_numbers(values, least=0, seed=0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.run(main, __doc__, define))

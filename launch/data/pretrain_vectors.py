@@ -31,7 +31,6 @@ Daelemans 2018, Appendix A). OUT/trials.jsonl has the trials, which are not repe
 has the vectors. Needs `pip install 'mednli_jax[embeddings]'`.
 """
 
-import argparse
 import json
 import re
 import subprocess
@@ -44,6 +43,7 @@ from typing import Any
 
 import mimic_notes as notes
 import numpy as np
+from absl import flags
 
 from mednli_jax import cli, demo
 from mednli_jax.cloze import baselines
@@ -59,15 +59,6 @@ from mednli_jax.nli.readers import load_demo
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 # A sentence ends in . ! or ? before a capital letter or a number; abbreviations may end one early.
 SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
-NUMBERS = {
-    "trials": 5,
-    "dim": 300,
-    "minn": 3,
-    "maxn": 6,
-    "min_count": 5,
-    "epochs": 5,
-    "threads": 1,
-}
 Settings = dict[str, Any]  # of fastText's train_unsupervised
 # fastText trains in a process of its own, which Ctrl-C ends.
 WORKER = """
@@ -176,11 +167,11 @@ def train(
             file.write(vectors.read_bytes())
 
 
-def train_in_turn(options: argparse.Namespace, settings: Settings) -> None:
+def train_in_turn(values: cli.Flags, settings: Settings) -> None:
     """Trains on the corpora in turn, each time from the vectors of the corpus before."""
-    initial, last = options.initial, len(options.corpora)
-    for number, corpus in enumerate(options.corpora, start=1):
-        out = options.out if number == last else options.out.with_suffix(f".{number}.vec")
+    initial, last = values.initial, len(values.corpora)
+    for number, corpus in enumerate(values.corpora, start=1):
+        out = values.out if number == last else values.out.with_suffix(f".{number}.vec")
         if out.exists():
             print(f"{out}: exists, and is not trained again")
         else:
@@ -189,23 +180,23 @@ def train_in_turn(options: argparse.Namespace, settings: Settings) -> None:
         initial = out
 
 
-def search(options: argparse.Namespace, settings: Settings) -> None:
+def search(values: cli.Flags, settings: Settings) -> None:
     """Trains vectors with settings drawn for each trial and keeps the best."""
-    splits = corpus_named(options.search)
+    splits = corpus_named(values.search)
     dev = splits["dev"].examples
-    log = options.out / "trials.jsonl"
-    best = options.out / "best.vec"
-    candidate = options.out / "trial.vec"
+    log = values.out / "trials.jsonl"
+    best = values.out / "best.vec"
+    candidate = values.out / "trial.vec"
     trials = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    for number in range(len(trials), options.trials):
+    for number in range(len(trials), values.trials):
         rng = np.random.default_rng((0, number))
         drawn = {
             "model": ("cbow", "skipgram")[rng.integers(2)],
             "ws": int(rng.integers(2, 11)),
             "neg": int(rng.integers(3, 16)),
-            "dim": int(rng.choice(options.dims)),
+            "dim": int(rng.choice(values.dims)),
         }
-        sentences = chain(passage_sentences(splits["train"]), sentences_of(options.corpora))
+        sentences = chain(passage_sentences(splits["train"]), sentences_of(values.corpora))
         train(sentences, candidate, {**settings, **drawn, "minn": 0, "maxn": 0})
         window, scores = baselines.best_window(dev, *baselines.known_vectors(candidate, dev))
         f1 = scores[window]["f1"]
@@ -217,35 +208,40 @@ def search(options: argparse.Namespace, settings: Settings) -> None:
         print(f"trial {number}: F1 {100 * f1:.1f}, {drawn}, prediction window {window}")
 
 
-def main() -> int:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    add = parser.add_argument
-    add("--corpora", type=names, default=[])
-    add("--out", type=cli.path, required=True)
-    add("--initial", type=cli.path)
-    add("--search")
-    add("--dims", type=names, default="50,100,200")
-    for name, default in NUMBERS.items():
-        add(f"--{name}", type=int, default=default)
-    options = parser.parse_args()
-    if not (options.search or options.corpora):
-        parser.error("give --corpora or --search")
+def main(values: cli.Flags) -> None:
+    cli.required(values, "out", "--out=NAME.vec, or a folder with --search")
+    if not (values.search or values.corpora):
+        raise UsageError("no text is given", fix="give --corpora or --search")
     settings = {
-        "dim": options.dim,
-        "minn": options.minn,
-        "maxn": options.maxn,
-        "minCount": options.min_count,
-        "epoch": options.epochs,
-        "thread": options.threads,
+        "dim": values.dim,
+        "minn": values.minn,
+        "maxn": values.maxn,
+        "minCount": values.min_count,
+        "epoch": values.epochs,
+        "thread": values.threads,
     }
-    action = search if options.search else train_in_turn
-    return cli.script(lambda: action(options, settings))
+    action = search if values.search else train_in_turn
+    action(values, settings)
 
 
-def names(text: str) -> list[str]:
-    return text.split(",")
+def define(values: cli.Flags) -> None:
+    cli.define(values, corpora=[], search="", dims=["50", "100", "200"])
+    cli.define_paths(values, "out", "initial")
+    cli.define_numbers(
+        values,
+        trials=5,
+        dim=300,
+        min_count=5,
+        epochs=5,
+        threads=1,
+    )
+    cli.define_numbers(values, least=0, minn=3, maxn=6)
+    flags.register_validator("dims", are_sizes, "give whole numbers from 1 up", values)
+
+
+def are_sizes(words: Sequence[str]) -> bool:
+    return bool(words) and all(re.fullmatch("[1-9][0-9]*", word) for word in words)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.run(main, __doc__, define))

@@ -1,5 +1,32 @@
 """Compiles the step of a config for an accelerator that this machine does not have, and counts its
-operations."""
+operations.
+
+  python launch/measure/compile_for_device.py --config=infersent:mednli --target=h100
+  python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --mode=predict
+  python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --devices=4 --json
+  python launch/measure/compile_for_device.py --config=ga_ent:clicr --target=h100 \\
+      --config.seeds=0,1,2,3,4,5
+
+{config}
+  --target=h100|v5e            one H100, or v5e chips
+  --devices=N                  chips of v5e, 1 to 4 (default 1)
+  --mode=train|predict         the training step (default) or the prediction step
+  --tokens=N                   tokens of a passage on average (1500), of readers
+  --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
+  --json                       one JSON object in a line
+
+No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths
+of MedNLI or CliCR. The step is that of the layout which most batches of an epoch have. All figures
+come from the compiler; none is measured. An operation in a loop counts once for each iteration:
+  launches          operations that the device starts in one step
+  cycles            the compiler's estimate (v5e); custom calls are not included
+  bytes, flops      bytes read and written by all operations; FLOPs of the matrix products
+  memory_bytes      memory of one device: arguments, results and work space
+  all_reduce_bytes  results of all-reduces on one device (--devices)
+  compile_seconds   on this machine; other programs make it longer
+pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3
+interrupted.
+"""
 
 import json
 import math
@@ -36,38 +63,7 @@ sys.path.append(str(Path(__file__).with_name("throughput")))
 
 import synthetic_corpora
 
-USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its
-operations.
-
-  python launch/measure/compile_for_device.py --config=infersent:mednli --target=h100
-  python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --mode=predict
-  python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --devices=4 --json
-  python launch/measure/compile_for_device.py --config=ga_ent:clicr --target=h100 \\
-      --config.seeds=0,1,2,3,4,5
-
-  --config=FILE[:VARIANT]      a file of configs/; --config.FIELD=VALUE sets any field of it
-  --target=h100|v5e            one H100, or v5e chips
-  --devices=N                  chips of v5e, 1 to 4 (default 1)
-  --mode=train|predict         the training step (default) or the prediction step
-  --tokens=N                   tokens of a passage on average (1500), of readers
-  --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
-  --json                       one JSON object in a line
-
-No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths
-of MedNLI or CliCR. The step is that of the layout which most batches of an epoch have. All figures
-come from the compiler; none is measured. An operation in a loop counts once for each iteration:
-  launches          operations that the device starts in one step
-  cycles            the compiler's estimate (v5e); custom calls are not included
-  bytes, flops      bytes read and written by all operations; FLOPs of the matrix products
-  memory_bytes      memory of one device: arguments, results and work space
-  all_reduce_bytes  results of all-reduces on one device (--devices)
-  compile_seconds   on this machine; other programs make it longer
-pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3
-interrupted."""
-
 PyTree = Any
-TARGETS = ("h100", "v5e")
-MODES = ("train", "predict")
 PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # package that compiles for the target
 # Settings that libtpu reads from the host of a chip. This machine is no such host.
 TPU_HOST = {
@@ -199,7 +195,7 @@ class Launch(NamedTuple):
 
 @dataclass
 class Counts:
-    """Figures of a step, see USAGE."""
+    """Figures of a step, see the module's docstring."""
 
     launches: int = 0
     cycles: int = 0
@@ -406,7 +402,12 @@ class CompiledStep(NamedTuple):
 
 
 def step_of(
-    config: ConfigDict, target: str, count: int, mode: str, tokens: int, length: int
+    config: ConfigDict,
+    target: str,
+    count: int,
+    mode: str,
+    tokens: int,
+    length: int,
 ) -> CompiledStep:
     """The compiled step of a config."""
     asked = experiment_of(config)
@@ -464,11 +465,23 @@ def _called_programs(equation: JaxprEqn) -> Iterator[Jaxpr]:
 
 
 def counted(
-    config: ConfigDict, target: str, count: int, mode: str, tokens: int, length: int
+    config: ConfigDict,
+    target: str,
+    count: int,
+    mode: str,
+    tokens: int,
+    length: int,
 ) -> dict[str, str | int | float]:
     """The figures of a config's step, by name."""
     before = time.monotonic()
-    step = step_of(config, target, count, mode, tokens, length)
+    step = step_of(
+        config,
+        target,
+        count,
+        mode,
+        tokens,
+        length,
+    )
     seconds = round(time.monotonic() - before, 1)
     text, memory = step.program.as_text(), step.program.memory_analysis()
     # The compilers of both targets give them.
@@ -493,15 +506,11 @@ def counted(
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None)
-    flags.DEFINE_enum("target", None, TARGETS, "device", flag_values=values)
-    flags.DEFINE_enum("mode", "train", MODES, "step", flag_values=values)
-    flags.DEFINE_integer("devices", 1, "chips", lower_bound=1, upper_bound=4, flag_values=values)
-    flags.DEFINE_integer("tokens", 1500, "of a passage", lower_bound=8, flag_values=values)
-    flags.DEFINE_integer(
-        "length", 64, "of a pair", lower_bound=0, upper_bound=512, flag_values=values
-    )
-    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
+    cli.define(values, config=None, mode=("train", "predict"), json=False)
+    cli.define_numbers(values, least=8, tokens=1500)
+    flags.DEFINE_enum("target", None, list(PACKAGES), "target", flag_values=values)
+    flags.DEFINE_integer("devices", 1, "devices", 1, 4, flag_values=values)
+    flags.DEFINE_integer("length", 64, "length", 0, 512, flag_values=values)
 
 
 def main(values: cli.Flags) -> None:
@@ -514,7 +523,14 @@ def main(values: cli.Flags) -> None:
         raise UsageError(problem, fix="pip install 'mednli_jax[aot]'") from None
     os.environ.update(TPU_HOST | os.environ)
     jax.config.update("jax_platforms", "cpu")
-    figures = counted(config, target, values.devices, values.mode, values.tokens, values.length)
+    figures = counted(
+        config,
+        target,
+        values.devices,
+        values.mode,
+        values.tokens,
+        values.length,
+    )
     if values.json:
         print(json.dumps(figures))
     else:
@@ -526,4 +542,4 @@ def _text(name: str, value: str | int | float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

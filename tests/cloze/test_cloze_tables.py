@@ -2,14 +2,12 @@
 paper's."""
 
 import json
-import runpy
-import sys
 from dataclasses import replace
-from pathlib import Path
 
+import pretrain_vectors
 import pytest
 from support.cloze import cloze, passage
-from support.commands import call_command
+from support.commands import refused, succeeds
 from support.files import write
 
 from mednli_jax.cloze import baselines
@@ -20,7 +18,6 @@ from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.files import write_atomic
 
-LAUNCH = Path(__file__).parents[2] / "launch" / "data"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
 
 
@@ -96,25 +93,17 @@ def test_a_cloze_corpus_is_read_by_its_name_with_titles_and_by_its_folder_withou
 
 
 @pytest.fixture
-def launch(tmp_path, monkeypatch, capsys):
-    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder that has a corpus in
-    own/."""
+def _at_corpus(tmp_path, monkeypatch):
+    """A working folder that has a corpus in own/."""
     write_corpus(tmp_path / "own")
     monkeypatch.chdir(tmp_path)
 
-    def call(script, *flags):
-        monkeypatch.setattr(sys, "argv", [script, *flags])
-        code = runpy.run_path(str(LAUNCH / script))["main"]()
-        return code, *capsys.readouterr()
 
-    return call
-
-
-def test_the_table_of_baselines_has_their_scores_beside_the_papers(launch, tmp_path):
+@pytest.mark.usefixtures("_at_corpus")
+def test_the_table_of_baselines_has_their_scores_beside_the_papers(tmp_path):
     (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
     flags = ("--corpus=own", "--vectors=v.txt", "--out=runs")
-    code, out, _ = call_command("analyze cloze-baselines", *flags)
-    assert code == 0
+    out, _ = succeeds("analyze cloze-baselines", *flags)
     (rows,) = (
         section.grids[0].rows for section in baselines.analysis("own", tmp_path / "v.txt").sections
     )
@@ -131,29 +120,26 @@ def test_the_table_of_baselines_has_their_scores_beside_the_papers(launch, tmp_p
     said = tmp_path / "runs" / "private" / "maxfreq-entity.test.jsonl"
     examples = split_of(corpus_named("own"), "test").examples
     assert read_answers(said, examples) == {"test.0": "rash", "test.1": "rash"}
-    code, _, err = call_command("analyze cloze-baselines --corpus=none")
-    assert code == 2
+    err = refused("analyze cloze-baselines --corpus=none")
     assert err.startswith("error: none: ")
 
 
-def test_a_search_for_vectors_goes_on_with_the_trial_where_it_was(launch, tmp_path):
+@pytest.mark.usefixtures("_at_corpus")
+def test_a_search_for_vectors_goes_on_with_the_trial_where_it_was(tmp_path):
     flags = (
-        "pretrain_vectors.py",
         "--search=own",
         "--out=vectors",
         "--dims=4,6",
         "--min_count=1",
         "--epochs=1",
     )
-    assert launch(*flags, "--trials=1")[0] == 0
+    succeeds(pretrain_vectors, *flags, "--trials=1")
     (first,) = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
-    assert launch(*flags, "--trials=2")[0] == 0
+    succeeds(pretrain_vectors, *flags, "--trials=2")
     again, second = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
     assert again == first
     assert json.loads(second)["trial"] == 1
-    code, out, _ = launch(*flags, "--trials=2")
-    assert code == 0
-    assert out == ""
+    assert succeeds(pretrain_vectors, *flags, "--trials=2") == ("", "")
     left = sorted(path.name for path in (tmp_path / "vectors").iterdir())
     assert left == [".gitignore", "best.vec", "trials.jsonl"]
     assert read_head(tmp_path / "vectors" / "best.vec").dim in (4, 6)

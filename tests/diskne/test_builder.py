@@ -1,17 +1,17 @@
 """A DisKnE benchmark built from sentence pairs and a terminology, and its files."""
 
 import json
-import runpy
-import sys
 from collections import defaultdict
 from dataclasses import replace
 
+import build_diskne
 import pytest
 from diskne_from_pairs import build, category_of, read_vectors, select, vectors_of_ancestors
 from support.cases import cases
-from support.commands import ROOT
+from support.commands import refused, succeeds
 from support.diskne import (
     CONCEPTS,
+    ROWS,
     claim,
     ontology,
     pair,
@@ -248,33 +248,24 @@ def test_a_written_benchmark_of_diskne_is_private(folder):
 
 
 @pytest.fixture
-def build_diskne(tmp_path, monkeypatch, capsys):
-    """Runs the script on annotations, to the folder out: (exit code, its output)."""
-    annotations = write_annotations(tmp_path / "m.csv")
-    data = write_mednli(tmp_path / "data")
-    places = (f"--annotations={annotations}", f"--data={data}", f"--out={tmp_path / 'out'}")
-
-    def run():
-        monkeypatch.setattr(sys, "argv", ["build_diskne.py", *places, "--ontology=none"])
-        script = runpy.run_path(str(ROOT / "launch" / "data" / "build_diskne.py"))
-        return script["main"](), capsys.readouterr()
-
-    return run
+def flags(tmp_path):
+    """Flags with which launch/data/build_diskne.py reads two files and writes the folder out."""
+    first = write_annotations(tmp_path / "1.csv", ROWS[:6])
+    second = write_annotations(tmp_path / "2.csv", ROWS[6:])
+    places = (f"--data={write_mednli(tmp_path / 'data')}", f"--out={tmp_path / 'out'}")
+    return (f"--annotations={first},{second}", *places, "--ontology=none")
 
 
-def test_the_script_builds_a_benchmark_of_diskne_from_annotations(build_diskne):
+def test_the_script_builds_a_benchmark_of_diskne_from_annotations(flags):
     """Angina has no positive example, and without a terminology no name."""
-    code, output = build_diskne()
-    assert code == 0, output.err
-    facts = json.loads(output.out)
+    facts = json.loads(succeeds(build_diskne, *flags)[0])
+    assert set(facts["annotations"]) == {"1.csv", "2.csv"}
     assert facts["folds"] == 2
     assert not facts["mediqa_nli"]
     assert facts["left_out"]["unnamed"] == 1
 
 
-def test_the_script_refuses_a_folder_with_files_in_one_line(build_diskne, tmp_path):
-    build_diskne()
-    code, output = build_diskne()
-    (line,) = output.err.splitlines()
-    assert code == 2
+def test_the_script_refuses_a_folder_with_files_in_one_line(flags, tmp_path):
+    succeeds(build_diskne, *flags)
+    (line,) = refused(build_diskne, *flags).splitlines()
     assert line.startswith(f"error: {tmp_path / 'out'}: ")

@@ -1,9 +1,9 @@
 """Queries from case reports, against a report worked out by hand."""
 
 import json
-import sys
 from collections import Counter
 
+import build_queries as script
 import pytest
 from build_queries import (
     Mark,
@@ -11,12 +11,12 @@ from build_queries import (
     build_queries,
     cleaned,
     divided,
-    main,
     read_reports,
     repeats_passage,
     semantic_type,
 )
 from support.cloze import mark, marked
+from support.commands import refused, succeeds
 from support.files import contents, lines, write
 from support.ontologies import small
 from support.tables import table_rows
@@ -248,44 +248,32 @@ def test_shares_that_leave_no_training_queries_are_refused(build):
         divided(build(), 0.5, 0.5)
 
 
-@pytest.fixture
-def build_corpus(monkeypatch, capsys):
-    """Runs the script: (exit code, stdout, stderr)."""
-
-    def run_script(reports, out):
-        flags = [f"--reports={reports}", f"--out={out}", "--ontology=none", "--dev=.2", "--test=.2"]
-        monkeypatch.setattr(sys, "argv", ["build_queries.py", *flags])
-        return main(), *capsys.readouterr()
-
-    return run_script
+def flags_of(reports, out):
+    return f"--reports={reports}", f"--out={out}", "--ontology=none", "--dev=.2", "--test=.2"
 
 
-def test_the_script_writes_a_corpus_in_the_layout_of_clicr(tmp_path, build_corpus):
-    code, out, err = build_corpus(write_reports(tmp_path, range(20)), tmp_path / "corpus")
+def test_the_script_writes_a_corpus_in_the_layout_of_clicr(tmp_path):
+    flags = flags_of(write_reports(tmp_path, range(20)), tmp_path / "corpus")
+    out, _ = succeeds(script, *flags)
 
-    assert code == 0, err
     sizes = {name: len(split) for name, split in load(tmp_path / "corpus").items()}
     assert json.loads(out)["queries"] == sizes
 
 
-def test_the_script_of_queries_overwrites_no_corpus(tmp_path, build_corpus):
-    reports = write_reports(tmp_path, range(20))
-    build_corpus(reports, tmp_path)
+def test_the_script_of_queries_overwrites_no_corpus(tmp_path):
+    flags = flags_of(write_reports(tmp_path, range(20)), tmp_path)
+    succeeds(script, *flags)
     before = contents(tmp_path)
 
-    code, out, err = build_corpus(reports, tmp_path)
+    err = refused(script, *flags)
 
-    assert code == 2
-    assert out == ""
     assert err.startswith(f"error: {tmp_path}/train1.0.json: ")
     assert contents(tmp_path) == before
 
 
-def test_the_script_names_the_line_of_a_bad_report(tmp_path, build_corpus):
+def test_the_script_names_the_line_of_a_bad_report(tmp_path):
     reports = write(tmp_path / "reports.jsonl", "zebrafish\n")
 
-    code, out, err = build_corpus(reports, tmp_path / "corpus")
+    err = refused(script, *flags_of(reports, tmp_path / "corpus"))
 
-    assert code == 2
-    assert out == ""
     assert err.startswith("error: reports.jsonl:1: ")

@@ -7,19 +7,18 @@ The bounds are upper bounds of what the compilers report, for the versions that 
 import functools
 import json
 import os
-import runpy
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from types import SimpleNamespace
 
+import compile_for_device
 import pytest
+from compile_for_device import Hlo, made_up
 from support.commands import ROOT, refused
 
 from mednli_jax.cli import read_config
 from mednli_jax.run import experiment_of
 
-SCRIPT = ROOT / "launch" / "measure" / "compile_for_device.py"
 COMPILERS = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
 CHIP_MEMORY = 16e9  # bytes of a v5e chip
 # (model, seeds, target, chips, figure, bound). Batches have 64 rows for each chip.
@@ -79,14 +78,9 @@ LOOP = LOOP.replace("BACKEND_OF_SUM", 'backend_config={"estimated_cycles":"11"}'
 LOOP = LOOP.replace("BACKEND", 'backend_config={"estimated_cycles":"7"}')
 
 
-@pytest.fixture(scope="module")
-def script():
-    return SimpleNamespace(**runpy.run_path(str(SCRIPT)))
-
-
-def test_operations_of_a_compiled_loop_count_as_often_as_it_runs(script):
+def test_operations_of_a_compiled_loop_count_as_often_as_it_runs():
     """Each of 5 iterations adds two numbers, and reads and writes one row and its position."""
-    counts = script.Hlo(LOOP).counts()
+    counts = Hlo(LOOP).counts()
 
     assert counts.launches == 11
     assert counts.cycles == 5 * (3 + 7) + 11
@@ -101,13 +95,13 @@ def are_compilers_installed():
         return False
 
 
-def test_a_wrong_target_of_compilation_is_one_line(script):
-    refused(script, "--config=bow:mednli", "--target=h200")
+def test_a_wrong_target_of_compilation_is_one_line():
+    refused(compile_for_device, "--config=bow:mednli", "--target=h200")
 
 
 @pytest.mark.skipif(are_compilers_installed(), reason="the compilers are installed")
-def test_a_missing_compiler_is_one_line(script):
-    refused(script, "--config=bow:mednli", "--target=h100")
+def test_a_missing_compiler_is_one_line():
+    refused(compile_for_device, "--config=bow:mednli", "--target=h100")
 
 
 @pytest.mark.parametrize(
@@ -117,10 +111,10 @@ def test_a_missing_compiler_is_one_line(script):
         ("ga_ent:clicr", False),
     ],
 )
-def test_a_corpus_is_made_up_for_the_config(script, config, has_links):
+def test_a_corpus_is_made_up_for_the_config(config, has_links):
     config = read_config(config)
 
-    prepared = script.made_up(experiment_of(config), config, 20, 8)
+    prepared = made_up(experiment_of(config), config, 20, 8)
 
     assert {"train", "dev"} <= set(prepared.splits)
     assert ("link_distance" in prepared.arrays) == has_links
@@ -135,7 +129,13 @@ def compiled(config, target, *flags):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for name in ("XLA_FLAGS", "JAX_PLATFORMS"):
         environment.pop(name, None)
-    command = [sys.executable, str(SCRIPT), f"--config={config}", f"--target={target}", "--json"]
+    command = [
+        sys.executable,
+        compile_for_device.__file__,
+        f"--config={config}",
+        f"--target={target}",
+        "--json",
+    ]
     done = subprocess.run(
         [*command, *flags], cwd=ROOT, env=environment, capture_output=True, text=True
     )

@@ -1,8 +1,8 @@
 """From NOTEEVENTS.csv to the sentences of Past Medical History sections, on made-up notes."""
 
 import json
-import sys
 
+import premises_from_notes
 import pytest
 from mimic_notes import (
     is_past_medical_history,
@@ -11,7 +11,7 @@ from mimic_notes import (
     sections,
     sentences,
 )
-from premises_from_notes import main
+from support.commands import succeeds
 from support.files import assert_private, write
 from support.tables import table_rows
 
@@ -176,7 +176,7 @@ def test_a_section_is_divided_into_sentences(body, expected):
 
 
 @pytest.fixture
-def sample_premises(tmp_path, monkeypatch, capsys):
+def sample_premises(tmp_path):
     """Runs launch/data/premises_from_notes.py on 80 sentences: (stdout, lines of the file)."""
     notes = [line(n, f"PMH:\n1. {SECRET} {n}\n2. Hypertension\n\nPLAN:\nNo") for n in range(40)]
     notes.append(line(90, f"PMH: {SECRET} once erred", error="1"))
@@ -186,9 +186,8 @@ def sample_premises(tmp_path, monkeypatch, capsys):
     flags = (f"--notes={path}", f"--out={out}", "--categories=Discharge summary, Physician")
 
     def run(number):
-        monkeypatch.setattr(sys, "argv", ["script", *flags, f"--number={number}"])
-        assert main() == 0
-        return capsys.readouterr().out, out.read_text().splitlines()
+        printed, _ = succeeds(premises_from_notes, *flags, f"--number={number}")
+        return printed, out.read_text().splitlines()
 
     return run
 

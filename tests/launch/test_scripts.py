@@ -2,17 +2,23 @@
 
 import os
 import re
+import runpy
 import shlex
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 from support.commands import (
+    ROOT,
     call_script,
     environment_of,
     read_json,
+    refused,
     run_python,
+    succeeds,
 )
 from support.files import write_program
+from support.tables import table_rows
 from support.trees import assert_near
 
 from mednli_jax import load_run
@@ -84,6 +90,29 @@ def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
         assert not any(line.startswith("#") for line in shown.splitlines())
         assert not code or (shown.startswith("error: "), shown.count("\n")) == (True, 1)
     assert not list(tmp_path.iterdir())
+
+
+# The Python scripts, each with flags that name a file which is not there.
+LACKING = table_rows("""
+    cluster/train_seeds_apart.py  | --config=absent.py --workdir=out
+    data/build_diskne.py          | --corpus=demo --ontology=absent.obo --out=out
+    data/build_queries.py         | --reports=absent.jsonl --out=out
+    data/mentions.py              | --config=bow --form=brat --input=absent --out=out
+    data/premises_from_notes.py   | --notes=absent.csv --number=1 --out=out
+    data/pretrain_vectors.py      | --corpora=absent.txt --out=out
+    measure/compile_for_device.py | --config=absent.py --target=h100
+""")
+
+
+@pytest.mark.parametrize("name, lacking", LACKING)
+def test_a_script_behaves_like_a_command(name, lacking, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = SimpleNamespace(**runpy.run_path(str(ROOT / "launch" / name)))
+
+    assert f"launch/{name} " in succeeds(script, "--help")[0]
+    assert "--frob" in refused(script, "--frob=1")
+    assert "absent" in refused(script, *lacking.split())
+    assert not (tmp_path / "out").exists()
 
 
 # Programs of a slice that is the folder `host`. The first creation fails. A training makes one

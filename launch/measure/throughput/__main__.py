@@ -1,4 +1,4 @@
-"""Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds,
+"""Measures training and prediction against PyTorch: same model, same pairs, interleaved rounds,
 median ratio.
 
   python launch/measure/throughput --models=bow --batch=64 --pairs=1024 --rounds=3    a first look
