@@ -109,7 +109,11 @@ def triggers_and_positions(ending: str) -> tuple[str, str]:
 
 def read_brat(path: Path, problems: Problems) -> Iterator[Entity]:
     """The text-bound annotations of each file, with the references of their normalizations."""
-    for file in sorted(path.glob("*.ann")):
+    files = sorted(path.glob("*.ann"))
+    if not files:
+        problem = "is no folder with files that end in .ann"
+        raise DataError(problem, file=path.name, fix="check the path")
+    for file in files:
         entities: dict[str, list[Entity]] = {}
         concepts = defaultdict(list)
         for _, line in text_lines(file, problems):

@@ -163,6 +163,7 @@ def test_files_of_other_programs_are_converted(tmp_path, form, name, content, co
         "an unknown sentence": ("mmi", "in", f"{mmi_line('p9-p')}\n", "sentence"),
         "another text": ("scispacy", "in", json.dumps(SCISPACY | {"text": "x" * 60}), "of 2 .* 0 "),
         "no annotations": ("brat", "in/p1-p.ann", "T1\tSign\n", "form brat"),
+        "no folder of annotations": ("brat", "in/p1-p.txt", "", r"^in: is no folder .* \.ann"),
         "no XML": ("bioc", "in", "x", "form bioc"),
         "other fields": ("quickumls", "in", '{"id": "p1-p"}', "form quickumls"),
     },
