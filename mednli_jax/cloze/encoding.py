@@ -743,12 +743,12 @@ def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:
     encoding = ClozeEncoding("ent")  # the examples do not depend on it
     if name == DEMO:
         return ClozeCorpus(DEMO, encoding).splits()
-    folder = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "--corpus")
+    folder = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "the corpus")
     if folder is None:
         fix = "set it, or give a folder"
-        raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set", fix=fix)
+        raise UsageError(f"{CLICR}: $MEDNLI_JAX_DATA is not set", fix=fix)
     if not folder.is_dir():
-        fix = f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it"
+        fix = f"give {DEMO}, {CLICR}, or a FOLDER like it"
         raise UsageError(f"{folder}: is no folder", fix=fix)
     return ClozeCorpus(CLICR if name == CLICR else FILE, encoding, folder).splits()
 

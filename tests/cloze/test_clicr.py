@@ -265,5 +265,5 @@ def test_a_query_in_two_splits_is_refused(tmp_path):
 
 
 def test_the_name_clicr_is_refused_where_the_variable_is_not_set():
-    with pytest.raises(UsageError, match=r"--corpus=clicr: \$MEDNLI_JAX_DATA is not set"):
+    with pytest.raises(UsageError, match=r"^clicr: \$MEDNLI_JAX_DATA is not set"):
         corpus_named("clicr")
