@@ -4,8 +4,9 @@ vectors."""
 import json
 
 import numpy as np
+import pretrain_vectors
 import pytest
-from support.commands import run_python
+from support.commands import refused, run_python
 from support.files import write
 
 from mednli_jax.data.text import SPECIALS
@@ -89,3 +90,9 @@ def test_a_corpus_that_cannot_be_read_is_one_line(tmp_path, corpora, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "x.vec").exists()
+
+
+@pytest.mark.parametrize("sizes", ["8,a", ""])
+def test_sizes_that_are_no_numbers_are_refused(sizes):
+    message = refused(pretrain_vectors, "--search=demo_cloze", "--out=out", f"--dims={sizes}")
+    assert "--dims" in message
