@@ -29,7 +29,7 @@ from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
 from mednli_jax.data.labels import listed
-from mednli_jax.data.pieces import PieceVocabulary, find_weights
+from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary, find_weights
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import (
     ConfigError,
@@ -754,7 +754,19 @@ class Run(System):
         """Raises RunError for a run that is not finished, or that keeps no weights."""
         self._check_weights()
         start_jax()
-        return experiment_of(self.config)
+        return self._experiment_of(self.config)
+
+    def _experiment_of(self, config: Config) -> Experiment:
+        """The experiment of a config of the run, which has the sizes and the pieces of its
+        pretrained weights, so that their folder is not needed."""
+        if not config.model.get("weights"):
+            return experiment_of(config)
+        config = restored_config(config.to_dict())
+        config.model.weights = ""
+        experiment = experiment_of(config)
+        corpus: PairCorpus = experiment.corpus
+        pieces = replace(corpus.pieces, file=self.checked_file(VOCABULARY))
+        return replace(experiment, corpus=replace(corpus, pieces=pieces))
 
     def _check_weights(self) -> None:
         if self.result.status != "complete":  # the checkpoints may change while they are read
@@ -905,9 +917,8 @@ class Run(System):
         config.data.update({name: data[name] for name in NAMING})
         if "augment" in config.data:
             config.data.augment = 0.0  # only training has written pairs
-        experiment = experiment_of(
-            config
-        )  # the ontology and the vectors are where the run has them
+        # The ontology and the vectors are where the run has them.
+        experiment = self._experiment_of(config)
         config.data.dir = data.dir
         corpus: PairCorpus = experiment.corpus
         corpus = replace(corpus, folder=corpus_folder(config.data), only=split)
@@ -1172,17 +1183,14 @@ def export(folder: Path, target: Path) -> None:
     """Copies what prediction needs of a finished run into a new folder: a run directory, with a
     model card."""
     run = Run(folder)
-    source, config = run.directory, run.directory.config
+    source = run.directory
     # An unfinished or damaged run is refused before anything is written.
     has_weights = run.variables is not None
     for name in ("vocabulary.json", "vectors.npy"):
         run.checked_file(name)
     if target.exists() and any(target.iterdir()):
         raise RunError(f"{target}: holds files already", fix="name a new folder")
-    # The sizes of pretrained weights are in the config, and their pieces in private/.
-    if config["model"].get("weights"):
-        config["model"]["weights"] = ""
-    with contextlib.closing(RunDirectory.create(target, config)) as directory:
+    with contextlib.closing(RunDirectory.create(target, source.config)) as directory:
         checkpoint = Checkpoints(source.checkpoints).load() if has_weights else None
         if checkpoint:
             Checkpoints(directory.checkpoints).save(*checkpoint, alone=True)
@@ -1226,8 +1234,7 @@ def export_to_transformers(folder: Path, target: Path) -> None:
         params = jax.tree.map(itemgetter(place), variables)["params"]
         for name, content in exported_files(model, params, run.scorer.labels).items():
             write_atomic(seed_folder / name, content)
-        length = model.positions - model.first_position
-        vocabulary.save_for_transformers(seed_folder, length)
+        vocabulary.save_for_transformers(seed_folder, run.config.data.max_length)
 
 
 def named_config(config: str | Config) -> Config:

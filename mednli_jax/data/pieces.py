@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 WEIGHTS = "model.safetensors"
+VOCABULARY = "vocabulary.json"  # of a prepared corpus and of a run
 # The table of weights may have more rows than there are pieces. They are a small part of it.
 SPARE_SHARE = 0.1
 _NAME = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
@@ -137,8 +138,11 @@ class PieceVocabulary:
 
     @classmethod
     def load(cls, path: Path | str) -> "PieceVocabulary":
-        """The vocabulary of a folder of weights, or of one of its files."""
-        files = find_tokenizer(Path(path))
+        """The vocabulary of a folder of weights or of one of its files, or of a run."""
+        path = Path(path)
+        if path.name == VOCABULARY:
+            return cls.restore(path)
+        files = find_tokenizer(path)
         return cls(read_tokenizer(files), files.file.name)
 
     @classmethod

@@ -18,9 +18,8 @@ from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
-from mednli_jax.data.pieces import PieceVocabulary
+from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab, blank_tokens
-from mednli_jax.data.tokenizer_files import tokenizer_files
 from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import check_readable, digest, no_such_file
@@ -502,7 +501,9 @@ class NLICorpus:
             splits = in_order(self._own)
             key["read"] = [[name, _digest(split)] for name, split in splits.items()]
         if self.pieces:
-            key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
+            key["pieces"] = [self.pieces.size, self.pieces.room]
+            if self.pieces.file:
+                key["sources"][VOCABULARY] = digest(PieceVocabulary.load(self.pieces.file).content)
         if self.terminology:
             key |= self.terminology.key()
             if self.linking is not None:
@@ -557,8 +558,6 @@ class NLICorpus:
                 fix = f"check the path, or give {random}; accuracy will be lower"
                 raise ConfigError(f"{path}: there is no such file", fix=fix)
             files.append(path)
-        if self.pieces and self.pieces.file:
-            files += tokenizer_files(self.pieces.file)
         if self.terminology:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:

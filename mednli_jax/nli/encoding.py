@@ -686,8 +686,8 @@ class PieceEncoding:
     """The settings of pieces. Every field is part of the prepared folder's key.
 
     Args:
-      file: the weights' folder or vocabulary; None makes a vocabulary of `size` pieces from the
-        training texts.
+      file: the weights' folder, or the VOCABULARY of a run; None makes a vocabulary of `size`
+        pieces from the training texts.
       room: most pieces of a pair, special ones included; the longer side is cut first.
         Encoding.keep says at which end.
     """

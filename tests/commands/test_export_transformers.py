@@ -182,6 +182,23 @@ def test_exported_weights_are_the_start_of_a_run_with_equal_predictions(at_home)
     first, second = (load_run(name).predict(PAIRS) for name in ("first", "second"))
     for prediction, again in zip(first, second, strict=True):
         assert again == pytest.approx(prediction, abs=1e-6)
+    assert load_run("first").experiment.prepare()[1]  # the arrays of its training
+
+
+def test_a_run_needs_nothing_outside_of_its_folder(roberta, tmp_path):
+    """The folder of weights, which its config names from another folder, is not here."""
+    shutil.copytree(roberta / "first", tmp_path / "first")
+    write_own_pairs(tmp_path / "pairs")
+
+    with at(tmp_path):
+        succeeds("export first carried")
+        succeeds("export carried", *EXPORT)
+        first, carried = load_run("first"), load_run("carried")
+        for run in (first, carried):
+            assert run.evaluate() == run.result["test"]
+        assert carried.predict(PAIRS) == first.predict(PAIRS)
+
+    assert read_json(tmp_path, "model", "tokenizer_config.json")["model_max_length"] == 60
 
 
 def test_weights_of_a_run_of_pretrained_weights_are_the_start_of_another_run(at_home):
