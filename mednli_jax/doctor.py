@@ -182,12 +182,14 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 
 def weights(folder: Path | None) -> list[Finding]:
-    """A finding for each folder of weights/."""
-    from mednli_jax.data.tokenizer_files import tokenizer_files
+    """A finding for each folder of weights/, which `train` reads where it is in order."""
+    from mednli_jax.data.tokenizer_files import find_tokenizer
     from mednli_jax.models.weights import description
+    from mednli_jax.run import pretrained_sizes
 
     def usable(path: Path) -> str:
-        vocabulary, *_ = tokenizer_files(path)
+        pretrained_sizes(path)
+        vocabulary = find_tokenizer(path).file
         return f"{description(path)}, {vocabulary.name}; --config.model.weights={path}"
 
     paths = folder.glob("weights/*/") if folder else ()

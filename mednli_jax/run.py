@@ -51,7 +51,7 @@ from mednli_jax.files import (
 from mednli_jax.models import table
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.models.weights import exported_files
+from mednli_jax.models.weights import exported_files, read_architecture
 from mednli_jax.report import html, sections
 from mednli_jax.rundir import (
     DIRECT,
@@ -291,15 +291,21 @@ def _model(config: Config, entry: table.Entry) -> Model:
         path = file_path(fields["weights"], data_folder(config.data.dir))
         assert path is not None
         weights = find_weights(path)
-        sizes = entry.pretrained.read_architecture(weights)
+        sizes = pretrained_sizes(weights)
         _check_sizes(fields, sizes, defaults.transformer(entry.name))
         fields |= sizes
-        vocabulary = PieceVocabulary.load(weights)
-        vocabulary.check_weights(fields["vocab_size"], fields["token_types"])
     if entry.module is not None:  # refuses bad fields
         size = {"vocab_size": 1} if entry.has_field("vocab_size") else {}
         entry.build(size | fields)
     return Model(entry, fields, weights)
+
+
+def pretrained_sizes(weights: Path) -> dict[str, Json]:
+    """The fields of the model that pretrained weights set. Raises DataError for a tokenizer of
+    other weights."""
+    sizes = read_architecture(weights)
+    PieceVocabulary.load(weights).check_weights(sizes["vocab_size"], sizes["token_types"])
+    return sizes
 
 
 def _check_sizes(fields: Mapping[str, Json], sizes: Mapping[str, Json], default: Config) -> None:

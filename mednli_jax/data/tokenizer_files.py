@@ -144,13 +144,6 @@ def _vocabulary_file(folder: Path, class_name: str) -> Path:
     raise DataError(problem, file=folder.name, fix=fix)
 
 
-def tokenizer_files(path: Path) -> list[Path]:
-    """The files that `read_tokenizer` reads."""
-    file = find_tokenizer(path).file
-    names = (CONFIG, SPECIALS, ADDED, *WEIGHT_CONFIGS, *[MERGES] * (file.name == BPE))
-    return [file, *(file.with_name(name) for name in names if file.with_name(name).is_file())]
-
-
 def read_tokenizer(files: TokenizerFiles) -> Json:
     """See tokenizer_content."""
     readers = {WORD_PIECES: _word_pieces, BPE: _byte_pairs}

@@ -7,12 +7,14 @@ family (models.families).
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 from flax import traverse_util
@@ -20,32 +22,41 @@ from safetensors import SafetensorError, safe_open
 
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.models import families
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.families import Config, Fields
 
 CONFIGS = (families.CONFIG, "bert_config.json")
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # names the files of weights that are in several
+ADAPTER = "adapter_config.json"  # of peft, beside weights that are added to those of another folder
 POOLER = ("pooler", "head_norm")  # the modules between the encoder and the classifier
 NAMED = 8  # most weights that an error lists
 FLOATS = ("F64", "F32", "F16", "BF16")  # the types of numbers that are read
 # numbers in old files; and positions that files of DeBERTa may have and its models do not read
-_IGNORED = re.compile(r"embeddings\.((position|token_type)_ids|position_embeddings\.)")
-_OLD_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_PREFIXES = ("module.", "model.", *(family.prefix for family in families.FAMILIES.values()))
-_PREFIX = re.compile(f"(?:{'|'.join(map(re.escape, _PREFIXES))})*")
+_IGNORED = re.compile(
+    r"embeddings\.((position|token_type)_ids|position_embeddings\.)|.*rotary_emb\.inv_freq"
+)
+# the last layers of language models, which are the embeddings of pieces
+_TIED = (
+    "cls.predictions.decoder.weight",
+    "lm_head.decoder.weight",
+    "generator_lm_head.weight",
+    "decoder.weight",
+)
 _COPY = "copy the file again from where the weights came from"
 
 Place = tuple[str, ...]  # the path of a parameter
 Leaves = dict[Place, np.ndarray]  # parameters by their paths
 Params = dict[str, "np.ndarray | Params"]
+Sources = dict[Place, tuple[str, ...]]  # the tensors that a parameter consists of
 
 
 class Loaded(NamedTuple):
     """Parameters with pretrained weights.
 
     unused: names of weights in the file that belong to other heads. drawn: parts that keep their
-    random values, because the file lacks them. warning: that a head is not used, or "".
+    random values, because the file lacks them. warning: which head is not used, or "".
     """
 
     params: Params
@@ -57,7 +68,8 @@ class Loaded(NamedTuple):
 class Tensors(NamedTuple):
     """The tensors of weights, by their names without prefixes.
 
-    arrays: float32. other_types: of tensors that are not read, the type. prefixes: that were seen.
+    arrays: float32. other_types: of tensors that are not read, the type. prefixes: of the encoder's
+    names in the files.
     """
 
     arrays: dict[str, np.ndarray]
@@ -72,17 +84,19 @@ def read_architecture(path: str | Path) -> Fields:
 
 def read_config(path: str | Path) -> Config:
     """The config.json of weights: of a folder, or beside a safetensors file."""
-    file = weight_files(path)[0]
     for name in CONFIGS:
-        config = file.with_name(name)
+        config = _folder(path) / name
         if config.is_file():
             content = _json(config)
+            families.named_family(content)  # first, as other families' weights have other files
+            weight_files(path)
             labels = content.get("id2label") or {}
             if isinstance(labels, dict) and all(map(str.isdigit, labels)):
                 return content
             problem = "'id2label' does not give the numbers of classes their labels"
             raise DataError(problem, file=name, fix='write {"0": LABEL, "1": LABEL, ...}')
-    raise DataError("no such file", file=families.CONFIG, fix=f"put it beside {file.name}")
+    fix = f"put it beside {weight_files(path)[0].name}"
+    raise DataError("no such file", file=families.CONFIG, fix=fix)
 
 
 def load_weights(
@@ -102,22 +116,17 @@ def load_weights(
     config = read_config(path)
     family = families.named_family(config)
     files = weight_files(path)
-    tensors = _read_tensors(files)
     leaves: Leaves = traverse_util.flatten_dict(params)
     if leaves["logits", "bias"].shape[-1] != len(labels):
         labels = ()
-    sources = sources_of(leaves, {**family.encoder, **family.outside})
-    head = sources_of(leaves, family.head)
+    encoder = sources_of(leaves, family.encoder)
+    tensors = _read_tensors(files, encoder, family.prefix)
+    sources = encoder | sources_of(leaves, family.outside)
+    head, theirs = sources_of(leaves, family.head), labels_of(config)
     has_head = _names(head) <= tensors.arrays.keys()
-    order = _order(labels_of(config), labels) if has_head else []
-    warning = ""
+    order = _order(theirs, labels) if has_head else []
     if order:
         sources |= head
-    elif has_head and labels:
-        warning = (
-            f"the weights have a classifier for the labels {', '.join(labels_of(config))}, and the "
-            f"corpus has {', '.join(labels)}: a new classifier is trained"
-        )
     drawn = []
     pooler = {place: names for place, names in sources.items() if place[0] in POOLER}
     if _names(pooler).isdisjoint(tensors.arrays):
@@ -127,6 +136,17 @@ def load_weights(
     for leaf in ("kernel", "bias") if order else ():
         merged["logits", leaf] = merged["logits", leaf][..., order]
     unused = sorted(tensors.arrays.keys() - _names(sources))
+    sizes = ((len(theirs),), (len(labels),))
+    heads = []
+    for name in unused:
+        if tensors.arrays[name].shape[:-1] in sizes and "seq_relationship" not in name:
+            heads.append(name)
+    warning = ""
+    if heads and labels and not order:
+        warning = (
+            f"the weights have {_listed(heads)} for the labels {', '.join(theirs)}, and the model "
+            f"{head['logits', 'kernel'][0]} for {', '.join(labels)}: a new classifier is trained"
+        )
     return Loaded(traverse_util.unflatten_dict(merged), unused, drawn, warning)
 
 
@@ -137,24 +157,25 @@ def labels_of(config: Config) -> list[str]:
 
 
 def description(path: str | Path) -> str:
-    """The architecture and the numbers of weights, from their config.json and the headers."""
-    config, files = read_config(path), weight_files(path)
+    """The architecture of weights and their number. Raises what `load_weights` raises."""
+    config = read_config(path)
     fields = families.fields_of(config)
-    numbers, types = 0, set()
-    for file in files:
-        try:
-            with safe_open(file, framework="numpy") as content:
-                for name in content.keys():  # noqa: SIM118 - not a mapping
-                    header = content.get_slice(name)
-                    numbers += math.prod(header.get_shape())
-                    types.add(header.get_dtype())
-        except (OSError, SafetensorError):
-            raise DataError("its header is damaged", file=file.name, fix=_COPY) from None
+    params = _shapes(Encoder(**fields))
+    load_weights(path, params)
+    numbers = sum(map(np.size, jax.tree.leaves(params)))
     return (
         f"{families.named_family(config).model_type}, {fields['layers']} layers of "
         f"{fields['hidden_size']}, {fields['vocab_size']:,} pieces, {numbers / 1e6:.1f} million "
-        f"numbers of {', '.join(sorted(types))} in {len(files)} files"
+        f"numbers in {len(weight_files(path))} files"
     )
+
+
+def _shapes(model: Encoder) -> Params:
+    """The parameters as shapes and types of numbers."""
+    piece_BT, length_B = jnp.ones((1, 1), int), jnp.ones(1, int)
+    batch = PairBatch(piece_BT, length_B, piece_BT, length_B, mask=length_B)
+    variables = jax.eval_shape(partial(model.init, train=False), jax.random.key(0), batch)
+    return cast(Params, variables["params"])
 
 
 def exported_files(model: Encoder, params: Params, labels: Sequence[str]) -> dict[str, bytes]:
@@ -188,10 +209,9 @@ def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:
     return list(map(lowered.index, wanted)) if sorted(lowered) == sorted(wanted) else []
 
 
-def sources_of(places: Iterable[Place], modules: Mapping[str, str]) -> dict[Place, tuple[str, ...]]:
-    """The tensors that a parameter consists of, for each parameter of these modules (see
-    models.families)."""
-    sources = {}
+def sources_of(places: Iterable[Place], modules: Mapping[str, str]) -> Sources:
+    """The sources of each parameter of these modules (see models.families)."""
+    sources: Sources = {}
     for place in places:
         path = "/".join(place)
         layer = re.match(r"layer_(\d+)/", path)
@@ -208,10 +228,19 @@ def sources_of(places: Iterable[Place], modules: Mapping[str, str]) -> dict[Plac
     return sources
 
 
+def _folder(path: str | Path) -> Path:
+    """The folder of weights, which are the folder or a file."""
+    path = Path(path)
+    return path if path.is_dir() else path.parent
+
+
 def weight_files(path: str | Path) -> list[Path]:
     """The safetensors files of a path, which is one of these files or a folder."""
     path = Path(path)
     fix = "name the one file of the weights; transformers' save_pretrained converts others"
+    if (_folder(path) / ADAPTER).is_file():
+        problem = f"{path.name}: an adapter ({ADAPTER}), which changes other weights"
+        raise UserError(problem, fix="merge it into them: peft's merge_and_unload, save_pretrained")
     if not path.is_dir():
         if path.suffix == ".safetensors":
             return [path]
@@ -231,6 +260,9 @@ def weight_files(path: str | Path) -> list[Path]:
     if len(files) == 1:
         return files
     holds = f"{len(files)} files .safetensors and no {INDEX}" if files else f"no {WEIGHTS}"
+    if checkpoints := sorted(path.glob("checkpoint-*/")):
+        holds += ", and checkpoints of a training"
+        fix = f"name one of them, e.g. {path / checkpoints[-1].name}"
     raise UserError(f"{path.name}: the folder holds {holds}", fix=fix)
 
 
@@ -242,49 +274,53 @@ def _json(path: Path) -> Config:
         raise DataError("not a JSON object", file=path.name, fix=_COPY) from None
 
 
-def _read_tensors(files: Sequence[Path]) -> Tensors:
+def _read_tensors(files: Sequence[Path], encoder: Sources, prefix: str) -> Tensors:
+    """The tensors of files. prefix: of the encoder's in a model with a head.
+
+    Programs of training add a prefix to all names, such as `base_model.model.` and `_orig_mod.`.
+    """
     tensors = Tensors({}, {}, set())
     for file in files:
         try:
-            not_finite = _read_file(file, tensors)
+            _read_file(file, tensors)
         except (OSError, SafetensorError):  # the library's message may quote bytes of the file
             problem = "the weights are damaged or cut short"
             raise DataError(problem, file=file.name, fix=_COPY) from None
-        if not_finite:
-            problem = f"{_listed(not_finite)}: not all numbers are finite"
-            raise DataError(problem, file=file.name, fix=_COPY)
+    full_name = re.compile(rf"(.*\.|)(?:{'|'.join(map(re.escape, _names(encoder)))})")
+    for match in filter(None, map(full_name.fullmatch, tensors.arrays | tensors.other_types)):
+        tensors.prefixes.add(match[1])
+    wrappers = {before.removesuffix(prefix) for before in tensors.prefixes}
+    wrapper = wrappers.pop() if len(wrappers) == 1 else ""
+    both: tuple[dict[str, Any], ...] = (tensors.arrays, tensors.other_types)
+    for contents in both:
+        for name in list(contents):
+            contents[name.removeprefix(wrapper).removeprefix(prefix)] = contents.pop(name)
+    (words,) = encoder["embeddings", "words"]
+    for name in _TIED:
+        if name in tensors.arrays:
+            tensors.arrays.setdefault(words, tensors.arrays.pop(name))
     return tensors
 
 
-def _read_file(file: Path, tensors: Tensors) -> list[str]:
-    """Adds the tensors of a file; returns the names of those with numbers that are not finite."""
-    not_finite = []
+def _read_file(file: Path, tensors: Tensors) -> None:
+    """Adds the tensors of a file by their full names."""
     with safe_open(file, framework="numpy") as content:
         for full_name in content.keys():  # noqa: SIM118 - not a mapping
-            name = bare_name(full_name)
-            tensors.prefixes.add(full_name.removesuffix(name))
+            name = full_name.replace("LayerNorm.gamma", "LayerNorm.weight")
+            name = name.replace("LayerNorm.beta", "LayerNorm.bias")
             number_type = content.get_slice(full_name).get_dtype()
             if number_type not in FLOATS:
                 tensors.other_types[name] = number_type
                 continue
-            array = content.get_tensor(full_name).astype(np.float32)
-            if not np.isfinite(array).all():
-                not_finite.append(full_name)
-            for old, new in _OLD_NORMS.items():
-                name = name.replace(old, new)
-            tensors.arrays[name] = array
-    return not_finite
-
-
-def bare_name(name: str) -> str:
-    """A tensor's name without the prefixes of models with heads and of training on several
-    devices."""
-    return _PREFIX.sub("", name, count=1)
+            tensors.arrays[name] = content.get_tensor(full_name).astype(np.float32)
+            if not np.isfinite(tensors.arrays[name]).all():
+                problem = f"{full_name}: not all numbers are finite"
+                raise DataError(problem, file=file.name, fix=_COPY)
 
 
 def _fitted(
     tensors: Tensors,
-    sources: Mapping[Place, Sequence[str]],
+    sources: Sources,
     leaves: Leaves,
     *,
     stacked: bool,
@@ -332,7 +368,7 @@ def _fitted(
     return fitted
 
 
-def _names(sources: Mapping[Place, Sequence[str]]) -> set[str]:
+def _names(sources: Sources) -> set[str]:
     """The names of all tensors."""
     return {name for names in sources.values() for name in names}
 

@@ -1,11 +1,13 @@
 """`doctor` finds what the readers find, never fails, and sees who can read licensed text."""
 
 import gzip
+import re
 import subprocess
 
+import numpy as np
 import pytest
 from support.commands import call_command
-from support.encoders import write_in_two_files, write_pieces
+from support.encoders import tensors_of, write_encoder, write_in_two_files, write_pieces
 from support.pair_files import SECRET
 
 from mednli_jax import doctor
@@ -91,7 +93,7 @@ def test_vectors_and_weights_that_can_be_used_are_described(data):
     _, lines = inventory(f"--data={data}")
 
     assert "2 numbers a word" in lines["good.txt"]
-    facts = "bert, 3 layers of 16, 50 pieces, 0.0 million numbers of F32 in 2 files, vocab.txt; "
+    facts = "bert, 3 layers of 16, 50 pieces, 0.0 million numbers in 2 files, vocab.txt; "
     assert facts in lines["good"]
     assert lines["good"].endswith(f"--config.model.weights={data / 'weights' / 'good'}")
 
@@ -109,6 +111,27 @@ def test_vectors_and_weights_that_cannot_be_used_are_to_be_checked(data):
     assert ".DS_Store" not in lines
     for subject in ("wordless", "pickled", "cut.txt.gz", "page.txt"):
         assert lines[subject].startswith("CHECK"), subject
+
+
+# Words of the message -> what replaces a bias of 16 numbers.
+MISFITS = {
+    "1 of another shape": np.zeros(3, np.float32),
+    "of type I8": np.zeros(16, np.int8),
+    "not all numbers are finite": np.full(16, np.nan, np.float32),
+    "the vocabulary has 20 pieces": np.zeros(16, np.float32),
+}
+
+
+def test_weights_that_train_refuses_are_to_be_checked(data):
+    for words, bias in MISFITS.items():
+        tensors = tensors_of("bert") | {"bert.pooler.dense.bias": bias}
+        write_encoder("bert", data / "weights" / words, tensors)
+        write_pieces(data / "weights" / words, 20 if "20" in words else 50)
+
+    _, lines = inventory(f"--data={data}")
+
+    for words in MISFITS:
+        assert re.match(f"CHECK .*: .*{words}", lines[words])
 
 
 # -- licensed text ---------------------------------------------------------------------------------

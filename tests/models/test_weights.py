@@ -15,6 +15,7 @@ from support.encoders import (
     write_in_two_files,
     write_pieces,
 )
+from support.tables import table_rows
 from support.trees import assert_equal, assert_near
 
 from mednli_jax import defaults
@@ -53,25 +54,28 @@ def test_a_new_head_keeps_its_initial_weights_and_that_of_the_file_is_unused(ber
     assert_equal(loaded.params["logits"], params["logits"])
 
 
-def test_weights_without_a_prefix_or_a_head_are_read(params, expected, tmp_path):
-    tensors = {name.removeprefix("bert."): array for name, array in tensors_of("bert").items()}
-    for name in HEAD:
-        del tensors[name]
-    tensors["embeddings.position_ids"] = np.arange(64)[None]
-    tensors["cls.predictions.bias"] = np.zeros(3, np.float32)
+def test_a_head_under_another_name_is_named(params, tmp_path):
+    tensors = tensors_of("bert")
+    tensors["score.weight"] = tensors.pop("classifier.weight")
+    tensors["cls.seq_relationship.weight"] = tensors["score.weight"]
 
-    loaded = load_weights(write_encoder("bert", tmp_path, tensors), params)
+    loaded = load_weights(write_encoder("bert", tmp_path, tensors), params, labels="abc")
 
-    assert_equal(loaded.params, expected)
-    assert loaded.unused == ["cls.predictions.bias"]
+    assert "have score.weight for the labels neutral," in loaded.warning
+    assert "classifier.weight for a, b, c: a new" in loaded.warning
 
 
-def test_names_of_norms_and_of_files_of_the_first_releases_are_read(params, expected, tmp_path):
+def test_the_weights_of_two_models_are_refused_with_their_prefixes(params, tmp_path):
     tensors = {}
     for name, array in tensors_of("bert").items():
-        old = name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")
-        tensors[old] = array
-    folder = write_encoder("bert", tmp_path, tensors)
+        tensors |= {f"a.{name}": array, f"b.{name}": array}
+
+    with pytest.raises(UserError, match=r"\(prefixes in the file: a\.bert\. b\.bert\.\)\. Fix: "):
+        load_weights(write_encoder("bert", tmp_path, tensors), params)
+
+
+def test_names_of_files_of_the_first_releases_are_read(params, expected, tmp_path):
+    folder = write_encoder("bert", tmp_path)
     (folder / "model.safetensors").rename(folder / "biobert.safetensors")
     (folder / "config.json").rename(folder / "bert_config.json")
 
@@ -116,6 +120,7 @@ def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, 
     write_pieces(folder, 50)
     config = defaults.nli("bert")
     config.model.update(weights=str(folder), hidden_size=16)
+    config.data.max_length = 64
     fields = experiment_of(config).model.fields
 
     config.model.update(fields)  # as in the config of a finished run
@@ -130,6 +135,7 @@ def test_weights_are_of_the_pieces_of_a_vocabulary_and_of_those_added_to_it(tmp_
     folder = write_encoder("bert", tmp_path / "bert")
     config = defaults.nli("bert")
     config.model.update(weights=str(folder), hidden_size=16)
+    config.data.max_length = 64
     write_pieces(folder, 48, DEID=48, Dia=49)
     assert experiment_of(config).model.fields["vocab_size"] == 50
 
@@ -205,17 +211,21 @@ def test_all_weights_that_do_not_fit_are_named_together(params, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ((), r"no model\.safetensors"),
-        (("model-00001-of-00002", "model-00002-of-00002"), "2 files"),
-    ],
+    "model_type, files, message",
+    table_rows(r"""
+        bert | | weights: .*no model\.safetensors\. Fix:
+        bert | 1.safetensors 2.safetensors | weights: .*2 files .* Fix:
+        bert | adapter_config.json | weights: an adapter .* Fix: merge
+        bert | checkpoint-500/1.safetensors | weights: .*checkpoints.* Fix: .*weights/checkpoint-500
+        distilbert | pytorch_model.bin | config\.json: another architecture: .*"distilbert".* Fix:
+    """),
 )
-def test_a_folder_without_one_file_of_weights_is_refused(files, message, tmp_path):
-    folder = write_encoder("bert", tmp_path / "weights")
-    for file in files:
-        shutil.copy(folder / "model.safetensors", folder / f"{file}.safetensors")
+def test_a_folder_without_one_file_of_weights_is_refused(model_type, files, message, tmp_path):
+    folder = write_encoder("bert", tmp_path / "weights", model_type=model_type)
+    for file in files.split():
+        (folder / file).parent.mkdir(exist_ok=True)
+        shutil.copy(folder / "model.safetensors", folder / file)
     (folder / "model.safetensors").unlink()
 
-    with pytest.raises(UserError, match=rf"weights: .*{message}.*\. Fix: "):
+    with pytest.raises(UserError, match=message):
         read_architecture(folder)

@@ -5,7 +5,7 @@ golden/make_golden_encoders.py made their weights, which are large and random.
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,20 @@ def batch_of(name: str, rows: slice = slice(None)) -> PairBatch:
         fields[f"{side}_length"] = jnp.asarray(arrays[f"{side}_length"][rows])
     label = jnp.asarray(arrays["label"][rows])
     return PairBatch(**fields, label=label, mask=jnp.ones(len(label)))
+
+
+def row_of(
+    name: str, row: int, model: Encoder, tensor: Callable[[list[list[int]]], Any]
+) -> dict[str, Any]:
+    """A golden pair of an encoder as inputs of the library's model."""
+    facts, arrays = reference(name)
+    before, between, after = facts["specials"]
+    premise, hypothesis = (arrays[side][row, : arrays[f"{side}_length"][row]] for side in SIDES)
+    first, second = [*before, *premise, *between], [*hypothesis, *after]
+    inputs = {"input_ids": tensor([first + second])}
+    if model.second_type:
+        inputs["token_type_ids"] = tensor([[0] * len(first) + [1] * len(second)])
+    return inputs
 
 
 def model_of(name: str, folder: Path, **changes: Any) -> Encoder:
