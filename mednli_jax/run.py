@@ -294,6 +294,11 @@ def _model(config: Config, entry: table.Entry) -> Model:
         sizes = pretrained_sizes(weights)
         _check_sizes(fields, sizes, defaults.transformer(entry.name))
         fields |= sizes
+    if entry.pretrained:
+        most = fields["positions"] - fields.get("first_position", 0)
+        if config.data.max_length > most:
+            problem = f"is {config.data.max_length}, and the model has {most} positions"
+            raise ConfigError(problem, field="data.max_length", fix=f"give at most {most}")
     if entry.module is not None:  # refuses bad fields
         size = {"vocab_size": 1} if entry.has_field("vocab_size") else {}
         entry.build(size | fields)

@@ -89,7 +89,8 @@ class Encoder(nn.Module):
         of 0 the model is the plain encoder.
       longest_path, weighting, knowledge_scale: of "bias", as in layers.KnowledgeEnergies.
       relations, same_words: of "typed", as in layers.Relations.
-      room: the length, with the special pieces, to which all pairs were cut; 0: not known.
+      room: the length, with the special pieces, to which all pairs were cut, which is not more
+        than there are positions; 0: not known.
       product_dtype: see models.products.
     """
 
@@ -286,12 +287,7 @@ class Encoder(nn.Module):
             raise ConfigError(problem, field="model.attention_heads", fix=fix)
         specials = 2 + self.separators
         size = batch.premise.shape[1] + batch.hypothesis.shape[1] + specials
-        size = min(size, self.room) if self.room else size
-        most = self.positions - self.first_position
-        if size > most:
-            problem = f"a pair of {size} pieces is longer than the model's {most} positions"
-            raise ConfigError(problem, fix="lower config.data.max_length")
-        return size
+        return min(size, self.room) if self.room else size
 
 
 @dataclass(frozen=True)

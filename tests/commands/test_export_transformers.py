@@ -201,6 +201,12 @@ def test_a_run_needs_nothing_outside_of_its_folder(roberta, tmp_path):
     assert read_json(tmp_path, "model", "tokenizer_config.json")["model_max_length"] == 60
 
 
+def test_a_length_beyond_the_positions_is_refused_at_the_start(at_home):
+    message = refused("train --config=encoder:demo", FROM_ROBERTA, "--config.data.max_length=65")
+
+    assert "config.data.max_length: is 65, and the model has 64 positions. Fix: " in message
+
+
 def test_weights_of_a_run_of_pretrained_weights_are_the_start_of_another_run(at_home):
     trained("third", FROM_ROBERTA, "--config.transfer.init_from=first", NO_STEPS)
 
