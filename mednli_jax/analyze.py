@@ -39,7 +39,7 @@ from ml_collections import ConfigDict
 
 from mednli_jax import cli, defaults, tasks
 from mednli_jax.errors import UsageError, UserError
-from mednli_jax.files import private_folder, write_atomic, write_json
+from mednli_jax.files.writing import private_folder, write_atomic, write_json
 from mednli_jax.report import html
 from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Report, Section, lines
@@ -168,18 +168,18 @@ def _write(folder: Path, analysis: str, result: Json, report: Report) -> list[Pa
 
 
 def _fit_predict(pairs: int, classes: int) -> FitPredict:
-    from mednli_jax import run
+    from mednli_jax.experiment import start_jax
     from mednli_jax.training import logistic
 
-    run.start_jax()
+    start_jax()
     # one program for all rounds
     return partial(logistic.fit_predict, capacity=pairs, classes=classes)
 
 
 def _outputs(folder: Path) -> dict[str, np.ndarray]:
-    from mednli_jax import run
+    from mednli_jax.finished import Run
 
-    return run.Run(folder).outputs()
+    return Run(folder).outputs()
 
 
 def _options(values: cli.Flags) -> AnalysisOptions:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mednli_jax import cli
-from mednli_jax import run as runs
-from mednli_jax.files import local_path
-from mednli_jax.run import Run
+from mednli_jax import cli, run
+from mednli_jax.experiment import experiment_of, named_config
+from mednli_jax.files.paths import local_path
+from mednli_jax.finished import Run
 from mednli_jax.rundir import Scores
 from mednli_jax.training.loop import Interrupted
 
@@ -50,11 +50,11 @@ def train_model(
     The flags --workdir, --resume and --force of a message are these arguments.
     """
     name = config if isinstance(config, str) else ""
-    config = runs.named_config(config)
-    experiment = runs.experiment_of(config)
+    config = named_config(config)
+    experiment = experiment_of(config)
     entry = experiment.model.entry
     with _signals_kept():
-        directory = runs.train(
+        directory = run.train(
             experiment,
             local_path(workdir, "workdir"),
             {**config.to_dict(), "model": experiment.model.fields},
@@ -66,7 +66,7 @@ def train_model(
             on_epoch=on_epoch,
         )
         if directory:
-            runs.write_page(directory, experiment.task)
+            run.write_page(directory, experiment.task)
     return Run(workdir)
 
 

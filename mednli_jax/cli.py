@@ -28,7 +28,8 @@ from ml_collections.config_dict import ConfigDict
 import mednli_jax
 from mednli_jax import defaults, errors
 from mednli_jax.errors import ResumableError, UsageError, UserError
-from mednli_jax.files import SHORTER_NAME, local_path
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.writing import SHORTER_NAME
 from mednli_jax.terminal import lossy_streams
 
 FlagValue = Any

@@ -184,8 +184,8 @@ def vectors(folder: Path | None) -> list[Finding]:
 def weights(folder: Path | None) -> list[Finding]:
     """A finding for each folder of weights/, which `train` reads where it is in order."""
     from mednli_jax.data.tokenizer_files import find_tokenizer
+    from mednli_jax.experiment import pretrained_sizes
     from mednli_jax.models.weights import description
-    from mednli_jax.run import pretrained_sizes
 
     def usable(path: Path) -> str:
         pretrained_sizes(path)

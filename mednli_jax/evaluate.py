@@ -40,7 +40,7 @@ from mednli_jax import cli, tasks
 from mednli_jax.data.partitions import Partition, read_partitions
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
-from mednli_jax.files import write_over
+from mednli_jax.files.writing import write_over
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.sections import ITEMS, Report, lines
 from mednli_jax.rundir import RunDirectory
@@ -48,7 +48,7 @@ from mednli_jax.rundir import RunDirectory
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
-    from mednli_jax.run import Run
+    from mednli_jax.finished import Run
 
 
 def define(values: cli.Flags) -> None:
@@ -143,7 +143,7 @@ def answers(values: cli.Flags) -> Report:
 
 
 def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Report:
-    from mednli_jax.run import Answered
+    from mednli_jax.finished import Answered
 
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
     config.vectors.path = ""  # answers need none
@@ -158,7 +158,7 @@ def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Repo
 
 
 def _opened(folder: Path, values: cli.Flags) -> Run:
-    from mednli_jax.run import Run
+    from mednli_jax.finished import Run
 
     run = Run(folder)
     tasks.check_flags("evaluate", run.task, values.flag_values_dict())

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
-from mednli_jax.files import local_path
+from mednli_jax.files.paths import local_path
 
 WORDS = 2  # number of arguments without --
 
@@ -37,13 +37,13 @@ def main(values: cli.Flags, *folders: str) -> None:
         raise UsageError(
             "a run and a new folder are needed", fix="export runs/esim_kd-demo carried"
         )
-    from mednli_jax import run
+    from mednli_jax import exports
 
     source, target = (Path(local_path(folder, "an argument")) for folder in folders)
     if values.format == "transformers":
-        run.export_to_transformers(source, target)
+        exports.export_to_transformers(source, target)
     else:
-        run.export(source, target)
+        exports.export(source, target)
     print(folders[1])
 
 

@@ -18,7 +18,7 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, data_folder, file_path
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import RunError, UsageError, UserError
-from mednli_jax.files import sha256, write_json
+from mednli_jax.files.writing import sha256, write_json
 from mednli_jax.report.options import PaperRun, Plan, Request, Setting, Settings, Step
 from mednli_jax.report.tables import COMPLETE, command_line, figures_in, state
 from mednli_jax.rundir import RunDirectory, flat

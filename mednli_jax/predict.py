@@ -40,16 +40,17 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from mednli_jax import cli, files, tasks, terminal
+from mednli_jax import cli, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
 from mednli_jax.data.inputs import Form, Texts
 from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.files import reading, writing
 from mednli_jax.terminal import Bar, say, warn
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mednli_jax.run import Run
+    from mednli_jax.finished import Run
 
 JsonValue = Any
 Row = dict[str, JsonValue]  # column -> value
@@ -69,7 +70,7 @@ def main(values: cli.Flags) -> None:
     source, target = _file("input", values.input, INPUTS), _file("output", values.output, OUTPUTS)
     if source and target and target.exists() and target.samefile(source):
         raise UsageError("--output is the file of --input", fix="give another name")
-    from mednli_jax.run import Run
+    from mednli_jax.finished import Run
 
     # Opening the run is slow, so the first lines are read before.
     form = tasks.form_of_run(folder)
@@ -79,9 +80,9 @@ def main(values: cli.Flags) -> None:
     chunks = read_chunks(sys.stdin.buffer, form, size, source)
     first_chunk = next(chunks, [])
     if source and not first_chunk:
-        raise files.empty_file(source, "no input")
+        raise reading.empty_file(source, "no input")
     with contextlib.ExitStack() as open_files:
-        output = open_files.enter_context(files.atomic_file(target)) if target else None
+        output = open_files.enter_context(writing.atomic_file(target)) if target else None
         run = Run(folder)
         # Maps come before predictions, because some models have no attention.
         if values.attention and first_chunk:
@@ -181,12 +182,12 @@ def read_chunks(
         ending = ""
     records: Iterator[tuple[int, JsonValue]]
     if source and ending == ".csv":
-        records = files.csv_records(source, problems)
+        records = reading.csv_records(source, problems)
     elif source and ending == ".parquet":
         names = {name.casefold() for names in form.fields for name in names}
-        records = files.column_records(source, list, lambda column: column.casefold() in names)
+        records = reading.column_records(source, list, lambda column: column.casefold() in names)
     else:
-        lines = files.numbered_lines(source) if source else files.raw_lines(stream)
+        lines = reading.numbered_lines(source) if source else reading.raw_lines(stream)
         records = _records(lines, ending, file, problems)
     for number, record in records:
         if header is None:
@@ -223,7 +224,7 @@ def _records(
     quoted = []
     for number, raw in lines:
         try:
-            line = files.decoded(raw)
+            line = reading.decoded(raw)
         except UnicodeDecodeError:
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
             continue
@@ -231,22 +232,22 @@ def _records(
             continue
         if ending == ".jsonl" or (not ending and line.lstrip().startswith("{")):
             values = _json(line)
-            if isinstance(values, files.RepeatedField):
+            if isinstance(values, reading.RepeatedField):
                 problem = f"the line {values.problem}"
-                problems.add(DataError(problem, file=file, line=number, fix=files.KEEP_ONE))
+                problems.add(DataError(problem, file=file, line=number, fix=reading.KEEP_ONE))
                 continue
             yield number, values
         else:
             cells = line.split("\t")
-            quoted += [number for cell in cells if files.is_quoted_cell(cell)]
+            quoted += [number for cell in cells if reading.is_quoted_cell(cell)]
             yield number, cells
     if quoted:
-        warn(files.quoted_cells(file, quoted[0], len(quoted)))
+        warn(reading.quoted_cells(file, quoted[0], len(quoted)))
 
 
 def _json(line: str) -> JsonValue:
     try:
-        return json.loads(files.json_text(line), object_pairs_hook=files.json_object)
+        return json.loads(reading.json_text(line), object_pairs_hook=reading.json_object)
     except (ValueError, RecursionError):
         return None
 
@@ -288,7 +289,7 @@ def _check_names(row: OutputRow) -> OutputRow:
     """The row. Refuses an input that has a column of a prediction already."""
     columns, prediction = row
     if clashing := columns.keys() & prediction.keys():
-        shown = "".join(map(files.shown_name, sorted(clashing)[:1]))
+        shown = "".join(map(reading.shown_name, sorted(clashing)[:1]))
         problem = f"the input has a column{shown} already, which --output gives to a prediction"
         raise UsageError(problem, fix="rename that column")
     return row

@@ -41,7 +41,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     config = tasks.with_labels(cli.config(values))
-    from mednli_jax import run
+    from mednli_jax.experiment import experiment_of
     from mednli_jax.knowledge.mentions import write_metamap_input
 
     started = time.monotonic()
@@ -52,7 +52,7 @@ def main(values: cli.Flags) -> None:
         counts = f"{written.sentences} sentences, {written.changed_characters} characters changed"
         print(f"{counts}: {values.metamap}")
         return
-    experiment = run.experiment_of(config)
+    experiment = experiment_of(config)
     prepared, was_cached = experiment.corpus.prepare()
     state, seconds = "found" if was_cached else "prepared", time.monotonic() - started
     print(f"{state} in {seconds:.1f} s: {prepared.folder}")

@@ -34,7 +34,8 @@ from pathlib import Path
 from mednli_jax import cli, planning, tasks
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import DataError, UsageError, UserError
-from mednli_jax.files import local_path, private_folder, write_over
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.writing import private_folder, write_over
 from mednli_jax.report import html
 from mednli_jax.report.options import Plan, Request, TableOptions
 from mednli_jax.report.sections import Report, Section, markdown_text, text

@@ -24,9 +24,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import mednli_jax
 from mednli_jax.errors import ResumableError, RunError
-from mednli_jax.files import (
+from mednli_jax.files.writing import (
     TEMPORARY,
     append_line,
+    check_locks,
     lock_file,
     private_folder,
     read_sealed,
@@ -34,7 +35,7 @@ from mednli_jax.files import (
     write_json,
     writing,
 )
-from mednli_jax.terminal import say, warn
+from mednli_jax.terminal import say
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -514,9 +515,7 @@ class RunDirectory:
                         fix = "wait for it and give --resume, or choose another --workdir"
                         raise ResumableError(busy, fix=fix) from None
                     time.sleep(0.1)
-        if not locked:
-            no_locks = f"{self.folder}: the file system has no locks"
-            warn(f"{no_locks}. Start no second process in this folder.")
+        check_locks(self.folder, locked)
 
     def in_training(self) -> bool:
         """Whether any process holds the lock."""

@@ -25,7 +25,7 @@ from optuna.trial import TrialState
 
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError, UserError
-from mednli_jax.files import lock_file, private_folder, write_atomic
+from mednli_jax.files.writing import lock_file, private_folder, write_atomic
 from mednli_jax.report.sections import Grid, markdown
 from mednli_jax.rundir import RunDirectory, differing, flat
 from mednli_jax.terminal import say

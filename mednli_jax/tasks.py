@@ -1,6 +1,6 @@
 """The contract of a task as one Protocol, and the one table of the tasks: name -> TASK.
 
-Each task folder exports TASK in its plug.py, and only this module imports the task folders. `mypy`
+Each task folder exports TASK in its task.py, and only this module imports the task folders. `mypy`
 checks that each TASK satisfies Task, by the return types of the functions below.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # `--help` needs none of them
     )
     from mednli_jax.report.sections import Report, RunSections, Section
     from mednli_jax.rundir import RunDirectory, RunResult
-    from mednli_jax.training.task import Scorer
+    from mednli_jax.training.scorer import Scorer
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 ALL = "all"  # in place of the name of an analysis
@@ -187,19 +187,19 @@ class Task(Protocol):
 
 
 def _nli() -> Task:
-    from mednli_jax.nli.plug import TASK
+    from mednli_jax.nli.task import TASK
 
     return TASK
 
 
 def _cloze() -> Task:
-    from mednli_jax.cloze.plug import TASK
+    from mednli_jax.cloze.task import TASK
 
     return TASK
 
 
 def _diskne() -> Task:
-    from mednli_jax.diskne.plug import TASK
+    from mednli_jax.diskne.task import TASK
 
     return TASK
 
@@ -225,7 +225,7 @@ def plans() -> Mapping[str, Plan]:
     from mednli_jax.artifacts.runs import PLAN as artifacts
     from mednli_jax.cloze.runs import PLAN as cloze
     from mednli_jax.diskne.runs import PLAN as diskne
-    from mednli_jax.nli.runs import PLAN as nli
+    from mednli_jax.nli.tables.runs import PLAN as nli
 
     every_plan: Sequence[Plan] = (nli, artifacts, cloze, diskne)
     return {plan.name: plan for plan in every_plan}

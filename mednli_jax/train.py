@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.files import next_free
+from mednli_jax.files.paths import next_free
 from mednli_jax.terminal import say, warn
 
 if TYPE_CHECKING:
-    from mednli_jax.run import Experiment
+    from mednli_jax.experiment import Experiment
 
 
 def define(values: cli.Flags) -> None:
@@ -50,12 +50,13 @@ def main(values: cli.Flags) -> int:
     if values.resume and values.force:
         raise UsageError("--resume continues a run, --force deletes it", fix="give one of the two")
     from mednli_jax import run  # imports jax, so it follows the check of the flags
+    from mednli_jax.experiment import experiment_of
     from mednli_jax.training import hosts
     from mednli_jax.training.loop import Interrupted
 
     # As Ctrl-C, until the training itself catches it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    experiment = run.experiment_of(config)
+    experiment = experiment_of(config)
     if values.dry_run:
         _describe(experiment)
         return cli.OK
@@ -117,10 +118,10 @@ def _describe(experiment: Experiment) -> None:
             "--dry-run is for a network on one corpus, not for features or folds",
             fix="leave it out",
         )
-    from mednli_jax import run
+    from mednli_jax.experiment import start_jax
     from mednli_jax.training import gradient
 
-    run.start_jax()
+    start_jax()
     prepared, _ = experiment.prepare()
     for line in experiment.task.warnings(prepared):
         warn(line)

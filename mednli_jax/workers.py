@@ -19,10 +19,10 @@ from typing import IO
 
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError, UserError
-from mednli_jax.files import lock_file, private_folder
+from mednli_jax.files.writing import check_locks, lock_file, private_folder
 from mednli_jax.planning import RECORDS, Job, done_names
 from mednli_jax.rundir import RunDirectory
-from mednli_jax.terminal import say, warn
+from mednli_jax.terminal import say
 
 # On Linux a command gets SIGTERM when this process ends. Elsewhere it goes on, and the next attempt
 # of the same run waits for it.
@@ -139,20 +139,15 @@ class Queue:
         self._attempts: Counter[str] = Counter()
         self._mutex = threading.Lock()
         self._seconds: list[float] = []
-        self._check_locks()
+        self._make_folders()
 
-    def _check_locks(self) -> None:
-        """Refuses several workers on a file system without locks, and warns a single one."""
+    def _make_folders(self) -> None:
+        """Makes the folders of the queue, on a file system whose locks it needs."""
         for name in ("locks", "logs", RECORDS):
             private_folder(self.folder / name)
         with open(self.folder / "locks" / ".test", "w") as file:
             has_locks = lock_file(file, shared=True)
-        problem = f"{self.folder}: the file system has no locks"
-        if not has_locks and self.workers > 1:
-            fix = "choose another folder, or --workers=1"
-            raise RunError(f"{problem}, which several workers need", fix=fix)
-        if not has_locks:
-            warn(f"{problem}. Start no second process for this folder.")
+        check_locks(self.folder, has_locks, self.workers)
 
     def work(self) -> None:
         """Ends when each job is done or has failed. Raises KeyboardInterrupt after a signal."""

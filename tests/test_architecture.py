@@ -34,7 +34,8 @@ LAYERS = (
     ("training",),
     ("nli", "artifacts", "cloze", "diskne"),
     ("tasks",),
-    ("defaults", "checks", "run", "cli", "sweeps", "workers", "planning"),
+    ("defaults", "checks", "cli", "experiment", "finished", "run", "exports"),
+    ("sweeps", "workers", "planning"),
     ("api",),
     COMMANDS,
     ("__main__",),
@@ -43,8 +44,8 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 TASKS = ("nli", "artifacts", "cloze", "diskne")
 WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence pairs
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
-WITH_ARRAYS = {"models", "training", "run", "checks", "api", "doctor"}
-ARRAYS_OF_TASKS = {"task"}  # modules of the task folders that import jax
+WITH_ARRAYS = {"models", "training", "experiment", "finished", "exports", "doctor"}
+ARRAYS_OF_TASKS = {"scorer"}  # modules of the task folders that import jax
 BELOW_MODELS = {"models", "errors", "plugins"}
 # Modules that run a program or open a connection. None may be imported, with two exceptions.
 UNSAFE = {
@@ -93,9 +94,16 @@ def is_module(name: str) -> bool:
     return name.startswith("mednli_jax.") and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
+def nodes_outside_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from nodes_outside_type_checking(node)
+
+
 def imports(tree: ast.Module) -> Iterator[Import]:
-    """Every import, also those inside functions."""
-    for node in ast.walk(tree):
+    """Every import that is run, also those inside functions."""
+    for node in nodes_outside_type_checking(tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

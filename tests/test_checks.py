@@ -9,7 +9,7 @@ from support.tables import fields_of, table_rows
 
 from mednli_jax import checks, defaults, rundir
 from mednli_jax.errors import ConfigError
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 
 NLI = ("esim", "bow", "infersent", "bert", "fasttext", "features")
 NAMES = (*NLI, "ga_reader", "sa_reader", "diskne")
@@ -105,6 +105,7 @@ def test_a_broken_rule_names_the_field_and_its_fix_works(wrong, right):
     "name, text",
     table_rows(f"""
         bow | data.tokens="pieces"
+        bert | data.tokens="words"
         bow | data.builder="tfds"
         bow | vectors.seed={2**70}
         esim | model.knowledge_scale=NaN

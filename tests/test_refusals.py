@@ -38,8 +38,8 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
-from mednli_jax.nli import categories
-from mednli_jax.nli.readers import read_answers, read_nli_file
+from mednli_jax.nli.read.readers import read_answers, read_nli_file
+from mednli_jax.nli.tables import categories
 from mednli_jax.predict import read_chunks
 from mednli_jax.rundir import RunDirectory
 
@@ -329,8 +329,8 @@ def test_a_line_that_is_not_utf8_is_named(name):
 PREPARE = f"-m mednli_jax.{TABLE['commands']['command']}".split()
 A_BUG = """
 import sys
-from mednli_jax import __main__, run
-del run.experiment_of
+from mednli_jax import __main__, experiment
+del experiment.experiment_of
 sys.exit(__main__.main())
 """
 

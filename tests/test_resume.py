@@ -32,7 +32,7 @@ from support.tables import table_rows
 
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError
-from mednli_jax.files import private_folder, write_atomic
+from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.rundir import FORMAT, RunDirectory
 from mednli_jax.training import compiler, loop
 from mednli_jax.training.session import Session

@@ -21,11 +21,11 @@ import mednli_jax
 from mednli_jax import cli
 from mednli_jax.data.cache import Cache
 from mednli_jax.errors import RunError
-from mednli_jax.files import (
+from mednli_jax.files.paths import next_free
+from mednli_jax.files.writing import (
     append_line,
     atomic_file,
     atomic_folder,
-    next_free,
     private_folder,
     write_atomic,
     write_over,
@@ -83,7 +83,7 @@ def test_processes_with_equal_ids_write_one_path_at_the_same_time(kind, tmp_path
 KILLED_WRITER = """
 import os, signal, sys
 from pathlib import Path
-from mednli_jax.files import atomic_folder, write_atomic
+from mednli_jax.files.writing import atomic_folder, write_atomic
 with atomic_folder(Path(sys.argv[1])) as folder:
     write_atomic(folder / "text", "quokka")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -7,8 +7,9 @@ import hashlib
 
 import pytest
 
-from mednli_jax import files, terminal
+from mednli_jax import terminal
 from mednli_jax.errors import DataError, Problems
+from mednli_jax.files import reading
 
 MARK = b"\xef\xbb\xbf"
 
@@ -23,7 +24,7 @@ def path(tmp_path):
 
 def test_lines_are_text_with_their_numbers_and_faulty_ones_are_collected(path):
     problems = Problems()
-    assert list(files.text_lines(path, problems)) == [
+    assert list(reading.text_lines(path, problems)) == [
         (1, "head"),
         (3, ""),
         (4, "fünf"),
@@ -37,12 +38,12 @@ def test_lines_are_text_with_their_numbers_and_faulty_ones_are_collected(path):
 
 def test_without_a_collection_the_first_faulty_line_is_raised(path):
     with pytest.raises(DataError, match=r"x\.txt:2: "):
-        list(files.text_lines(path))
+        list(reading.text_lines(path))
 
 
 def test_the_digest_of_a_file_does_not_depend_on_its_ends_of_lines(path):
     digest = hashlib.sha256()
-    list(files.text_lines(path, Problems(), digest=digest))
+    list(reading.text_lines(path, Problems(), digest=digest))
 
     content = MARK + b"head\n\xe9\n\nf\xc3\xbcnf\n"
     assert digest.hexdigest() == hashlib.sha256(content).hexdigest()
@@ -53,7 +54,7 @@ def test_records_of_csv_may_span_lines_and_have_the_number_of_their_first(tmp_pa
     problems = Problems()
     path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n , ,\n3,4\n5,"6\n7,8\n')
 
-    records = list(files.csv_records(path, problems))
+    records = list(reading.csv_records(path, problems))
     assert records == [
         (1, ["a", "", "", 'b "c", d']),
         (3, ["1\n2", "b"]),
@@ -66,14 +67,14 @@ def test_records_of_csv_may_span_lines_and_have_the_number_of_their_first(tmp_pa
 
 def test_lines_may_end_in_cr_alone(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"a\rb\r")
-    assert list(files.text_lines(tmp_path / "x.txt")) == [(1, "a"), (2, "b")]
+    assert list(reading.text_lines(tmp_path / "x.txt")) == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE])
 def test_a_write_that_fails_while_a_file_is_open_is_no_fault_of_the_file(tmp_path, number):
     (tmp_path / "in.txt").write_text("a\n")
 
-    with pytest.raises(OSError, match="standard output"), files.opened(tmp_path / "in.txt"):
+    with pytest.raises(OSError, match="standard output"), reading.opened(tmp_path / "in.txt"):
         raise OSError(number, "of standard output")
 
 

@@ -34,9 +34,9 @@ import numpy as np
 from mednli_jax import cli, run
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import RunError
-from mednli_jax.files import private_folder
+from mednli_jax.experiment import Experiment, experiment_of
+from mednli_jax.files.writing import private_folder
 from mednli_jax.report.outcomes import read_metrics
-from mednli_jax.run import Experiment
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Fitted, Session
@@ -155,7 +155,7 @@ def main(values: cli.Flags) -> None:
     """Trains the parts that are not finished, and joins them."""
     config = cli.config(values)
     folder = Path(cli.required(values, "workdir", "--workdir=DIR"))
-    experiment = run.experiment_of(config)
+    experiment = experiment_of(config)
     if experiment.trained_by:
         problem = "only seeds of networks on one corpus can be shared out"
         raise RunError(problem, fix="python -m mednli_jax.train")

@@ -39,10 +39,10 @@ from mednli_jax.diskne.data import WORDINGS, Benchmark, SourcePairs, read_publis
 from mednli_jax.diskne.folds import folds
 from mednli_jax.diskne.negatives import COUNT, Ranking, shuffled, similar
 from mednli_jax.errors import ConfigError
-from mednli_jax.files import local_path
+from mednli_jax.files.paths import local_path
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.nli.readers import load_demo, load_nli
+from mednli_jax.nli.read.readers import load_demo, load_nli
 
 
 def benchmark_of(values: cli.Flags) -> Benchmark:

@@ -52,7 +52,8 @@ from mednli_jax.cloze.clicr import (
 )
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.files import empty_file, json_lines, private_folder
+from mednli_jax.files.reading import empty_file, json_lines
+from mednli_jax.files.writing import private_folder
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions

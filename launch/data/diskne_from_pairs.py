@@ -19,7 +19,7 @@ from mednli_jax.data.text import token_offsets
 from mednli_jax.diskne.data import POSITIVE, Benchmark, Positive, assembled, disease_names
 from mednli_jax.diskne.negatives import COUNT, Kinship, Ranking, negatives_of
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import csv_records
+from mednli_jax.files.reading import csv_records
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 

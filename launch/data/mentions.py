@@ -35,7 +35,8 @@ from xml.etree import ElementTree
 from mednli_jax import cli, tasks
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import json_lines, line_fault, opened, text_lines, write_atomic
+from mednli_jax.files.reading import json_lines, line_fault, opened, text_lines
+from mednli_jax.files.writing import write_atomic
 from mednli_jax.knowledge import mentions
 from mednli_jax.knowledge.mentions import FIELDS, Splits, is_positions, sentence_of
 

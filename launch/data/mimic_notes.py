@@ -15,7 +15,7 @@ from pathlib import Path
 from mednli_jax.data.examples import Facts
 from mednli_jax.data.text import DEIDENTIFIED, TITLES, mask_deidentified, split_sentences
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.files import FRESH_COPY, csv_records, either_name, empty_file, table_rows
+from mednli_jax.files.reading import FRESH_COPY, csv_records, either_name, empty_file, table_rows
 
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
 _WORD = r"[A-Z(][A-Za-z0-9'’().-]*"

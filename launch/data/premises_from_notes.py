@@ -32,7 +32,7 @@ from mimic_notes import past_medical_history
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
-from mednli_jax.files import private_folder, write_over
+from mednli_jax.files.writing import private_folder, write_over
 from mednli_jax.terminal import say
 
 HEADER = "uid\tsentence\n"

@@ -48,13 +48,14 @@ from absl import flags
 from mednli_jax import cli, demo
 from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.encoding import corpus_named
+from mednli_jax.cloze.corpus import corpus_named
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import sentence_tokens
 from mednli_jax.data.vector_formats import rows_of
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.files import atomic_file, either_name, private_folder, text_lines, write_atomic
-from mednli_jax.nli.readers import load_demo
+from mednli_jax.files.reading import either_name, text_lines
+from mednli_jax.files.writing import atomic_file, private_folder, write_atomic
+from mednli_jax.nli.read.readers import load_demo
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 # A sentence ends in . ! or ? before a capital letter or a number; abbreviations may end one early.

@@ -54,8 +54,8 @@ from mednli_jax import cli
 from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UsageError
-from mednli_jax.nli.task import NLITask
-from mednli_jax.run import Experiment, experiment_of
+from mednli_jax.experiment import Experiment, experiment_of
+from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training import state
 from mednli_jax.training.devices import Devices
 
@@ -412,7 +412,7 @@ def step_of(
     """The compiled step of a config."""
     asked = experiment_of(config)
     if config.task == "diskne":  # the step of a slot is the step of sentence pairs
-        asked = replace(asked, scorer=NLITask(asked.scorer.pieces, asked.scorer.padded_length))
+        asked = replace(asked, scorer=NLIScorer(asked.scorer.pieces, asked.scorer.padded_length))
     devices = DescribedDevices(described(target, count))
     program, batches = asked.program(made_up(asked, config, tokens, length), devices=devices)
     plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()

@@ -25,9 +25,9 @@ from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.files import atomic_file, private_folder
+from mednli_jax.files.writing import atomic_file, private_folder
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.encoding import Tokens, rows_in, units
+from mednli_jax.nli.encode.links import Tokens, rows_in, units
 from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import of_corpus

@@ -31,7 +31,7 @@ import numpy as np
 
 from mednli_jax.cloze import ngram_lm
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.encoding import corpus_named, notes_of, split_of
+from mednli_jax.cloze.corpus import corpus_named, notes_of, split_of
 from mednli_jax.cloze.runs import answers_file
 from mednli_jax.cloze.scores import (
     Figures,

@@ -31,7 +31,7 @@ from mednli_jax.data.examples import (
     Split,
 )
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import (
+from mednli_jax.files.reading import (
     FRESH_COPY,
     KEEP_ONE,
     RepeatedField,
@@ -40,9 +40,8 @@ from mednli_jax.files import (
     json_object,
     json_text,
     opened_text,
-    sha256,
-    write_atomic,
 )
+from mednli_jax.files.writing import sha256, write_atomic
 from mednli_jax.terminal import warn, watched
 
 BEGIN, END = "BEG__", "__END"

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.encoding import ENTITY, merged, phrase_of
+from mednli_jax.cloze.setups import ENTITY, merged, phrase_of
 from mednli_jax.data.examples import ClozeExample, Entity
 
 UNK, START, END = 0, 1, 2

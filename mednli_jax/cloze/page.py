@@ -17,8 +17,9 @@ import numpy as np
 
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
-from mednli_jax.cloze.encoding import SEEN, UNSEEN, corpus_named, split_of
+from mednli_jax.cloze.corpus import corpus_named, split_of
 from mednli_jax.cloze.scores import comparison, finished, queries_of
+from mednli_jax.cloze.setups import SEEN, UNSEEN
 from mednli_jax.cloze.stats import read_skills
 from mednli_jax.cloze.tables import (
     HEADER,
@@ -30,7 +31,8 @@ from mednli_jax.cloze.tables import (
     words_of,
 )
 from mednli_jax.data.examples import PLACEHOLDER
-from mednli_jax.files import next_free, private_folder, write_atomic
+from mednli_jax.files.paths import next_free
+from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.report.metrics import LEVEL, share_interval
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.outcomes import Judged, differences, names_of, verdict
@@ -305,7 +307,7 @@ def attention_page(seen: Scores, answer: str) -> str:
     """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates
     underlined, the query above.
 
-    seen: see ClozeTask.looked_at. answer: the most likely candidate.
+    seen: see ClozeScorer.looked_at. answer: the most likely candidate.
     """
 
     def shown(token: str) -> str:

@@ -20,11 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mednli_jax.cloze.encoding import Query, phrase_of, split_of
+from mednli_jax.cloze.arrays import Query
+from mednli_jax.cloze.corpus import split_of
+from mednli_jax.cloze.setups import phrase_of
 from mednli_jax.data.examples import Answer, ClozeExample
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.files import (
+from mednli_jax.files.reading import (
     KEEP_ONE,
     RepeatedField,
     json_lines,

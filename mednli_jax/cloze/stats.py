@@ -16,19 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from mednli_jax.cloze.arrays import Query
 from mednli_jax.cloze.clicr import SEMANTIC_TYPES
-from mednli_jax.cloze.encoding import (
-    Query,
-    corpus_named,
-    notes_of,
-    passage_view,
-    phrase_of,
-    right_candidate,
-)
+from mednli_jax.cloze.corpus import corpus_named, notes_of
+from mednli_jax.cloze.setups import passage_view, phrase_of, right_candidate
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.files import json_lines
+from mednli_jax.files.reading import json_lines
 from mednli_jax.report import charts
 from mednli_jax.report.sections import (
     Grid,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mednli_jax.cloze.encoding import CLICR, DEMO, FILE
+from mednli_jax.cloze.corpus import CLICR, DEMO, FILE
 from mednli_jax.cloze.runs import BASELINES, RUNS, TABLE, answers_file
 from mednli_jax.cloze.scores import (
     comparison,

@@ -1,419 +1,224 @@
-"""Cloze queries about passages (Šuster & Daelemans 2018): from rows to batches, from logits to
-answers.
+"""Cloze queries about passages as the commands see them: CliCR and corpora in its layout.
 
-A row is a query. A unit is a passage with some of its queries. Logits [S, N, C] are scores of the
-passage's candidates in the order of their first occurrence; C is the largest number of candidates
-of a passage.
+Functions that train or score import jax when they are called, so that other commands start without
+it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import optax
-from flax import linen as nn
-
-from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze.baselines import known_vectors
-from mednli_jax.cloze.clicr import parse_marked
-from mednli_jax.cloze.encoding import (
-    ClozeCorpus,
-    Query,
-    Texts,
-    passage_view,
-    query_view,
-    types_of_train,
+from mednli_jax.cloze import baselines, page, stats, tables
+from mednli_jax.cloze.arrays import ClozeEncoding, Texts
+from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
+from mednli_jax.cloze.corpus import DEMO, NAMES, ClozeCorpus
+from mednli_jax.cloze.runs import TABLE
+from mednli_jax.cloze.scores import ANSWERS
+from mednli_jax.cloze.setups import SETUPS
+from mednli_jax.data.arrays import Prepared, Rows
+from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
+from mednli_jax.data.examples import PLACEHOLDER
+from mednli_jax.data.inputs import Form
+from mednli_jax.data.vectors import coverage_warnings
+from mednli_jax.errors import UsageError
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.writing import write_sealed
+from mednli_jax.report.options import (
+    AnalysisOptions,
+    EvaluationOptions,
+    PaperTable,
+    ReportOptions,
 )
-from mednli_jax.data import batching
-from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
-from mednli_jax.data.corpus import Corpus
-from mednli_jax.data.examples import Answer, ClozeExample, Passage
-from mednli_jax.data.text import Vocab
-from mednli_jax.models.batch import QueryBatch
-from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.models.table import traits
-from mednli_jax.report import metrics
-from mednli_jax.training.task import frozen, summary
+from mednli_jax.report.sections import Report, RunSections, Section
+from mednli_jax.report.tables import published
+from mednli_jax.rundir import RunDirectory, RunResult
 
-PREDICT_ROWS = 64
-# queries of a passage in one unit; CliCR has about nine per passage
-PREDICT_GROUP = 8
-BEST = 5
-FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
-_FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
-_OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
+if TYPE_CHECKING:
+    from mednli_jax.cloze.scorer import ClozeScorer
 
-Arrays = Mapping[str, jax.Array]
-Json = dict[str, Any]
+# A ConfigDict, objects of run, and a class of models: this layer does not import them.
+Config = Any
+Run = Any
+Experiment = Any
+Module = Any
+Json = Any
+Row = Mapping[str, Json]
 
 
-@dataclass(frozen=True)
-class ClozeRows(Rows):
-    """The rows of one split. passage: [N], of each query. words: (Vocab, vectors [V, D]) for the
-    embedding score."""
-
-    texts: Texts
-    passage: np.ndarray
-    words: tuple[Vocab, np.ndarray] | None = None
-
-    def candidates(self, row: int) -> tuple[str, ...]:
-        """The candidates of the split's query `row`."""
-        return self.texts.candidates(int(self.passage[row]))
-
-    def queries(self) -> list[Query]:
-        """The queries of the split with their accepted answers, for scoring."""
-        return self.texts.queries(self)
-
-    def strings(self) -> set[str]:
-        """The texts of all candidates and answers."""
-        strings = {answer.text for query in self.queries() for answer in query.answers}
-        for passage in np.unique(self.passage):
-            strings.update(self.texts.candidates(passage))
-        return strings
+def check_marks(passage: str, query: str) -> tuple[str, str] | None:
+    """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
+    marked_passage, marked_query = parse_marked(passage), parse_marked(query)
+    if len(marked_query.blanks) != 1 or marked_passage.blanks:
+        fix = "write one in the query, and none in the passage"
+        return f"has a wrong number of {PLACEHOLDER}", fix
+    if marked_passage.stray or marked_query.stray:
+        fix = f"give every {BEGIN} its {END}, with words between them"
+        return "has marks that are unbalanced or mark nothing", fix
+    return None
 
 
-@dataclass(frozen=True)
-class ClozeTask:
-    """Choice of a candidate of the passage (see training.task.Scorer).
+class Named(NamedTuple):
+    """A corpus by its name, a folder or the name of a known one, which the analysis reads
+    itself."""
 
-    loose: whether the places of a candidate are all tokens that are one of its words, not its
-    marked spans. masses: whether logits are logs of masses that are not normalised over the
-    candidates. The loss is then minus the log of the right candidate's mass, as published for
-    unmarked passages. answer_vectors: file of word vectors for the embedding score of dev and test.
-    """
+    name: str
+    notes: Sequence[str] = ()
+    splits: None = None
 
-    loose: bool = False
-    masses: bool = False
-    answer_vectors: Path | None = None
-    name: str = "cloze"
-    sides: tuple[str, str] = ("passage", "query")
-    units: str = "queries"
-    pieces: bool = False
-    labels: tuple[str, ...] = ()
-    padded_length: int = 0
 
-    types = staticmethod(types_of_train)
+class Cloze:
+    """The TASK of cloze queries (see tasks.Task)."""
 
-    # -- rows and batches
+    name = "cloze"
+    corpora = "cloze queries"
+    units = "queries"
+    models = ("ga_reader", "sa_reader")
+    form = Form((("passage",), ("query",)), "a passage and a query", check_marks)
+    flags: Mapping[str, Sequence[str]] = MappingProxyType({
+        "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
+    })  # fmt: skip
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
+    empty: Sequence[tuple[str, Callable[[Config], bool], str]] = ()
 
-    def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
-        """The splits with the texts of their candidates and answers."""
+    def rules(self, config: Config) -> Iterator[tuple[str, str, str]]:
+        """(field, problem, fix) of each rule of cloze queries that a config breaks."""
+        setup = config.data.setup
+        if config.model.get("pointer", "sum") != "sum" and setup != "noent":
+            yield "model.pointer", "a phrase is one token", "give sum, or config.data.setup=noent"
+
+    def accepts(self, name: str, module: Module) -> bool:
+        """A class of the user names its task."""
+        return name in self.models or getattr(module, "task", "") == self.name
+
+    def with_labels(self, config: Config) -> Config:
+        return config
+
+    def pairs(self, config: Config) -> NoReturn:
+        problem = "--config: its corpus does not hold sentence pairs"
+        raise UsageError(problem, fix="give a config for pairs")
+
+    def corpus(self, config: Config) -> ClozeCorpus:
+        data = config.data
+        check_name(data.name, NAMES)
+        encoding = ClozeEncoding(
+            data.setup,
+            max_passage=data.max_passage,
+            max_words=data.max_words,
+            query_bounds=data.query_bounds,
+            vectors_sd=config.vectors.random_sd,
+            vectors_path=file_path(config.vectors.path, data_folder(data.dir)),
+            vectors_dim=config.vectors.dim,
+            vectors_seed=config.vectors.seed,
+        )
+        folder = None if data.name == DEMO else corpus_folder(data)
+        return ClozeCorpus(data.name, encoding, folder, limit=data.limit)
+
+    def scorer(self, config: Config) -> ClozeScorer:
+        from mednli_jax.cloze.scorer import ClozeScorer
+
+        data, model = config.data, config.model
+        return ClozeScorer(
+            # In unmarked passages every word of a candidate counts, unless a pointer reads the
+            # spans.
+            loose=data.setup == "noent" and model.get("pointer", "span") != "span",
+            masses=model.get("pointer") == "sum",
+            answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
+        )
+
+    def fit(self, config: Config) -> None:
+        """None: readers are trained by the loop."""
+
+    def predictor(self, run: Run) -> None:
+        """None: readers are networks."""
+
+    def warnings(self, prepared: Prepared) -> Iterator[str]:
+        """A warning for words without vectors."""
+        yield from coverage_warnings(prepared.manifest["vocabulary"])
+
+    def check_prepared(
+        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+    ) -> None:
+        """Accepts every corpus."""
+
+    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
+        """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts = Texts(prepared.arrays)
-        splits: dict[str, ClozeRows] = {}
-        strings: set[str] = set()
-        for name, rows in prepared.splits.items():
-            passage = prepared.arrays["query_passage"][rows.place]
-            fields = (rows.name, rows.first, rows.label, rows.length, rows.uids, rows.tags)
-            splits[name] = ClozeRows(*fields, texts, np.array(passage))
-            if self.answer_vectors and name not in ("train", NEW):
-                strings |= splits[name].strings()
-        if self.answer_vectors and strings:
-            words = known_vectors(self.answer_vectors, (), sorted(strings))
-            splits = {name: replace(rows, words=words) for name, rows in splits.items()}
-        return replace(prepared, splits={**splits})
+        splits = {}
+        for name in {"dev", "test"} & prepared.splits.keys():
+            rows = []
+            for query in texts.queries(prepared.splits[name]):
+                answers = list(map(astuple, query.answers))
+                rows.append([query.uid, answers, query.tags])
+            splits[name] = rows
+        write_sealed(directory.private / ANSWERS, {"splits": splits})
 
-    def model_facts(self, manifest: Json) -> Json:
-        """Arguments of models.table.Entry.build: the number of different phrases in the training
-        split."""
-        return {"num_types": manifest["candidates"]["types_of_train"]}
+    def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
+        return page.run_sections(directory.folder, result)
 
-    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays on the device. Starts are converted to 32 bits. The length of `*_places` is
-        the largest count."""
-        marks = "loose_position" if self.loose else "position"
-        resident = {}
-        for name in (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate"):
-            array = np.asarray(prepared.arrays[name])
-            resident[name.removeprefix("loose_")] = array.astype(np.int32, copy=False)
-        for name in ("candidate_type", "position"):
-            most = int(np.diff(resident[f"{name}_start"]).max(initial=1))
-            if NEW in prepared.splits:
-                most = power_of_two(most, LEAST)
-            resident[f"{name}_places"] = np.arange(most, dtype=np.int32)
-        return resident
+    def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
+        return ()
 
-    def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
-        return frozen(vectors)
+    def compare(self, folders: Sequence[Path], split: str) -> Report:
+        return page.compare(folders, split)
 
-    def batches(
-        self,
-        prepared: Prepared,
-        name: str,
-        training: batching.TrainingBatches,
-        *,
-        shares: int,
-        model: nn.Module,
-    ) -> batching.Batches:
-        """A split's batches. On dev and test a passage is encoded once for several of its
-        queries."""
-        passage, query = (prepared.arrays[f"{side}_length"].max(initial=1) for side in SIDES)
-        plan = batching.BatchPlan(
-            training.size,
-            width=(max(int(passage), 1), max(int(query), 1)),
-            shares=shares,
-            joint=False,
-            least_rows=batching.least_rows_on(traits(model).platform),
-        )
-        if name == "train":
-            group = min(training.group, training.size)
-            return _batches(prepared, name, group, plan.for_training(training))
-        plan = replace(
-            plan,
-            batch_size=PREDICT_ROWS,
-            max_buckets=batching.MAX_BUCKETS,
-            passes=training.epochs * len(training.seeds),
-            shapes=batching.Shapes.ROUNDED if name == NEW else batching.Shapes.FITTED,
-        )
-        if name == NEW:
-            return _batches(prepared, name, PREDICT_GROUP, plan)
-        batches = {}
-        for split in prepared.splits:
-            if split != "train":
-                batches[split] = _batches(prepared, split, PREDICT_GROUP, plan)
-        return batching.sharing(batches)[name]
+    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+        return Report({})
 
-    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[ClozeExample]:
-        """Queries without answers from marked (passage, query) strings; equal passages become one
-        object."""
-        passages: dict[str, Passage] = {}
-        examples = []
-        for number, (passage, query) in enumerate(inputs):
-            if passage not in passages:
-                marked = parse_marked(passage)
-                uid = f"passage {len(passages)}"
-                passages[passage] = Passage(
-                    uid, (), marked.tokens, marked.entities, marked.sentences
-                )
-            marked = parse_marked(query)
-            example = ClozeExample(
-                uid=str(number),
-                passage=passages[passage],
-                query=marked.tokens,
-                query_entities=marked.entities,
-                blank=marked.blanks[0],
-                answers=(Answer(""),),
-            )
-            examples.append(example)
-        return examples
+    def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
+        return page.evaluate(run, options)
 
-    def to_batch(self, data: Arrays, index: jax.Array, layout: batching.Layout) -> QueryBatch:
-        """The QueryBatch of rows `index` [U, G]; the G queries of a unit share its passage."""
-        row_of_unit, index = index.max(axis=1), index.reshape(-1)
-        row, is_real = jnp.maximum(index, 0), index >= 0
-        passage = data["query_passage"][jnp.maximum(row_of_unit, 0)]
-        is_present = row_of_unit >= 0
-        tokens = _places_of(data, "passage", jnp.arange(layout.width[0]), passage, is_present)
-        place = data["candidate_type_places"]
-        types = _places_of(data, "candidate_type", place, passage, is_present)
-        marks = _places_of(data, "position", data["position_places"], passage, is_present)
-        return QueryBatch(
-            passage=tokens.take(data["passage"]),
-            passage_length=tokens.length,
-            candidate_type=types.take(data["candidate_type"]),
-            candidate_length=types.take(data["candidate_length"]),
-            position=marks.take(data["position"]),
-            position_candidate=marks.take(data["position_candidate"], len(place)),
-            query=jnp.where(is_real[:, None], data["query"][row][:, : layout.width[1]], 0),
-            query_length=jnp.where(is_real, data["query_length"][row], 0),
-            blank=data["blank"][row],
-            label=jnp.maximum(data["gold"][row], 0),
-            mask=is_real.astype(jnp.float32),
-            layout=layout,
-        )
+    def answers(self, path: Path, rows: Rows, config: Config) -> NoReturn:
+        raise UsageError("--config is for answers to pairs", fix="for queries give --corpus")
 
-    # -- losses and scores
+    def evaluate_answers(
+        self, corpus: str, predictions: Path, options: EvaluationOptions
+    ) -> Report:
+        return page.evaluate_answers(corpus, predictions, options)
 
-    def loss(self, logits: jax.Array, batch: QueryBatch) -> jax.Array:
-        label = _label(batch)
-        if self.masses:
-            return -jnp.take_along_axis(logits, label[:, None], axis=1)[:, 0]
-        losses_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label)
-        return losses_B
+    licensed: Sequence[str] = LICENSED
 
-    def correct(self, logits: jax.Array, batch: QueryBatch) -> jax.Array:
-        return jnp.equal(jnp.argmax(logits, axis=-1), _label(batch)).astype(jnp.float32)
+    @property
+    def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
+        return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
-    def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
-        """Mean loss of each seed [S] over the queries whose answer is a candidate with a score;
-        None without any.
+    def prediction(self, row: Row) -> dict[str, Json]:
+        return page.prediction(row)
 
-        NaN for a seed that diverged.
-        """
-        gold_SN = _of_label(logits, np.maximum(rows.label, 0))
-        is_scored_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
-        if not is_scored_N.any():
-            return None
-        p_SNC = self.probabilities(logits[:, is_scored_N])
-        log_p_SN = _of_label(np.log(np.maximum(p_SNC, 1e-300)), rows.label[is_scored_N])
-        log_p_SN = np.where(np.isnan(gold_SN[:, is_scored_N]), np.nan, log_p_SN)
-        return np.asarray(-log_p_SN.mean(axis=1))
+    def prediction_lines(self, rows: Iterable[Row]) -> Iterator[str]:
+        return page.prediction_lines(rows)
 
-    def score(self, rows: ClozeRows, logits: np.ndarray) -> Json:
-        """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices
-        of the queries.
+    def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
+        return page.write_attention(run, inputs)
 
-        accuracy is exact match, under the name that the loop reads. in_passage: number of queries
-        whose answer is a candidate. loss: None where no answer can be scored.
-        """
-        scores_S = self.scored(rows, logits)
-        summaries = list(map(answers.summary, scores_S))
-        losses = self.losses(rows, logits)
-        families: dict[str, Json] = {}
-        for family, named in answers.slices(rows.queries()).items():
-            families[family] = {}
-            for name, places in named.items():
-                families[family][name] = answers.seed_scores(scores_S, places)
-        slices = families.pop("tag", {})
-        return {
-            "examples": len(rows),
-            "in_passage": int((rows.label >= 0).sum()),
-            "accuracy": _mean(summaries, "exact_match"),
-            **{name: _mean(summaries, name) for name in FIGURES},
-            "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
-            **({"slices": slices} if slices else {}),
-            "families": families,
-        }
+    @property
+    def analyses(self) -> Mapping[str, Callable[[Named, AnalysisOptions], Report]]:
+        return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
 
-    def scored(self, rows: ClozeRows, logits: np.ndarray) -> list[answers.QueryScores]:
-        """The scores of each query, by seed."""
-        queries, words = rows.queries(), rows.words or ()
-        scores_S = []
-        for logits_NC in logits:
-            predicted = self.answers(rows, logits_NC)
-            scores_S.append(answers.query_scores(queries, predicted, *words))
-        return scores_S
+    alone: Sequence[str] = ()
 
-    def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
-        """{uid: text} of the best candidates, from the logits [N, C] of one seed."""
-        texts = {}
-        for row, best in enumerate(logits.argmax(axis=-1).tolist()):
-            if logits[row, best] > MASKED_ENERGY / 2:
-                texts[rows.uids[row]] = rows.candidates(row)[best]
-        return texts
+    def analysed(self, config: Config, options: AnalysisOptions) -> Named:
+        """The corpus of --corpus, by its name."""
+        if not options.corpus or config is not None or (options.scores and not options.skills):
+            fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
+            raise UsageError("analyze cloze-stats and cloze-baselines: are for a corpus", fix=fix)
+        return Named(options.corpus)
 
-    def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """Probabilities [..., C] of the candidates in float64, 0 without a candidate. Masses may
-        sum to more than 1."""
-        logits = np.asarray(logits, np.float64)
-        is_candidate = logits > MASKED_ENERGY / 2
-        if not self.masses:
-            logits = logits - logits.max(axis=-1, keepdims=True)
-        masses = np.where(is_candidate, np.exp(np.where(is_candidate, logits, 0.0)), 0.0)
-        if self.masses:
-            return masses
-        return np.asarray(masses / np.maximum(masses.sum(axis=-1, keepdims=True), 1e-300))
-
-    # -- predictions
-
-    def described(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
-        """For each query "answer", the most likely candidate ("" for none), "best", the five most
-        likely ones with their probabilities, and "candidates", their number."""
-        descriptions: list[Json] = []
-        for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
-            best = best_of(rows, row, p_C)
-            answer = best[0]["answer"] if p_C.any() else ""
-            number = len(rows.candidates(row))
-            descriptions.append({"answer": answer, "best": best, "candidates": number})
-        return descriptions
-
-    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
-        """A JSON row per query: uid, the answer of each seed ("" for none), and the most likely
-        candidates."""
-        answers_S = [self.answers(rows, logits_NC) for logits_NC in logits]
-        mean_NC = self.probabilities(logits).mean(axis=0)
-        predictions: list[Json] = []
-        for row, uid in enumerate(rows.uids):
-            predicted = [answers_of_seed.get(uid, "") for answers_of_seed in answers_S]
-            best = best_of(rows, row, mean_NC[row])
-            predictions.append({"uid": uid, "predicted": predicted, "best": best})
-        return predictions
-
-    def summary(self, split: str, scores: Json) -> str:
-        f1 = f", F1 {scores['f1']['mean']:.4f}"
-        return summary(f"{split} exact match", scores, self.units, f1)
-
-    def looked_at(
-        self,
-        corpus: ClozeCorpus,
-        vocabulary: Vocab,
-        example: ClozeExample,
-        lengths: tuple[int, int],
-        sown: Json,
-    ) -> Json:
-        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents};
-        "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
-        to the passage's tokens [S, N]."""
-        setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
-        passage = passage_view(example.passage, setup, max_tokens=max_tokens)
-        view = query_view(example, setup, passage)
-        names = {token: phrase for phrase, token in view.names.items() if phrase}
-        spans = [list(map(list, spans)) for spans in passage.positions]
-        return {
-            "passage": list(passage.tokens),
-            "query": list(view.query),
-            "names": names,
-            "candidates": list(passage.candidates),
-            "spans": spans,
-            "weights": sown["places"][0][:, 0, : len(passage.tokens)],
-        }
+    @property
+    def tables(self) -> Mapping[str, PaperTable]:
+        return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
 
 
-def _batches(
-    prepared: Prepared, name: str, group: int, plan: batching.BatchPlan
-) -> batching.Batches:
-    """The batches of a split; up to `group` queries of a passage are kept together."""
-    rows = prepared.splits[name]
-    assert isinstance(rows, ClozeRows)  # see with_rows
-    groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
-    return batching.Batches(*rows.length, replace(plan, first=rows.first), groups=groups)
+TASK: Cloze = Cloze()
 
 
-def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[Json]:
-    """The most likely candidates of a query, best first: [{"answer": ..., "probability": ...},
-    ...]."""
-    candidates = rows.candidates(row)
-    order = np.argsort(-p_C[: len(candidates)], kind="stable")[:BEST]
-    return [{"answer": candidates[i], "probability": round(float(p_C[i]), 6)} for i in order]
+def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
+    scores = [local_path(file, "--scores") for file in options.scores]
+    return stats.analysis(corpus.name, options.skills, scores)
 
 
-class _Places(NamedTuple):
-    """Indices `place` [U, T] in a flat array, whether each belongs to the passage, and the number
-    [U] that do."""
-
-    place: jax.Array
-    is_inside: jax.Array
-    length: jax.Array
-
-    def take(self, flat: jax.Array, padding: int = 0) -> jax.Array:
-        """[U, T], the values of a flat array."""
-        return jnp.where(self.is_inside, flat[self.place], padding)
-
-
-def _places_of(
-    data: Arrays, name: str, place_T: jax.Array, passage_U: jax.Array, is_present_U: jax.Array
-) -> _Places:
-    """The places of a flat array that belong to each passage."""
-    start = data[f"{name}_start"][passage_U]
-    length = jnp.where(is_present_U, data[f"{name}_start"][passage_U + 1] - start, 0)
-    is_inside = place_T < length[:, None]
-    return _Places(jnp.where(is_inside, start[:, None] + place_T, 0), is_inside, length)
-
-
-def _label(batch: QueryBatch) -> jax.Array:
-    assert batch.label is not None  # see to_batch
-    return batch.label
-
-
-def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
-    """[S, N], the value of the label of each row."""
-    return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]
-
-
-def _mean(summaries: Sequence[answers.Figures], name: str) -> metrics.MeanSd | None:
-    """mean_sd of a score over seeds, None where a seed has none."""
-    values = [figures[name] for figures in summaries]
-    return None if None in values else metrics.mean_sd(values)
+def _baselines(corpus: Named, options: AnalysisOptions) -> Report:
+    return baselines.analysis(corpus.name, options.vectors)

@@ -97,6 +97,18 @@ class Prepared:
     def longest_path(self) -> int:
         return int(self.manifest["knowledge"]["longest_path"])
 
+    @property
+    def cache_folder(self) -> Path:
+        """The folder, of a corpus that the cache has."""
+        assert self.folder is not None
+        return self.folder
+
+    @property
+    def notes(self) -> list[str]:
+        """The remarks on the splits."""
+        splits = self.manifest["splits"].values()
+        return sorted({facts["note"] for facts in splits if "note" in facts})
+
     def with_vectors(self, vectors: np.ndarray) -> "Prepared":
         """The corpus with the vectors [V, D] of a run, whose digest its manifest then has as
         VECTORS_OF_RUN."""

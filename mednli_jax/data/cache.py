@@ -20,7 +20,7 @@ import mednli_jax
 from mednli_jax.data.arrays import Prepared, rows_of, rows_of_splits
 from mednli_jax.data.examples import Facts, Split
 from mednli_jax.errors import RunError
-from mednli_jax.files import (
+from mednli_jax.files.writing import (
     Json,
     atomic_file,
     atomic_folder,

@@ -12,7 +12,8 @@ import numpy as np
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Facts, Split
 from mednli_jax.errors import ConfigError
-from mednli_jax.files import either_name, local_path, variable_path
+from mednli_jax.files.paths import local_path, variable_path
+from mednli_jax.files.reading import either_name
 from mednli_jax.terminal import warn
 
 Config = Any  # the section `data` of a ConfigDict

@@ -8,7 +8,7 @@ from typing import Any
 
 from mednli_jax.data.labels import parts
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.files import check_distinct
+from mednli_jax.files.reading import check_distinct
 
 # SNLI's lines may end before the columns label2 ... label5.
 SPARE = re.compile(r"label\d")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.files import is_name
+from mednli_jax.files.reading import is_name
 
 UNLABELLED = "-"  # of a pair that belongs to no class, as where SNLI's annotators disagreed
 MOST = 100  # labels of a corpus

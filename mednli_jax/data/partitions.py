@@ -16,7 +16,8 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.files import check_readable, either_name, empty_file, local_path, text_lines
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.reading import check_readable, either_name, empty_file, text_lines
 
 
 @dataclass(frozen=True)

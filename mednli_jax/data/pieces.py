@@ -24,7 +24,7 @@ from mednli_jax.data.tokenizer_files import (
     word_piece_tokenizer,
 )
 from mednli_jax.errors import ConfigError, DataError
-from mednli_jax.files import write_atomic
+from mednli_jax.files.writing import write_atomic
 from mednli_jax.terminal import say, warn
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
-from mednli_jax.files import write_atomic
+from mednli_jax.files.writing import write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")

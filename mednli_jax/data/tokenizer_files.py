@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mednli_jax.errors import DataError, RunError
-from mednli_jax.files import opened_text
+from mednli_jax.files.reading import opened_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

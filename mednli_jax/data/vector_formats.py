@@ -23,7 +23,7 @@ import numpy as np
 
 from mednli_jax.data.labels import is_number
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import (
+from mednli_jax.files.reading import (
     FRESH_COPY,
     MARK,
     byte_lines,

@@ -23,7 +23,8 @@ from mednli_jax.data.vector_formats import (
     vectors_path,
 )
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import line_fault, sha256
+from mednli_jax.files.reading import line_fault
+from mednli_jax.files.writing import sha256
 from mednli_jax.terminal import warn
 
 # How a word got its vector: by its own row, or by that of its lower-case form.

@@ -34,12 +34,12 @@ from mednli_jax.diskne.folds import LEAST, Fold
 from mednli_jax.diskne.folds import folds as divide
 from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled, similar
 from mednli_jax.errors import ConfigError, Problems, UsageError
-from mednli_jax.files import atomic_folder, private_folder, write_atomic, write_json
+from mednli_jax.files.writing import atomic_folder, private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.nli.corpus import BuiltCorpus, NLICorpus
-from mednli_jax.nli.pair_rows import json_rows
-from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.nli.read.pair_rows import json_rows
+from mednli_jax.nli.read.readers import read_nli_file
 from mednli_jax.rundir import read_json
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import indefinite_article, treebank_tokens
 from mednli_jax.errors import DataError, DataErrors, Problems
-from mednli_jax.files import FRESH_COPY, csv_records, empty_file, sha256, table_rows
+from mednli_jax.files.reading import FRESH_COPY, csv_records, empty_file, table_rows
+from mednli_jax.files.writing import sha256
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
-from mednli_jax.nli.corpora import find_files, ground_truth_path, source_files
-from mednli_jax.nli.readers import load_nli, read_nli_file
+from mednli_jax.nli.read.corpora import find_files, ground_truth_path, source_files
+from mednli_jax.nli.read.readers import load_nli, read_nli_file
 from mednli_jax.terminal import warn
 
 # Section 3.1: how a premise shows a disease. The two groups are built, trained on and tested

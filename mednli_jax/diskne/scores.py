@@ -17,7 +17,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold
 from mednli_jax.errors import Problems
-from mednli_jax.files import json_lines
+from mednli_jax.files.reading import json_lines
 from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.sections import Grid, RunSections, Section, points

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import ahocorasick
 
 from mednli_jax.data.examples import Mention
-from mednli_jax.files import text_lines
+from mednli_jax.files.reading import text_lines
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.words import (

@@ -1,4 +1,5 @@
-"""Links between tokens of a premise and of its hypothesis whose concepts are related."""
+"""Computes links: from concepts of sentence pairs and distances in a graph to arrays [N, K] of
+related tokens."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

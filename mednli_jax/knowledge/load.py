@@ -15,7 +15,8 @@ from scipy.sparse import csr_array
 from mednli_jax.data.cache import Cache, Key, kept, key_digest
 from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.files import check_readable, either_name, local_path
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.reading import check_readable, either_name
 from mednli_jax.knowledge.ontology import (
     DEFAULT_OPTIONS,
     Ontology,

@@ -37,16 +37,15 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import token_offsets
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.files import (
+from mednli_jax.files.reading import (
     empty_field,
     empty_file,
     json_lines,
     line_fault,
-    private_folder,
     table_rows,
     text_lines,
-    write_atomic,
 )
+from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.terminal import warn
 

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import ConfigError, Problems
-from mednli_jax.files import empty_file, line_fault, text_lines
+from mednli_jax.files.reading import empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 from mednli_jax.knowledge.words import FUNCTION_WORDS, normalise
 from mednli_jax.terminal import Bar

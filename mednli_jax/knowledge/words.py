@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, lru_cache
 
 from mednli_jax.data.examples import Mention
-from mednli_jax.files import text_lines
+from mednli_jax.files.reading import text_lines
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers import mesh
 

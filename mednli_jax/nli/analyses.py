@@ -20,14 +20,14 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.data.labels import Labels
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.files import sha256
+from mednli_jax.files.writing import sha256
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.nli import encoding
-from mednli_jax.nli.corpora import OWN
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
-from mednli_jax.nli.readers import decided, quoted_cells, read_nli_file
+from mednli_jax.nli.encode import links, texts
+from mednli_jax.nli.read.corpora import OWN
+from mednli_jax.nli.read.readers import decided, quoted_cells, read_nli_file
 from mednli_jax.report import charts
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import (
@@ -72,7 +72,7 @@ class Pairs:
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
         self.knowledge, self.labels = corpus.knowledge, corpus.labels.names
         self.splits = dict(splits or corpus.splits())
-        self.examples = encoding.examples_of(self.splits)
+        self.examples = texts.examples_of(self.splits)
         facts = [split.facts for split in self.splits.values()]
         self.notes = sorted({of_split["note"] for of_split in facts if "note" in of_split})
         for of_split in facts:
@@ -89,7 +89,7 @@ class Pairs:
         none."""
         return self.knowledge if self.spans is None else self.spans.name
 
-    def needs_knowledge(self, analysis: str) -> encoding.ConceptSource:
+    def needs_knowledge(self, analysis: str) -> links.ConceptSource:
         """The finder. Refuses a config without concepts."""
         if self.finder is None:
             fix = "--corpus=NAME, or --config=esim_kd, or config.model.knowledge=replace"
@@ -104,15 +104,15 @@ class Pairs:
             raise UsageError(problem, fix=f"leave it out, or map the labels: {mapped}")
 
     @cached_property
-    def finder(self) -> encoding.ConceptSource | None:
+    def finder(self) -> links.ConceptSource | None:
         """Finds the concepts of sentences, by a linker or a file of mentions; None without
         knowledge."""
         return self.corpus.recogniser(self.splits)
 
     @cached_property
-    def linked(self) -> encoding.PairMentions:
+    def linked(self) -> links.PairMentions:
         """The concepts of all pairs; none without knowledge."""
-        return encoding.find_mentions(self.examples, self.finder, self.corpus.encoding)
+        return links.find_mentions(self.examples, self.finder, self.corpus.encoding)
 
     @property
     def mentions(self) -> tuple[list[list[Mention]], list[list[Mention]]]:
@@ -121,18 +121,18 @@ class Pairs:
         return visible["premise"], visible["hypothesis"]
 
     @cached_property
-    def entities(self) -> encoding.SideMentions:
+    def entities(self) -> links.SideMentions:
         """The entities of each side whose tokens are merged: those of the file of spans, else the
         concepts."""
         if self.spans is None:
             return self.linked.visible
         recognised = self.corpus.recogniser(self.splits, self.spans)
-        return encoding.find_mentions(self.examples, recognised, self.corpus.encoding).visible
+        return links.find_mentions(self.examples, recognised, self.corpus.encoding).visible
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury ->
         brain_injury."""
-        examples = encoding.merged(self.examples, self.entities) if merged else self.examples
+        examples = links.merged(self.examples, self.entities) if merged else self.examples
         sentences = []
         for example in examples:
             sentences.append(tuple(map(str.lower, example.hypothesis_tokens)))
@@ -214,7 +214,7 @@ def statistics(splits: Mapping[str, Split[NLIExample]], labels: Sequence[str] = 
 
 def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Sizes:
     """Of some splits together."""
-    examples = encoding.examples_of(splits)
+    examples = texts.examples_of(splits)
     labels = Counter(_labels(examples).tolist())
     tokens: Counter[str] = Counter()
     unlabelled = 0
@@ -229,7 +229,7 @@ def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Si
     }
     words: set[str] = set()
     for side in SIDES:
-        sentences = [encoding.all_tokens(example, side) for example in examples]
+        sentences = [links.all_tokens(example, side) for example in examples]
         for sentence in sentences:
             words.update(map(str.lower, sentence))
         lengths = np.array(list(map(len, sentences)))
@@ -283,8 +283,8 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     premises, hypotheses = (of_side[:size] for of_side in pairs.mentions)
     graph = source.ontology
     if settings.graph == "mentioned":
-        rows = encoding.rows_in(pairs.splits)
-        graph = induced(graph, encoding.mentioned(pairs.linked.whole, rows))
+        rows = links.rows_in(pairs.splits)
+        graph = induced(graph, links.mentioned(pairs.linked.whole, rows))
 
     def distances(ends: np.ndarray) -> np.ndarray:
         return corpus_paths(graph, ends, direction=settings.direction, max_length=settings.max_path)
@@ -341,7 +341,7 @@ def path_statistics(
     concepts: set[str] = set()
     both_sides = zip(premise_mentions, hypothesis_mentions, strict=True)
     for number, (in_premise, in_hypothesis) in enumerate(both_sides):
-        left, right = encoding.concepts_in(in_premise), encoding.concepts_in(in_hypothesis)
+        left, right = links.concepts_in(in_premise), links.concepts_in(in_hypothesis)
         crossed = list(product(sorted(left), sorted(right)))
         pairs += crossed
         owners += [number] * len(crossed)

@@ -19,11 +19,12 @@ from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import Facts, NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
-from mednli_jax.files import write_sealed
+from mednli_jax.files.writing import write_sealed
 from mednli_jax.nli import features
 from mednli_jax.nli.config import Experiment, Run
 from mednli_jax.nli.corpus import NLICorpus
-from mednli_jax.nli.encoding import ConceptSource, examples_of, find_mentions
+from mednli_jax.nli.encode.links import ConceptSource, find_mentions
+from mednli_jax.nli.encode.texts import examples_of
 from mednli_jax.rundir import TREES, read_kept
 from mednli_jax.terminal import Bar
 from mednli_jax.training.loop import Interrupted

@@ -11,7 +11,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.labels import MOST, NLI_LABELS, Labels
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli.corpora import OWN, labelled_file
+from mednli_jax.nli.augment.augmentation import Augment
 from mednli_jax.nli.corpus import (
     BLANKS,
     FORMATS,
@@ -21,10 +21,11 @@ from mednli_jax.nli.corpus import (
     Terminology,
     has_format,
 )
-from mednli_jax.nli.encoding import Encoding, PieceEncoding
-from mednli_jax.nli.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
-from mednli_jax.nli.readers import decided
-from mednli_jax.nli.written_pairs import Augment
+from mednli_jax.nli.encode.links import Encoding
+from mednli_jax.nli.encode.texts import PieceEncoding
+from mednli_jax.nli.read.corpora import OWN, labelled_file
+from mednli_jax.nli.read.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
+from mednli_jax.nli.read.readers import decided
 
 Config = Any  # a ConfigDict
 Experiment = Any  # a run.Experiment, which imports jax
@@ -99,6 +100,8 @@ def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
         yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
     if of_pieces(config) and "weights" not in config.model:
         yield "data.tokens", "this model reads words", "leave it out, or give model bert"
+    if "weights" in config.model and not of_pieces(config):
+        yield "data.tokens", "this model reads pieces of words", "leave it out, or give pieces"
     if config.data.builder == "tfds" and config.data.name not in with_builder:
         yield "data.builder", "this corpus has no TFDS builder", LEAVE
     yield from _broken_file_rules(config.data)
@@ -184,7 +187,7 @@ def with_labels(config: Config) -> Config:
 
 
 def padded_length(config: Config) -> int:
-    """See task.NLITask."""
+    """See task.NLIScorer."""
     return int(config.data.max_length) if config.model.masking == "paper" else 0
 
 

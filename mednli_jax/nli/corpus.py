@@ -22,7 +22,8 @@ from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.files import check_readable, digest, no_such_file
+from mednli_jax.files.reading import check_readable, no_such_file
+from mednli_jax.files.writing import digest
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
 from mednli_jax.knowledge.linking import (
@@ -36,26 +37,26 @@ from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_men
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli import encoding, polarity, readers
-from mednli_jax.nli.corpora import CORPORA, OWN, licensed, source_files
-from mednli_jax.nli.encoding import (
+from mednli_jax.nli.augment import polarity
+from mednli_jax.nli.augment.augmentation import WRITTEN, Augment, Withheld, written_pairs
+from mednli_jax.nli.encode.links import ConceptSource, Encoding, MentionFinder, TextLinker
+from mednli_jax.nli.encode.texts import FORMAT as TEXTS_FORMAT
+from mednli_jax.nli.encode.texts import (
     NO_WORDS,
-    ConceptSource,
     ConceptTexts,
     ConceptVectors,
-    Encoding,
-    MentionFinder,
     PieceEncoding,
     PieceTexts,
-    TextLinker,
     Texts,
     Vocabulary,
     WordTexts,
+    encode_splits,
     examples_of,
 )
-from mednli_jax.nli.pair_rows import FORMAT as ROWS_FORMAT
-from mednli_jax.nli.pair_rows import Columns
-from mednli_jax.nli.written_pairs import WRITTEN, Augment, Withheld, written_pairs
+from mednli_jax.nli.read import readers
+from mednli_jax.nli.read.corpora import CORPORA, OWN, licensed, source_files
+from mednli_jax.nli.read.pair_rows import FORMAT as ROWS_FORMAT
+from mednli_jax.nli.read.pair_rows import Columns
 from mednli_jax.terminal import Bar, say, warn
 
 NAMES = (*demo.SIZES, *CORPORA)
@@ -292,7 +293,7 @@ class NLICorpus:
 
     def _read(self) -> Splits:
         if self.builder == "tfds":
-            from mednli_jax.nli.tfds import load_tfds
+            from mednli_jax.nli.read.tfds import load_tfds
 
             folder = cache_folder() / "tfds"
             return load_tfds(self.name, folder, self._folder(), limit=self.limit, genre=self.genre)
@@ -465,7 +466,7 @@ class NLICorpus:
         """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for
         the whole one."""
         texts = self.texts(vocabulary, self.linker)
-        arrays, facts = encoding.encode_splits(
+        arrays, facts = encode_splits(
             splits, texts, self.linker, concepts=concepts, labels=self.labels.names
         )
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
@@ -528,7 +529,7 @@ class NLICorpus:
 
     def _formats(self) -> dict[str, int]:
         """The FORMAT of every module that shapes the arrays."""
-        formats = {"words": encoding.FORMAT}
+        formats = {"words": TEXTS_FORMAT}
         if self.name == OWN:
             formats["rows"] = ROWS_FORMAT
         if self.pieces:
@@ -583,9 +584,7 @@ class NLICorpus:
             splits["train"] = self._augmented(splits["train"], self.augment)
         source = self.recogniser(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
-        arrays, facts = encoding.encode_splits(
-            splits, texts, source, corpus_paths, labels=self.labels.names
-        )
+        arrays, facts = encode_splits(splits, texts, source, corpus_paths, labels=self.labels.names)
         if self.augment is not None:
             uids = [example.uid for example in examples_of(splits)]
             arrays["written"] = np.char.startswith(np.array(uids, str), WRITTEN)

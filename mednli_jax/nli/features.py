@@ -48,7 +48,8 @@ from mednli_jax.data.text import PAD, UNK, Vocab
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.words import FUNCTION_WORDS
-from mednli_jax.nli.encoding import Encoding, Tokens, all_tokens, examples_of
+from mednli_jax.nli.encode.links import Encoding, Tokens, all_tokens
+from mednli_jax.nli.encode.texts import examples_of
 from mednli_jax.terminal import watched
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import numpy as np
 
 from mednli_jax.data.examples import Facts
 from mednli_jax.data.partitions import Partition
-from mednli_jax.files import next_free, private_folder, write_atomic
+from mednli_jax.files.paths import next_free
+from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.nli.config import Run
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import LEVEL, labels_of, macro_f1, majority_share, share_interval

@@ -1,410 +1,358 @@
-"""Natural language inference: from rows to batches, from logits to scores.
+"""Sentence pairs as the commands see them: MedNLI, corpora in its form, and the user's own pairs.
 
-Dimension letters: S seeds, N rows of a split, C classes, Q units of a batch, G rows of a unit, B =
-Q G, P and H tokens of premises and hypotheses.
+Functions that train or score import jax when they are called, so that other commands start without
+it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, NamedTuple, cast
+from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
-import optax
-from scipy.special import log_softmax, softmax
 
-from mednli_jax.data import batching
-from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
-from mednli_jax.data.corpus import Corpus
-from mednli_jax.data.examples import LABELS, Facts, NLIExample
-from mednli_jax.data.text import TOKENISERS
-from mednli_jax.errors import ConfigError
-from mednli_jax.models.batch import PairBatch
-from mednli_jax.models.table import traits
-from mednli_jax.nli.corpus import NLICorpus
-from mednli_jax.nli.encoding import Vocabulary
-from mednli_jax.report import metrics
-from mednli_jax.rundir import Scores
+from mednli_jax.data.arrays import NEW, Prepared, Rows
+from mednli_jax.data.examples import LABELS
+from mednli_jax.data.inputs import Form
+from mednli_jax.data.labels import is_number
+from mednli_jax.data.vectors import coverage_warnings
+from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.files.reading import shown_names
+from mednli_jax.nli import page
+from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
+from mednli_jax.nli.augment.substitutions import substitutions
+from mednli_jax.nli.config import (
+    EMPTY,
+    WITH_BUILDER,
+    Config,
+    Experiment,
+    Rule,
+    Run,
+    broken_rules,
+    corpus_of,
+    labels_of,
+    of_features,
+    of_pieces,
+    padded_length,
+    with_labels,
+)
+from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
+from mednli_jax.nli.encode.links import find_mentions, merged
+from mednli_jax.nli.read.corpora import CORPORA, OWN, RESTRICTED, licensed, source_files
+from mednli_jax.nli.read.pair_rows import columns_of
+from mednli_jax.nli.read.readers import (
+    NO_TEST,
+    NO_TEST_LABELS,
+    quoted_cells,
+    read_answers,
+    read_nli_file,
+)
+from mednli_jax.nli.tables import reproduction, tables_3_to_7
+from mednli_jax.nli.tables.categories import (
+    categories_by_rules,
+    error_kinds,
+    kinds_report,
+    read_annotations,
+)
+from mednli_jax.nli.tables.runs import NAME, PAPER, TABLES
+from mednli_jax.report.options import (
+    AnalysisOptions,
+    EvaluationOptions,
+    PaperTable,
+    ReportOptions,
+    TableOptions,
+)
+from mednli_jax.report.outcomes import finished
+from mednli_jax.report.sections import Report, RunSections, Section
+from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
-from mednli_jax.training.task import Scorer, frozen, summary
 
-LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
-PREDICT_ROWS = 256
-PREDICT_PIECES = 64
-PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+if TYPE_CHECKING:
+    from mednli_jax.nli.boosting import Trees
+    from mednli_jax.nli.scorer import NLIScorer
 
-Model = Any  # a linen module
-BothSides = tuple[np.ndarray, np.ndarray]  # as SideTokens
+FilesOf = Callable[[Path], Iterable[Path]]  # the data folder -> the files of a corpus in it
+NOTES = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
 
 
-class SideTokens(NamedTuple):
-    """Word numbers of a split's premises [N, P] and hypotheses [N, H]."""
+class NLI:
+    """The TASK of sentence pairs (see tasks.Task)."""
 
-    premise: np.ndarray
-    hypothesis: np.ndarray
-
-
-@dataclass(frozen=True)
-class NLITask:
-    """Classification of premise-hypothesis pairs (see training.task.Scorer).
-
-    Args:
-      pieces: whether rows hold word pieces.
-      padded_length: tokens to which each side is padded for models that do not mask padding
-        (`masking="paper"`), so that all batches have one width; 0 for other models.
-      written_weight: of the pairs that an ontology wrote (nli.written_pairs) in the training loss.
-      scored: the labels over which rows are scored, in the order of their numbers.
-      classes: numbers of the labels of the training pairs; None for all. A model has one logit for
-        each. A corpus that is scored may have others.
-    """
-
-    pieces: bool = False
-    padded_length: int = 0
     name: str = "nli"
-    sides: tuple[str, str] = SIDES
+    corpora: str = "sentence pairs"
     units: str = "pairs"
-    written_weight: float = 1.0
-    scored: tuple[str, ...] = LABELS
-    classes: tuple[int, ...] | None = None
+    models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert", "encoder")
+    form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
+    flags: Mapping[str, Sequence[str]] = MappingProxyType({
+        "report": ("categories", "categories_file", "paths"),
+        "evaluate": ("config", "workdir", "probe", "partition", "merged", "predictions"),
+    })  # fmt: skip
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({})
+    empty: Sequence[tuple[str, Callable[[Config], bool], str]] = EMPTY
+    with_builder: Sequence[str] = WITH_BUILDER
+
+    def rules(self, config: Config) -> Iterator[Rule]:
+        return broken_rules(config, self.with_builder)
+
+    def accepts(self, name: str, module: object) -> bool:
+        """A class of the user may name another task."""
+        if ":" in name:
+            return bool(getattr(module, "task", NLI.name) == NLI.name)
+        return name in self.models
+
+    def pairs(self, config: Config) -> NLICorpus:
+        """The corpus as pairs, also where `corpus` of a subclass is another one."""
+        return corpus_of(config)
+
+    def corpus(self, config: Config) -> NLICorpus:
+        return corpus_of(config)
+
+    def scorer(self, config: Config) -> NLIScorer:
+        from mednli_jax.nli.scorer import NLIScorer
+
+        return NLIScorer(
+            of_pieces(config),
+            padded_length(config),
+            written_weight=config.data.augment_weight,
+            scored=labels_of(config.data).names,
+        )
+
+    def with_labels(self, config: Config) -> Config:
+        return with_labels(config)
+
+    def fit(self, config: Config) -> Callable | None:
+        if not of_features(config):
+            return None
+        from mednli_jax.nli import boosting
+
+        return boosting.fit
+
+    def predictor(self, run: Run) -> Trees | None:
+        if run.result.model != "features":
+            return None
+        from mednli_jax.nli import boosting
+
+        return boosting.Trees(run)
+
+    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
+        """Writes nothing: reports of pairs need the predictions alone."""
+
+    licensed: Sequence[str] = tuple(licensed(RESTRICTED))
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        if self.classes is None:
-            return self.scored
-        return tuple(self.scored[number] for number in self.classes)
+    def sources(self) -> Mapping[str, tuple[FilesOf, str]]:
+        sources: dict[str, tuple[FilesOf, str]] = {}
+        for name, corpus in CORPORA.items():
+            if name != OWN:
+                sources[name] = (partial(source_files, name), corpus.source)
+        sources["notes"] = (_note_files, NOTES)
+        return sources
 
-    def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
-        """The prepared corpus with the numbers of `scored` in place of those of its own labels."""
-        names = cast(NLICorpus, corpus).labels.names
-        if names == self.scored:
-            return prepared
-        number_C = np.array([*map(self.scored.index, names), -1])
-        splits = {}
-        for name, rows in prepared.splits.items():
-            splits[name] = replace(rows, label=number_C[rows.label])
-        return replace(prepared, splits=splits)
+    def warnings(self, prepared: Prepared) -> Iterator[str]:
+        return warnings_of(prepared)
 
-    def on(self, other: Scorer) -> "NLITask":
-        """This scorer for the corpus of another: rows are also scored over labels of that corpus
-        for which the model has no logit."""
-        scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
-        if len(scored) == len(self.labels) + len(other.labels):
-            theirs, ours = ", ".join(other.labels), ", ".join(self.labels)
-            mapped = [f"{label}:NAME" for label in other.labels]
-            raise ConfigError(
-                f"the corpus has the labels {theirs}, and the run {ours}",
-                field="data.labels",
-                fix=f"say which is which: config.data.labels={','.join(mapped)}",
+    def check_prepared(
+        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+    ) -> None:
+        if experiment.model.fields["knowledge"] != "none":
+            few = sys.maxsize if experiment.corpus.limit else excerpt
+            check_links(prepared, few=few)
+
+    def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
+        return page.run_sections(result)
+
+    def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
+        return ()
+
+    def compare(self, folders: Sequence[Path], split: str) -> Report:
+        return page.compare(folders, split)
+
+    def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
+        if options.probe:
+            return self._probe(run, options.probe)
+        if options.merged:
+            run = self.merged(run, options.spans)
+        return page.evaluate(run, options.split, options.partitions)
+
+    def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
+        """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity
+        for the others."""
+        labels, columns = labels_of(config.data), columns_of(config.data.columns)
+        answer_N = np.array(read_answers(path, rows.name, rows.uids, labels, columns))
+        return np.where(answer_N[:, None] == labels.names, 0.0, -np.inf)[None]
+
+    def evaluate_answers(
+        self, corpus: str, predictions: Path, options: EvaluationOptions
+    ) -> Report:
+        raise UsageError("--corpus is for answers to queries", fix="for pairs give --config")
+
+    def _probe(self, run: Run, path: Path) -> Report:
+        """The scores of the labelled pairs of a file, which the run reads as its corpus."""
+        data = run.config.data
+        labels, columns = labels_of(data), columns_of(data.columns)
+        split = read_nli_file(path, split=NEW, labels=labels, columns=columns)
+        for line in quoted_cells(split.facts):
+            warn(line)
+        if run.manifest["tokeniser"] == BLANKS:
+            split = between_blanks(split)
+        return page.evaluate_probe(run, run.scorer.score(*run.of_new(split)), split.facts["file"])
+
+    def linked(self, config: Config) -> NLICorpus:
+        """The pairs that a run was trained on, linked to concepts, whether or not its model uses
+        links."""
+        linked = config.copy_and_resolve_references()
+        with linked.unlocked():
+            linked.data.tokens = "words"
+            linked.vectors.retrofit, linked.model.knowledge = "", "replace"
+        return self.pairs(linked)
+
+    def merged(self, run: Run, spans: Path | None) -> Run:
+        """The run on its own corpus, with entities as one token (Herlihy & Rudinger 2021, Table 6).
+
+        spans: see NLICorpus.recogniser.
+        """
+        trained, corpus = run.experiment.corpus, self.linked(run.config)
+        if trained.pieces or trained.linking:
+            problem = "--merged is for a run that reads only the words of one whole corpus"
+            fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
+            raise UsageError(problem, fix=fix)
+        splits = corpus.splits()
+        finder = corpus.recogniser(splits, spans)
+        joined = {}
+        for name, split in splits.items():
+            mentions = find_mentions(split.examples, finder, corpus.encoding).visible
+            joined[name] = replace(split, examples=tuple(merged(split.examples, mentions)))
+        prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
+        merged_by = spans.name if spans else corpus.knowledge
+        return run.having(prepared=prepared, merged_by=merged_by)
+
+    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+        report = Report({})
+        if options.categories or options.categories_file:
+            if options.categories_file:
+                categories_of = read_annotations(options.categories_file)
+            else:
+                corpus = self.linked(options.config_of(folders[0]))
+                categories_of = categories_by_rules(corpus, options.split)
+            runs = [finished(folder, options.split) for folder in folders]
+            report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
+        return replace(report, page_only=sections_of_file(options.paths))
+
+    prediction = staticmethod(page.prediction)
+    prediction_lines = staticmethod(page.prediction_lines)
+    write_attention = staticmethod(page.write_attention)
+
+    analyses: Mapping[str, Callable[[Any, AnalysisOptions], Report]] = MappingProxyType({
+        "stats": stats,
+        "paths": paths,
+        "substitutions": substitutions,
+    })  # fmt: skip
+    alone: Sequence[str] = ("substitutions",)  # because it makes a new corpus
+
+    def analysed(self, config: Config, options: AnalysisOptions) -> Pairs:
+        if config is None:
+            raise UsageError("--config is missing", fix="--config=esim_kd, or --corpus=NAME")
+        path = Path(options.corpus).expanduser() if options.corpus else None
+        return pairs_of(self.corpus(config), path, options.spans)
+
+    @property
+    def tables(self) -> Mapping[str, PaperTable]:
+        source = PAPER["source"]
+        papers = {NAME: PaperTable(_reproduction, source)}
+        for number in TABLES:
+            fill = partial(_accuracies, number)
+            papers[str(number)] = PaperTable(fill, source, systems=number == 3)
+        errors = partial(kinds_report, linked=self.linked)
+        return {**papers, "8": PaperTable(errors, source, shareable=False)}
+
+
+TASK: NLI = NLI()
+
+
+def _reproduction(runs: Path, options: TableOptions) -> Report:
+    check = reproduction.checked(runs, options)
+    return Report(check.to_json(), reproduction.sections(check))
+
+
+def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
+    table = tables_3_to_7.filled(TABLES[number], runs, options)
+    if options.public:
+        table = table.shareable()
+    names = {name for filled in table.cells for name, _ in filled.cell.keys}
+    folders = [runs / name for name in sorted(names)]
+    return Report(table.to_json(), [tables_3_to_7.table_section(table)], runs=folders)
+
+
+def _note_files(folder: Path) -> Iterator[Path]:
+    return (folder / "notes").rglob("NOTEEVENTS.csv*")
+
+
+# -- faults that the counts in the manifest of a prepared corpus show ------------------------------
+
+
+MOST_NUMBERS = 10  # labels that are numbers; more may be scores
+
+
+def warnings_of(prepared: Prepared) -> Iterator[str]:
+    """Warnings of words without vectors, a missing split, quoted cells, a class without pairs,
+    shared pairs, and mentions of another terminology."""
+    manifest = prepared.manifest
+    yield from coverage_warnings(manifest["vocabulary"])
+    for split, facts in manifest["splits"].items():
+        note = facts.get("note")
+        if note in (NO_TEST, NO_TEST_LABELS):
+            yield note.rstrip(".")
+        yield from quoted_cells(facts)
+        counts = facts.get("labels", {})
+        if counts.keys() <= set(LABELS) and split == "train":
+            counts = dict.fromkeys(LABELS, 0) | counts
+        if split == "train" and len(counts) > MOST_NUMBERS and all(map(is_number, counts)):
+            yield (
+                f"{len(counts)} labels are numbers; if they are scores, map them to classes by "
+                "config.data.labels, because each label is a class of its own"
             )
-        outputs = len(self.labels)
-        if more := ", ".join(scored[outputs:]):
-            warn(f"the run has no output for {more}: it is wrong on pairs with them")
-        return replace(self, scored=scored, classes=tuple(range(outputs)))
-
-    def model_facts(self, manifest: Facts) -> Facts:
-        """Arguments of models.table.Entry.build."""
-        knowledge = manifest["knowledge"]
-        facts = {
-            "longest_path": knowledge["longest_path"],
-            "relations": len(knowledge.get("relations", ())),
-        }
-        if len(self.labels) != len(LABELS):
-            facts["num_classes"] = len(self.labels)
-        if self.padded_length:
-            facts["padded_length"] = self.padded_length
-        if pieces := manifest.get("pieces"):
-            facts |= {
-                "vocab_size": pieces["size"],
-                "room": pieces["room"],
-                "cls_id": pieces["cls"],
-                "sep_id": pieces["sep"],
-                "separators": pieces["separators"],
-                "second_type": pieces["second_type"],
-            }
-        return facts
-
-    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays that stand on the device, with the rows of all splits."""
-        return {name: np.asarray(array) for name, array in prepared.arrays.items()}
-
-    def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
-        return {} if self.pieces else frozen(vectors)
-
-    # -- batches --
-
-    def batches(
-        self,
-        prepared: Prepared,
-        name: str,
-        training: batching.TrainingBatches,
-        *,
-        shares: int,
-        model: Model,
-    ) -> batching.Batches:
-        """A split's batches. Outside of training every premise is encoded once, and one program
-        predicts all splits of the corpus."""
-        if name == "train":
-            plan = self.plan(prepared, training.size, shares, model).for_training(training)
-            group = min(training.group, training.size)
-            return self._batches(prepared, name, plan, group=group, model=model)
-        if name == NEW:
-            return self._predicted(prepared, NEW, training, shares, model)
-        held_out = [split for split in prepared.splits if split != "train"]
-        batches_of = {
-            split: self._predicted(prepared, split, training, shares, model) for split in held_out
-        }
-        return batching.sharing(batches_of)[name]
-
-    def _predicted(
-        self,
-        prepared: Prepared,
-        split: str,
-        training: batching.TrainingBatches,
-        shares: int,
-        model: Model,
-    ) -> batching.Batches:
-        """The batches of a split outside of training."""
-        many_widths = self.pieces or split == NEW
-        size, group = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
-        if split == NEW and len(prepared.splits[NEW]) <= FEW:
-            group = 1  # so that equal premises need no program of their own
-        plan = replace(
-            self.plan(prepared, size, shares, model),
-            max_buckets=batching.MAX_BUCKETS if many_widths else 1,
-            passes=training.epochs * len(training.seeds),
-            shapes=batching.Shapes.ROUNDED if split == NEW else batching.Shapes.FITTED,
-        )
-        return self._batches(prepared, split, plan, group=group, model=model)
-
-    def _batches(
-        self,
-        prepared: Prepared,
-        split: str,
-        plan: batching.BatchPlan,
-        *,
-        group: int,
-        model: Model,
-    ) -> batching.Batches:
-        """The batches of a split. group: hypotheses of a premise that are kept together."""
-        rows, tokens = prepared.splits[split], tokens_of(prepared, split)
-        return batching.Batches(
-            *rows.length,
-            replace(plan, first=rows.first),
-            groups=batching.groups_of(tokens.premise, group) if group > 1 else None,
-            tokens=self.shared(tokens, model),
-        )
-
-    def plan(
-        self, prepared: Prepared, size: float, shares: int, model: Model
-    ) -> batching.BatchPlan:
-        """The fields that the plans of all splits share. size: rows of a batch."""
-        premise, hypothesis = (prepared.arrays[side].shape[1] for side in SIDES)
-        return batching.BatchPlan(
-            size,
-            width=(premise, hypothesis),
-            shares=shares,
-            least_rows=batching.least_rows_on(traits(model).platform),
-            sees_padding=bool(self.padded_length) and not self.pieces,
-        )
-
-    def shared(self, tokens: BothSides, model: Model) -> BothSides | None:
-        """The tokens of both sides for a model that projects each distinct word of a batch once;
-        None for other models."""
-        return tokens if not self.pieces and traits(model).shares_words else None
-
-    def to_batch(
-        self, data: Mapping[str, jax.Array], index: jax.Array, layout: batching.Layout
-    ) -> PairBatch:
-        """The PairBatch of rows `index` [Q, G]; the G hypotheses of a unit share its premise."""
-        unit_Q, index_B = index.max(axis=1), index.reshape(-1)
-        row_B = jnp.maximum(index_B, 0)
-        fields = {
-            "mask": (index_B >= 0).astype(jnp.float32),
-            "label": jnp.maximum(data["label"][row_B], 0),
-        }
-        if "written" in data and self.written_weight != 1.0:
-            fields["weight"] = jnp.where(data["written"][row_B], self.written_weight, 1.0)
-        for side, rows, width in zip(SIDES, (unit_Q, index_B), layout.width, strict=True):
-            row = jnp.maximum(rows, 0)
-            # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows
-            # one by one.
-            fields[side] = data[side][row][:, :width]
-            length = data[f"{side}_length"][row]
-            fields[f"{side}_length"] = jnp.where(rows >= 0, length, 0)
-        for name in LINK_FIELDS:
-            if name in data:
-                fields[name] = data[name][row_B]
-        return PairBatch(**fields, layout=layout)
-
-    # -- new pairs --
-
-    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Facts) -> list[NLIExample]:
-        tokenise = cache(TOKENISERS[manifest["tokeniser"]])
-        examples = []
-        for number, (premise, hypothesis) in enumerate(inputs):
-            tokens = tokenise(premise), tokenise(hypothesis)
-            examples.append(NLIExample(str(number), premise, hypothesis, "", *tokens))
-        return examples
-
-    def described(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
-        """{"label": "entailment", "entailment": .7, "neutral": ..., "contradiction": ...} for each
-        pair: the most probable class, and mean probabilities of the seeds."""
-        described: list[Facts] = []
-        for mean_C in probabilities(self.whole(logits)).mean(axis=0):
-            share_of = dict(zip(self.scored, mean_C.tolist(), strict=True))
-            described.append({"label": self.scored[mean_C.argmax()], **share_of})
-        return described
-
-    def looked_at(
-        self,
-        corpus: NLICorpus,
-        vocabulary: Vocabulary,
-        example: NLIExample,
-        lengths: tuple[int, int],
-        sown: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
-    ) -> Facts:
-        """The tokens of both sides and the attention maps of an example: {"premise", "hypothesis",
-        "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}}.
-
-        The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology only).
-        """
-        p, h = lengths
-        texts = corpus.texts(vocabulary, corpus.linker)
-        maps = {}
-        for name, calls in sown.items():
-            premise_SBPH, hypothesis_SBHP = calls[0]
-            premise, hypothesis = premise_SBPH[:, 0, :p, :h], hypothesis_SBHP[:, 0, :h, :p]
-            maps[name] = {"premise": premise, "hypothesis": hypothesis}
-        return {
-            "premise": texts.tokens(example, "premise")[:p],
-            "hypothesis": texts.tokens(example, "hypothesis")[:h],
-            "maps": maps,
-        }
-
-    # -- losses and scores --
-
-    def loss(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
-        label_B = self._label(logits, batch)
-        loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
-        return loss_B if batch.weight is None else loss_B * batch.weight
-
-    def correct(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
-
-    def _lacks_classes(self, logits: jax.Array | np.ndarray) -> bool:
-        """Whether logits [..., C] are of the training pairs' classes, which are not all that are
-        scored."""
-        return bool(logits.shape[-1] == len(self.labels) < len(self.scored))
-
-    def _label(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        """The labels [B] as places among the logits."""
-        if logits.shape[-1] not in (len(self.labels), len(self.scored)):
-            wanted = f"{len(self.labels)} classes, not {logits.shape[-1]}"
-            problem = f"the model has to return logits of {wanted}"
-            raise ConfigError(problem, field="model.name", fix="correct its module")
-        label_B = jnp.asarray(batch.label)
-        if self._lacks_classes(logits):
-            return jnp.searchsorted(jnp.array(self.classes), label_B)
-        return label_B
-
-    def whole(self, logits: np.ndarray) -> np.ndarray:
-        """Logits [..., C] of all labels; minus infinity for a class that the model lacks."""
-        logits = np.asarray(logits)
-        if not self._lacks_classes(logits):
-            return logits
-        whole = np.full((*logits.shape[:-1], len(self.scored)), -np.inf, logits.dtype)
-        whole[..., self.classes] = logits
-        return whole
-
-    def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
-        """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
-        logp_SNC = log_softmax(np.asarray(self.whole(logits), np.float64), axis=-1)
-        logp_SN = np.take_along_axis(logp_SNC, rows.label[None, :, None], axis=-1)[..., 0]
-        return np.asarray(-logp_SN.mean(axis=1))
-
-    def score(self, rows: Rows, logits: np.ndarray) -> Scores:
-        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows
-        ("slices").
-
-        There is no loss where the rows have a class for which the model has no logit.
-        """
-        logits = self.whole(logits)
-        predicted_SN = logits.argmax(axis=-1)
-        scores = _scores(rows.label, predicted_SN, self.scored)
-        # Another system's answers are labels, without probabilities.
-        labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()
-        lacking_C = _without_logit(logits)
-        if not labels_alone and not lacking_C[rows.label].any():
-            scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
-        if not labels_alone and np.isfinite(logits[..., ~lacking_C]).all():
-            scores["calibration"] = _calibration(rows.label, probabilities(logits))
-        for tag in sorted({tag for tags in rows.tags for tag in tags}):
-            inside_N = np.array([tag in tags for tags in rows.tags])
-            of_slice = _scores(rows.label[inside_N], predicted_SN[:, inside_N], self.scored)
-            scores.setdefault("slices", {})[tag] = of_slice
-        if self.scored != LABELS:
-            scores["labels"] = list(self.scored)
-        return scores
-
-    def predictions(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
-        """One JSON row per pair: uid, gold label, each seed's prediction and class
-        probabilities."""
-        p_NSC = np.swapaxes(probabilities(self.whole(logits)), 0, 1)
-        predictions = []
-        for uid, label, p_SC in zip(rows.uids, rows.label, p_NSC, strict=True):
-            row = {
-                "uid": uid,
-                "label": self.scored[label] if label >= 0 else "",
-                "predicted": [self.scored[place] for place in p_SC.argmax(axis=-1)],
-                "probabilities": np.round(p_SC, 6).tolist(),
-            }
-            predictions.append(row)
-        return predictions
-
-    def summary(self, split: str, scores: Scores) -> str:
-        return summary(f"{split} accuracy", scores, self.units)
+        absent = [label for label, count in counts.items() if not count]
+        if absent:
+            shown = shown_names(absent, "label")
+            yield f"{split}: no pair has the label {shown}; is the file an excerpt?"
+    for split, counts_of in manifest.get("shared", {}).items():
+        for earlier, counts in counts_of.items():
+            if counts["pairs"]:
+                share = f"{counts['pairs']:,} of {manifest['splits'][split]['rows']:,}"
+                yield (
+                    f"{split}: {share} pairs are in {earlier}, too (same premise and hypothesis), "
+                    f"so scores on {split} are not those of new pairs"
+                )
+    knowledge = manifest["knowledge"]
+    if "mentions" in knowledge:
+        in_ontology, concepts = knowledge["concepts_in_ontology"], knowledge["concepts_mentioned"]
+        if 2 * in_ontology < concepts:
+            yield (
+                f"{knowledge['mentions']['file']}: only {in_ontology:,} of its {concepts:,} "
+                f"concepts are in the ontology '{knowledge['ontology']}'; does it have ids of "
+                "another terminology?"
+            )
 
 
-def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]) -> Scores:
-    """confusion and per_class are of all seeds together."""
-    gold, predicted = np.tile(label_N, len(predicted_SN)), predicted_SN.reshape(-1)
-    accuracies = [metrics.accuracy(label_N, predicted_N) for predicted_N in predicted_SN]
-    f1s = [metrics.macro_f1(label_N, predicted_N) for predicted_N in predicted_SN]
-    return {
-        "examples": len(label_N),
-        "accuracy": metrics.mean_sd(accuracies),
-        "macro_f1": metrics.mean_sd(f1s),
-        "confusion": metrics.confusion(gold, predicted, len(labels)).tolist(),
-        "per_class": metrics.per_class(gold, predicted, labels),
-    }
+def check_links(prepared: Prepared, *, few: int) -> None:
+    """Refuses a corpus without a link in the training pairs.
 
-
-def _without_logit(logits: np.ndarray) -> np.ndarray:
-    """bool [C], the classes that a model lacks; none for a model that diverged, whose other logits
-    are not finite. logits: [S, N, C]."""
-    lacking_C = np.isneginf(logits).all(axis=(0, 1))
-    return np.asarray(lacking_C & np.isfinite(logits[..., ~lacking_C]).all())
-
-
-def tokens_of(prepared: Prepared, split: str) -> SideTokens:
-    place = prepared.splits[split].place
-    return SideTokens(prepared.arrays["premise"][place], prepared.arrays["hypothesis"][place])
-
-
-def probabilities(logits: np.ndarray) -> np.ndarray:
-    """Softmax over the classes in float64."""
-    return np.asarray(softmax(np.asarray(logits, np.float64), axis=-1))
-
-
-def _calibration(label: np.ndarray, p_SNC: np.ndarray) -> Facts:
-    """Expected calibration error of each seed, and the bins of the reliability diagram over all
-    seeds."""
-    seeds, _, classes = p_SNC.shape
-    errors = [metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]
-    return {
-        "ece": metrics.mean_sd(errors),
-        "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
-    }
+    few: with fewer training pairs this is a warning, because they may have none by chance.
+    """
+    name = "train" if "train" in prepared.splits else next(iter(prepared.splits))  # folds have one
+    counts, size = prepared.manifest["knowledge"]["splits"][name], len(prepared.splits[name])
+    if counts["pairs_with_links"]:
+        return
+    sides = f"{counts['premises']:,} premises, {counts['hypotheses']:,} hypotheses with a concept"
+    problem = f"of {size:,} training pairs none has a link ({sides})"
+    if size < few:
+        warn(str(ConfigError(problem, field="knowledge.ontology")))
+        return
+    without = "train without (config.model.knowledge=none)"
+    fix = f"give another ontology or file of mentions, or {without}"
+    raise ConfigError(problem, field="knowledge.ontology", fix=fix)

@@ -38,7 +38,8 @@ from typing import Any
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
-from mednli_jax.files import local_path, private_folder, write_atomic, write_json, write_over
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.writing import private_folder, write_atomic, write_json, write_over
 from mednli_jax.report import html, outcomes, public
 from mednli_jax.report.options import ReportOptions, TableOptions
 from mednli_jax.report.sections import Section, csv_text, files_of, latex_text, markdown_text, text
@@ -181,7 +182,7 @@ def _options(values: cli.Flags) -> ReportOptions:
 
 
 def _config_of(folder: Path) -> tasks.Config:
-    from mednli_jax.run import restored_config
+    from mednli_jax.experiment import restored_config
 
     return restored_config(RunDirectory.existing(folder).config)
 

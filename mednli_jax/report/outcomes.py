@@ -13,7 +13,7 @@ import numpy as np
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.files import text_lines
+from mednli_jax.files.reading import text_lines
 from mednli_jax.report import charts, metrics
 from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
 from mednli_jax.rundir import (

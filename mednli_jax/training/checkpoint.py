@@ -22,8 +22,8 @@ import jax
 import numpy as np
 from flax import serialization
 
-from mednli_jax import files
 from mednli_jax.errors import RunError
+from mednli_jax.files import writing
 from mednli_jax.terminal import warn
 
 if TYPE_CHECKING:  # Functions import Orbax, which is slow: commands without a checkpoint do not.
@@ -39,7 +39,7 @@ REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 def _digests(folder: Path) -> dict[str, str]:
     """The hash of each file of a checkpoint, by its path."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(path.relative_to(folder)): files.sha256(path) for path in paths}
+    return {str(path.relative_to(folder)): writing.sha256(path) for path in paths}
 
 
 def _is_not_from_orbax(record: logging.LogRecord) -> bool:
@@ -131,7 +131,7 @@ class Checkpoints:
         saver = ocp.StandardCheckpointer(async_options=at_once, multiprocessing_options=_alone())
         with _without_echoes(), saver:
             saver.save(target, tree)
-        files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
+        writing.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
 
     def _drop_failed(self, number: int) -> None:
         """Deletes the files of a failed save. Writes still in progress may create some of them
@@ -157,7 +157,7 @@ class Checkpoints:
         numbers = self.numbers()
         for number in reversed(numbers):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                manifest = files.read_sealed(self._manifest(number))
+                manifest = writing.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
                     return Checkpoint(_restored(self.folder / str(number)), manifest["meta"])
             self._damaged.add(number)

@@ -432,7 +432,7 @@ class Trainer:
         scores = self._dev_scores()
         slots = self._learner_slots()
         self.program.devices.check_replicas(self.learner.params)
-        value = self._selected(scores, slots)
+        value = self._selection_value(scores, slots)
         self.best = states.update_best(self.best, self.learner, slots, value, progress.epoch)
         row = self._row(scores, slots, examples)
         progress.finish_epoch(examples)
@@ -454,7 +454,7 @@ class Trainer:
             raise ConfigError(problem, field="train.select", fix="give accuracy or last")
         return _DevScores(np.full(len(accuracy), np.nan), accuracy, unscored=True)
 
-    def _selected(self, scores: "_DevScores", slots: np.ndarray) -> np.ndarray:
+    def _selection_value(self, scores: "_DevScores", slots: np.ndarray) -> np.ndarray:
         """[S], the value by which epochs are compared, lower is better.
 
         A diverged seed never becomes the best. Neither does a finished seed that is trained only

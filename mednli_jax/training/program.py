@@ -28,8 +28,8 @@ from mednli_jax.errors import RunError
 from mednli_jax.training import compiler
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices, Formats
+from mednli_jax.training.scorer import Scorer
 from mednli_jax.training.step import Sums, predict_step, train_step
-from mednli_jax.training.task import Scorer
 
 PyTree = Any
 

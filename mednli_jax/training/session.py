@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from mednli_jax.errors import ConfigError
-from mednli_jax.files import write_json
+from mednli_jax.files.writing import write_json
 from mednli_jax.rundir import RunDirectory, count_cpus, environment
 from mednli_jax.terminal import rate_text, say
 

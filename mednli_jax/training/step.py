@@ -17,8 +17,8 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.models import sparse_rows
 from mednli_jax.models.table import traits
 from mednli_jax.training import optim
+from mednli_jax.training.scorer import Scorer
 from mednli_jax.training.state import Learner
-from mednli_jax.training.task import Scorer
 
 PyTree = Any
 Sums = dict[str, jax.Array]  # `loss`, `correct` and `count` of a batch, each [S]

@@ -1,32 +1,130 @@
 """Transfer: training starts from the weights of a finished run (Romanov & Shivade 2018, section
-4.1).
+4.1). Direct transfer, without training, is `Run.on` of finished.py.
 
 The merge is strict: every weight of the new model is taken from the best epoch of the source, or
-its name matches `skip`. Otherwise the merge is refused with the names that do not fit.
+is drawn anew because its name matches `skip`. Otherwise the merge is refused with the names that do
+not fit.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from flax import traverse_util
 
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.labels import listed
 from mednli_jax.errors import RunError
+from mednli_jax.rundir import RunData
 
+if TYPE_CHECKING:  # they import this module
+    from mednli_jax.experiment import Experiment
+    from mednli_jax.finished import Run
+
+Json = Any  # a JSON value
 PyTree = Any
 NAMED = 8  # most weights that an error lists
-# Weights that each domain has separately, as in the published code: ESIM shares all layers up to
-# the pooled vector, InferSent its encoder and the first layer, BOW the first block.
+# Last layers, which each domain has for itself, as in the published code. All layers below them are
+# shared: ESIM's up to the pooled vector, InferSent's encoder and first layer, BOW's first block.
 PRIVATE = {
     "bow": r"(layer|norm)_[12]|logits",
     "infersent": r"layer_1|logits",
     "esim": r"layer|logits",
 }
 
+# Settings that decide the vector of a word: name in the manifest's key -> field of the config.
+OF_WORDS = {
+    "lowercase": "data.lowercase",
+    "unknown": "vectors.unknown",
+    "lowered": "vectors.lowered",
+}
+
 # {"params/encoder/kernel": array, ...}
 flat = partial(traverse_util.flatten_dict, sep="/")
+
+
+# -- checks of a source ----------------------------------------------------------------------------
+
+
+def check_source(source: Run, target: Experiment, prepared: Prepared) -> None:
+    """Raises RunError where the weights of a finished run cannot start a training.
+
+    prepared: the corpus of the training.
+    """
+    folder = source.folder
+    if source.predictor:
+        raise RunError(f"{folder}: has trees and no weights", fix="name the run of a network")
+    check_words(source, prepared)
+    theirs, ours = source.scorer.labels, target.scorer.labels
+    if theirs != ours and not target.transfer.private:
+        problem = f"{folder}: has the labels {', '.join(theirs)}, and the corpus {', '.join(ours)}"
+        fix = f"give them in this order: config.data.labels={listed(theirs)}"
+        if set(theirs) != set(ours):
+            anew = "draw the last layers anew, config.transfer.private=True"
+            fix = f"map them, config.data.labels=LABEL:NAME,..., or {anew}"
+        raise RunError(problem, fix=fix)
+    if source.experiment.trains_words and not target.trains_words:
+        problem = f"{folder}: trained its word vectors, which this config does not take over"
+        raise RunError(problem, fix="also give config.model.train_vectors=True")
+    seed_rows(source.experiment.seeds, target.seeds)  # refuses seeds that the source lacks
+
+
+def check_words(source: Run, prepared: Prepared) -> None:
+    """Raises RunError where the words of another corpus do not have the vectors with which a run
+    was trained. Other words with vectors of the same file fit."""
+    own, corpus = RunData.from_json(source.manifest), RunData.from_json(prepared.manifest)
+    trains_words = source.experiment.trains_words
+    has_same_words = own.files["vocabulary.json"] == corpus.files["vocabulary.json"]
+    has_same_vectors = own.files["vectors.npy"] == corpus.files["vectors.npy"]
+    if has_same_words and (trains_words or has_same_vectors):
+        return
+    other_lookup = []  # fields by which the vector of a word is found
+    for name, field in OF_WORDS.items():
+        if own.key.get(name) != corpus.key.get(name):
+            other_lookup.append(f"config.{field}")
+    fields = ", ".join(other_lookup)
+    # (whether it is the reason, the problem, the fix), of which the first holds
+    reasons = (
+        (
+            trains_words,
+            "trained its word vectors, and the other corpus has other words",
+            "train a source whose vectors stay as they are (config.model.train_vectors=False; not"
+            " fasttext)",
+        ),
+        (
+            has_same_words or _source_of_vectors(own) != _source_of_vectors(corpus),
+            "has other word vectors than this config",
+            "give both the same config.vectors",
+        ),
+        (
+            bool(fields),
+            f"looks up words in another way ({fields})",
+            f"give both the same {fields}",
+        ),
+        (
+            not source.config.vectors.path,
+            "has random word vectors, and the other corpus has other words",
+            "train the source with config.vectors.path=FILE",
+        ),
+    )
+    for holds, problem, fix in reasons:
+        if holds:
+            raise RunError(f"{source.folder}: {problem}", fix=fix)
+
+
+def _source_of_vectors(data: RunData) -> tuple[str, str | None, Json, int]:
+    """What decides the vector of a word in any corpus: the content of the files, the retrofitting,
+    its lexicon and its rounds."""
+    retrofit, lexicon = data.key.get("retrofit"), data.key["retrofit_lexicon"]
+    rounds = data.key["retrofit_rounds"] if retrofit or lexicon else 0
+    return data.vectors_sha256, retrofit, lexicon, rounds
+
+
+# -- the merge -------------------------------------------------------------------------------------
 
 
 def drawn_anew(model: str) -> re.Pattern[str]:

@@ -13,7 +13,7 @@ from mednli_jax.artifacts import aflite
 from mednli_jax.artifacts.aflite import Settings, State, filtered, mean_vectors, next_round
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.plug import corpus_of
+from mednli_jax.nli.task import corpus_of
 from mednli_jax.report.options import AnalysisOptions
 
 N = 60

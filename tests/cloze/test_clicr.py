@@ -8,7 +8,7 @@ from support.files import write
 from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import FILES, load, parse_marked, read_clicr, source_files, write_clicr
-from mednli_jax.cloze.encoding import corpus_named
+from mednli_jax.cloze.corpus import corpus_named
 from mednli_jax.data.examples import Answer, Entity
 from mednli_jax.errors import DataError, UsageError
 

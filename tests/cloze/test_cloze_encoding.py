@@ -10,14 +10,8 @@ from support.cases import cases
 from support.cloze import corpus, own_part
 from support.files import write
 
-from mednli_jax.cloze.encoding import (
-    SETUPS,
-    ClozeEncoding,
-    Texts,
-    all_views,
-    encode_cloze,
-    loose_positions,
-)
+from mednli_jax.cloze.arrays import ClozeEncoding, Texts, encode_cloze
+from mednli_jax.cloze.setups import SETUPS, all_views, loose_positions
 from mednli_jax.data.examples import Answer
 from mednli_jax.data.text import SPECIALS, UNK
 from mednli_jax.errors import UserError

@@ -12,11 +12,11 @@ from support.files import write
 
 from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import write_clicr
-from mednli_jax.cloze.encoding import corpus_named, split_of
+from mednli_jax.cloze.corpus import corpus_named, split_of
 from mednli_jax.cloze.scores import answer_lines, query_scores, read_answers, rows, seed_scores
 from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vector_formats import read_head
-from mednli_jax.files import write_atomic
+from mednli_jax.files.writing import write_atomic
 
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
 

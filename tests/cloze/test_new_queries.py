@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 from support.cloze import corpus, own_part
 
-from mednli_jax.cloze.encoding import (
-    SETUPS,
-    ClozeCorpus,
-    ClozeEncoding,
-    Texts,
-    encode_cloze,
-    types_of_train,
-)
+from mednli_jax.cloze.arrays import ClozeEncoding, Texts, encode_cloze, types_of_train
+from mednli_jax.cloze.corpus import ClozeCorpus
+from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.examples import Split
 

@@ -8,7 +8,7 @@ from support.cloze import clicr_passage, split
 from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import parse_marked
-from mednli_jax.cloze.encoding import (
+from mednli_jax.cloze.setups import (
     SETUPS,
     loose_positions,
     passage_view,

@@ -8,9 +8,9 @@ import tensorflow_datasets as tfds
 from support.pair_files import write_rows
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.nli import readers
-from mednli_jax.nli import tfds as builders
-from mednli_jax.nli.corpora import CORPORA
+from mednli_jax.nli.read import readers
+from mednli_jax.nli.read import tfds as builders
+from mednli_jax.nli.read.corpora import CORPORA
 
 SECRET = "Zzyzx"
 

@@ -29,10 +29,10 @@ from support.runs import GOLD, write_run
 from mednli_jax import evaluate, load_run, prepare
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze import tables
-from mednli_jax.cloze.plug import TASK as CLOZE
-from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.cloze.scorer import ClozeScorer
+from mednli_jax.cloze.task import TASK as CLOZE
 from mednli_jax.errors import UsageError
-from mednli_jax.nli.plug import TASK as PAIRS
+from mednli_jax.nli.task import TASK as PAIRS
 from mednli_jax.report import __main__ as report
 
 CONFIG = "--config=ga_ent:file"
@@ -130,7 +130,7 @@ def test_a_dev_split_without_an_answer_that_can_be_scored_selects_no_epoch_by_lo
 def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():
     logits = np.log([[[0.5, 0.25, 0.25]], [[np.nan] * 3]])
 
-    losses = ClozeTask().losses(SimpleNamespace(label=np.array([1])), logits)
+    losses = ClozeScorer().losses(SimpleNamespace(label=np.array([1])), logits)
 
     np.testing.assert_allclose(losses, [np.log(4), np.nan])
 

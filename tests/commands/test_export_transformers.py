@@ -73,7 +73,10 @@ def test_a_folder_with_files_gets_no_export(runs):
     (runs / "model").mkdir()
     (runs / "model" / "thesis.tex").write_text("text")
 
-    assert "holds files already" in refused("export bert", *EXPORT)
+    assert "model: is there already" in refused("export bert", *EXPORT)
+    for form in ("run", "transformers"):
+        arguments = ("model/thesis.tex", f"--format={form}")
+        assert "thesis.tex: is there already" in refused("export bert", *arguments)
 
 
 def test_a_run_of_a_model_that_transformers_lacks_is_not_exported(tmp_path, monkeypatch):

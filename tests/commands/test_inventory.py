@@ -12,7 +12,7 @@ from support.pair_files import SECRET
 
 from mednli_jax import doctor
 from mednli_jax.knowledge.readers import wordnet
-from mednli_jax.nli.corpora import CORPORA, RESTRICTED
+from mednli_jax.nli.read.corpora import CORPORA, RESTRICTED
 
 SPLITS = ("train", "dev", "test")
 RF2 = "Snapshot/Terminology/sct2_{}_INT_20240101.txt"

@@ -16,7 +16,7 @@ from support.files import assert_private
 from support.pages import check_offline
 from support.runs import GOLD, change, edit, write_run
 
-from mednli_jax.nli.readers import load_demo
+from mednli_jax.nli.read.readers import load_demo
 from mednli_jax.report import charts, sections
 from mednli_jax.report.html import render
 from mednli_jax.report.sections import Grid

@@ -20,7 +20,7 @@ from support.weights import write_weights
 
 from mednli_jax import planning
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.nli.runs import TABLES
+from mednli_jax.nli.tables.runs import TABLES
 from mednli_jax.report.options import Request
 from mednli_jax.rundir import FORMAT
 from mednli_jax.tasks import plans

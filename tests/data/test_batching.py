@@ -17,7 +17,7 @@ from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, groups_of
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 
 SEEDS = (0, 3, 11)
 BATCH = 16

@@ -31,21 +31,23 @@ from support.pairs import encode_corpus
 from support.vector_files import word2vec
 
 from mednli_jax import defaults
+from mednli_jax.cloze.arrays import ClozeEncoding, encode_cloze
 from mednli_jax.cloze.clicr import load_demo_cloze
-from mednli_jax.cloze.encoding import SETUPS, ClozeCorpus, ClozeEncoding, encode_cloze
+from mednli_jax.cloze.corpus import ClozeCorpus
+from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.folds import folds
+from mednli_jax.experiment import experiment_of
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.distances import DIRECTIONS, stored_paths
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.nli.encoding import PieceEncoding, PieceTexts
-from mednli_jax.nli.plug import corpus_of
-from mednli_jax.nli.readers import load_demo
-from mednli_jax.run import experiment_of
+from mednli_jax.nli.encode.texts import PieceEncoding, PieceTexts
+from mednli_jax.nli.read.readers import load_demo
+from mednli_jax.nli.task import corpus_of
 
 TABLE = Path(__file__).parents[1] / "golden" / "prepared_content.json"
 
@@ -360,17 +362,17 @@ def content_of_demo_diskne(folder):
 
 
 CONTENTS = {  # name -> (function that makes content, the module that holds its FORMAT)
-    "words": (content_of_words, "nli.encoding"),
+    "words": (content_of_words, "nli.encode.texts"),
     "typed_links": (content_of_typed_links, "knowledge.relations"),
     "pieces": (content_of_pieces, "data.pieces"),
-    "cloze": (content_of_cloze, "cloze.encoding"),
+    "cloze": (content_of_cloze, "cloze.arrays"),
     "published": (content_of_diskne, "diskne.corpus"),
     "ontologies": (content_of_ontologies, "knowledge.load"),
     "distances": (content_of_distances, "knowledge.distances"),
     "features": (lambda folder: features.computed(), "nli.features"),
-    "demo": (lambda folder: load_demo("demo"), "nli.encoding"),
-    "demo_full": (lambda folder: load_demo("demo_full"), "nli.encoding"),
-    "demo_cloze": (lambda folder: load_demo_cloze(), "cloze.encoding"),
+    "demo": (lambda folder: load_demo("demo"), "nli.encode.texts"),
+    "demo_full": (lambda folder: load_demo("demo_full"), "nli.encode.texts"),
+    "demo_cloze": (lambda folder: load_demo_cloze(), "cloze.arrays"),
     "demo_diskne": (content_of_demo_diskne, "diskne.corpus"),
 }
 SLOW = pytest.param("demo_full", marks=pytest.mark.slow)
@@ -482,18 +484,18 @@ def test_each_choice_of_pairs_has_a_key_of_its_own(free, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, module",
+    "name, format",
     [
-        ("words", "nli.encoding"),
-        ("own", "knowledge.load"),
-        ("cloze", "cloze.encoding"),
-        ("diskne", "diskne.corpus"),
+        ("words", "nli.corpus.TEXTS_FORMAT"),
+        ("own", "knowledge.load.FORMAT"),
+        ("cloze", "cloze.corpus.FORMAT"),
+        ("diskne", "diskne.corpus.FORMAT"),
     ],
 )
-def test_each_format_has_a_key_of_its_own(shaped, free, tmp_path, monkeypatch, name, module):
+def test_each_format_has_a_key_of_its_own(shaped, free, tmp_path, monkeypatch, name, format):
     corpora = {name: (shaped | free)[name]}
     before = keys_of(corpora, tmp_path)
 
-    monkeypatch.setattr(f"mednli_jax.{module}.FORMAT", 99)
+    monkeypatch.setattr(f"mednli_jax.{format}", 99)
 
     assert keys_of(corpora, tmp_path) != before

@@ -12,11 +12,11 @@ from support.tables import fields_of, table_rows
 from mednli_jax import defaults
 from mednli_jax.checks import check
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.diskne import plug
+from mednli_jax.diskne import task
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.errors import ConfigError
+from mednli_jax.experiment import experiment_of
 from mednli_jax.prepare import fact_lines
-from mednli_jax.run import experiment_of
 
 
 def config_of(variant, fields):
@@ -36,7 +36,7 @@ def config_of(variant, fields):
     """),
 )
 def test_names_of_diseases_or_categories_may_come_as_one_string(values, names):
-    assert plug.names_in(json.loads(values)) == tuple(names.split())
+    assert task.names_in(json.loads(values)) == tuple(names.split())
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_settings_of_folds_are_accepted(variant, text):
 )
 def test_the_corpus_of_diskne_has_the_settings_of_its_config(ontology, names_from):
     fields = {"ontology": ontology, "wording": "full", "negatives": "random"}
-    corpus = plug.TASK.corpus(config_of("mednli", {f"diskne.{k}": v for k, v in fields.items()}))
+    corpus = task.TASK.corpus(config_of("mednli", {f"diskne.{k}": v for k, v in fields.items()}))
     assert corpus.name == "mednli"
     assert corpus.wording == "full"
     assert corpus.negatives == "random"
@@ -99,7 +99,7 @@ def test_the_folds_that_are_trained_are_those_of_the_config():
         },
     )
     choice = FoldChoice(at_once=3, diseases=("7", "C01", "C02"), categories=("tests",))
-    assert plug.TASK.fit(config).keywords["choice"] == choice
+    assert task.TASK.fit(config).keywords["choice"] == choice
 
 
 def test_prepare_counts_diseases_folds_and_rows_that_are_left_out(tmp_path):
@@ -110,7 +110,7 @@ def test_prepare_counts_diseases_folds_and_rows_that_are_left_out(tmp_path):
     write_annotations(write_mednli(tmp_path) / "diskne" / "m.csv", rows)
     fields = {"data.dir": str(tmp_path), "diskne.ontology": "none", "vectors.path": ""}
 
-    prepared, _ = plug.TASK.corpus(config_of("mednli", fields)).prepare()
+    prepared, _ = task.TASK.corpus(config_of("mednli", fields)).prepare()
 
     diseases, left_out, *further = fact_lines(prepared, "diskne", SIDES, "pairs")
     assert diseases == "  diskne: 3 diseases; folds: medical 2"
@@ -119,10 +119,10 @@ def test_prepare_counts_diseases_folds_and_rows_that_are_left_out(tmp_path):
 
 
 def test_eight_private_tables_and_no_analysis_of_pairs_are_offered():
-    assert not plug.TASK.analyses
-    assert sorted(name[-1] for name in plug.TASK.tables) == list("12345678")
-    assert not any(table.shareable for table in plug.TASK.tables.values())
-    assert {"probe", "predictions"}.isdisjoint(plug.TASK.flags["evaluate"])
+    assert not task.TASK.analyses
+    assert sorted(name[-1] for name in task.TASK.tables) == list("12345678")
+    assert not any(table.shareable for table in task.TASK.tables.values())
+    assert {"probe", "predictions"}.isdisjoint(task.TASK.flags["evaluate"])
 
 
 def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():

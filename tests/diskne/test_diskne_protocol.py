@@ -14,9 +14,9 @@ from mednli_jax import defaults, load_run
 from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slot_code
-from mednli_jax.diskne.task import DisKnETask, FoldTraining, PartRows, chunks_of
+from mednli_jax.diskne.scorer import DisKnEScorer, FoldTraining, PartRows, chunks_of
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import devices, state
 from mednli_jax.training.loop import Interrupted
@@ -167,7 +167,7 @@ def test_each_row_that_a_fold_needs_is_predicted_once_and_coarse_batches_share_a
 ):
     is_wanted = np.arange(len(prepared.splits["train"])) % step == 0
     plan = (
-        DisKnETask()
+        DisKnEScorer()
         .prediction(prepared, is_wanted, shares=1, model=SHARES_WORDS, coarse=coarse)
         .once()
     )
@@ -186,7 +186,7 @@ def test_a_fold_and_seed_is_scored_on_the_rows_of_its_own_fold():
     no = np.log([0.3, 0.6, 0.1])
     logits = np.array([[yes, no, yes, no], [no, no, no, yes]])
 
-    scores = DisKnETask().slot_scores(
+    scores = DisKnEScorer().slot_scores(
         PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)]
     )
 
@@ -293,7 +293,7 @@ def test_a_resumed_run_keeps_its_chunks_where_there_is_more_memory(
     def interrupted(*arguments, **options):
         raise Interrupted
 
-    monkeypatch.setattr("mednli_jax.diskne.task.Trainer", interrupted)
+    monkeypatch.setattr("mednli_jax.diskne.scorer.Trainer", interrupted)
     config = config_of(**{"diskne.at_once": 0, "seeds": (0,)})
     for resume, memory in ((False, 7 << 19), (True, ENOUGH)):
         monkeypatch.setattr(devices, "room", lambda device, memory=memory: memory)

@@ -17,7 +17,7 @@ from compile_for_device import Hlo, made_up
 from support.commands import ROOT, refused
 
 from mednli_jax.cli import read_config
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 
 COMPILERS = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
 CHIP_MEMORY = 16e9  # bytes of a v5e chip

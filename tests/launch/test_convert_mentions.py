@@ -16,7 +16,7 @@ from support.pair_files import write_own
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.mentions import FIELDS, read_mentions
-from mednli_jax.nli.readers import load_nli
+from mednli_jax.nli.read.readers import load_nli
 
 NOTE = MMI_PAIRS[0].premise
 CHEST = place("chest pain")

@@ -16,7 +16,7 @@ from support.compiler import FAST
 from support.tables import table_rows
 from throughput_table import lines, write_figure
 
-from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.cloze.scorer import ClozeScorer
 from mednli_jax.errors import RunError, UserError
 
 CASE = benchmark_cases.Case(
@@ -89,7 +89,7 @@ def test_made_up_passages_have_the_shape_of_clicr():
 
 def test_the_answer_of_a_made_up_query_is_the_text_of_its_right_candidate():
     work = synthetic_corpora.made_up_passages(8, tokens=60, dim=4)
-    scorer = ClozeTask()
+    scorer = ClozeScorer()
     rows = scorer.with_rows(work.prepared, corpus=None).splits["dev"]
     most = np.diff(work.prepared.arrays["candidate_type_start"]).max()
 

@@ -17,13 +17,13 @@ from support.tables import table_rows
 from support.trees import assert_equal, assert_near
 
 from mednli_jax import defaults
-from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.cloze.scorer import ClozeScorer
 from mednli_jax.data.batching import Layout
+from mednli_jax.experiment import experiment_of
 from mednli_jax.models import cloze_readers, table
 from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.cloze_readers import occurs
 from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_cloze")
 CASES = FACTS["cases"]
@@ -106,7 +106,7 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
 ):
     """The passage is "chest ct", the candidates are "ct" and "chest ct", and both words have equal
     energies. The published loss gives "chest ct" all of the mass and "ct" half of it."""
-    task = ClozeTask(loose=True, masses=masses)
+    task = ClozeScorer(loose=True, masses=masses)
     batch = query(
         places=[1, 0, 1],
         owners=[0, 1, 1],
@@ -203,7 +203,7 @@ def test_scores_loss_and_gradients_of_a_cloze_reader_equal_the_pytorch_reference
     def loss_of(params):
         frozen = {"embedding": {"vectors": vectors}}
         logits = model.apply({"params": params, "frozen": frozen}, batch, train=False)
-        losses = ClozeTask(masses=masses).loss(logits, batch)
+        losses = ClozeScorer(masses=masses).loss(logits, batch)
         return jnp.sum(jnp.where(has_candidate, losses, 0.0)), logits
 
     with jax.enable_x64(True):

@@ -15,7 +15,7 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.relations import HYPONYM, KINDS
 from mednli_jax.models import attention, encoder, layers
-from mednli_jax.nli.task import NLITask
+from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training import step
 
 SMALL = {
@@ -41,7 +41,7 @@ def build(**fields):
 def random_batch(rows):
     data = jax.tree.map(jnp.asarray, random_pairs.arrays())
     layout = Layout.full(rows, WIDTH)
-    batch = NLITask().to_batch(data, jnp.arange(rows)[:, None], layout)
+    batch = NLIScorer().to_batch(data, jnp.arange(rows)[:, None], layout)
     return batch.replace(layout=None)
 
 

@@ -19,7 +19,7 @@ from mednli_jax import load_run
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import sparse_rows, table
-from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import train_step
 
@@ -78,7 +78,7 @@ def numpy_step(params, batch, rate):
 def test_a_step_of_fasttext_is_sgd_worked_out_example_by_example():
     model = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
     sgd = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd"))
-    task = NLITask()
+    task = NLIScorer()
     words = frozen(random_pairs.vectors())
     layout = Layout.full(4, WIDTH)
     data = jax.tree.map(jnp.asarray, ARRAYS)

@@ -14,8 +14,8 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.models import layers, table
-from mednli_jax.nli.task import NLITask
-from mednli_jax.training.task import frozen
+from mednli_jax.nli.scorer import NLIScorer
+from mednli_jax.training.scorer import frozen
 
 _, GOLDEN = golden("golden_kim")
 HIDDEN = 5
@@ -67,7 +67,7 @@ def golden_batch(index):
             data["link_distance"][row, slot] = edges
             data["link_relation"][row, slot] = bits(*kinds)
     layout = Layout.full(len(index), WIDTH)
-    return NLITask().to_batch(jax.tree.map(jnp.asarray, data), index[:, None], layout)
+    return NLIScorer().to_batch(jax.tree.map(jnp.asarray, data), index[:, None], layout)
 
 
 def golden_params(kind, bias="both"):
@@ -112,7 +112,7 @@ def test_logits_and_gradients_of_kim_equal_the_pytorch_reference():
 
         def loss_of(params):
             logits = model.apply({"params": params, "frozen": words}, batch, train=False)
-            return jnp.sum(batch.mask * NLITask().loss(logits, batch)), logits
+            return jnp.sum(batch.mask * NLIScorer().loss(logits, batch)), logits
 
         gradient, logits = jax.jit(jax.grad(loss_of, has_aux=True))(params)
 

@@ -15,7 +15,7 @@ from support.golden_files import assert_close, assert_trees_close, cast, golden,
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout, staircase
 from mednli_jax.models import table
-from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 from mednli_jax.training.step import train_step
@@ -129,7 +129,7 @@ def test_logits_loss_gradients_and_statistics_equal_the_pytorch_reference_in_flo
 
 def check_passes(name, dtype):
     case = CASES[name]
-    task = NLITask()
+    task = NLIScorer()
     words = frozen(jnp.asarray(GOLDEN["input/vectors"], dtype))
     model = build(case, train_vectors=True)
     params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
@@ -200,7 +200,7 @@ def test_three_steps_of_adam_equal_those_of_the_pytorch_reference(name):
         losses = []
         layout = fitted(batches)
         assert layout.words > 0
-        step = jax.jit(train_step(build(case), NLITask(), optimizer, layout))
+        step = jax.jit(train_step(build(case), NLIScorer(), optimizer, layout))
         for index in batches:
             learner, sums = step(learner, words, inputs(), jnp.asarray(index)[None, :, None])
             losses.append(sums["loss"][0] / sums["count"][0])

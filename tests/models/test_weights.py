@@ -21,8 +21,8 @@ from support.trees import assert_equal, assert_near
 from mednli_jax import defaults
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.errors import ConfigError, DataError, UserError
+from mednli_jax.experiment import experiment_of
 from mednli_jax.models.weights import load_weights, read_architecture
-from mednli_jax.run import experiment_of
 
 HEAD = ("classifier.bias", "classifier.weight")
 

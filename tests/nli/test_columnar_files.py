@@ -11,8 +11,8 @@ from support.cases import cases
 
 from mednli_jax.data.labels import Labels
 from mednli_jax.errors import DataError
-from mednli_jax.nli import corpora
-from mednli_jax.nli.readers import decided, read_nli_file
+from mednli_jax.nli.read import corpora
+from mednli_jax.nli.read.readers import decided, read_nli_file
 
 LABELS = ("0", "1", "2")
 TWINS = ("entailment\u200b", "entailment", "neutral")  # a zero-width space

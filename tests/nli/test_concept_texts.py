@@ -8,9 +8,9 @@ from support.trees import assert_equal, assert_near
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.examples import Split
+from mednli_jax.experiment import experiment_of
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.nli.encoding import mark
-from mednli_jax.run import experiment_of
+from mednli_jax.nli.encode.texts import mark
 
 # D2 is-a D1; D3 stands alone.
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\t\nD3\tbird\tB01\t\n"

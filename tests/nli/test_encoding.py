@@ -25,10 +25,10 @@ from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import KINDS, kinds_of
-from mednli_jax.nli import polarity
+from mednli_jax.nli.augment import polarity
 from mednli_jax.nli.corpus import read_recognised
-from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, WordTexts
-from mednli_jax.nli.plug import corpus_of
+from mednli_jax.nli.encode.texts import PieceEncoding, PieceTexts, WordTexts
+from mednli_jax.nli.task import corpus_of
 from mednli_jax.prepare import fact_lines
 
 

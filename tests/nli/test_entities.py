@@ -12,9 +12,9 @@ from support.pair_files import write_own
 from mednli_jax import defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
-from mednli_jax.nli import encoding
-from mednli_jax.nli.encoding import find_mentions
-from mednli_jax.nli.plug import corpus_of
+from mednli_jax.nli.encode import links, texts
+from mednli_jax.nli.encode.links import find_mentions
+from mednli_jax.nli.task import corpus_of
 
 HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
 SIZES = {"train": 6, "dev": 3}
@@ -54,11 +54,11 @@ def corpus_with(knowledge):
 def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
     linked = corpus_with(knowledge)
     splits = corpus.splits()
-    examples = encoding.examples_of(splits)
+    examples = texts.examples_of(splits)
 
     recogniser = linked.recogniser(splits, spans and tmp_path / spans)
     mentions = find_mentions(examples, recogniser, linked.encoding).visible
-    merged, *_ = encoding.merged(examples, mentions)
+    merged, *_ = links.merged(examples, mentions)
 
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if entity else []] * 9
     assert mentions["premise"] == [[]] * 9
@@ -121,12 +121,12 @@ TOKENS = blank_tokens("a severe brain injury")
 
 def test_the_longer_of_overlapping_mentions_becomes_a_token():
     mentions = [Mention(2, 4, "b"), Mention(1, 4, "a")]
-    assert encoding.units(TOKENS, mentions) == [("a",), ("severe", "brain", "injury")]
+    assert links.units(TOKENS, mentions) == [("a",), ("severe", "brain", "injury")]
 
 
 def test_an_empty_side_has_no_entity():
     example = NLIExample("u", "", "", "", (), TOKENS)
     mentions = {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]}
-    (merged,) = encoding.merged([example], mentions)
+    (merged,) = links.merged([example], mentions)
     assert merged.premise_tokens == ()
     assert merged.hypothesis_tokens == ("a", "severe", "brain_injury")

@@ -19,7 +19,7 @@ from support.trees import assert_near
 
 from mednli_jax import defaults
 from mednli_jax.nli import boosting, features
-from mednli_jax.nli.plug import corpus_of
+from mednli_jax.nli.task import corpus_of
 
 # Values worked out by hand. A value that is not a plain count shows its arithmetic.
 BY_HAND = {

@@ -4,8 +4,8 @@ import pytest
 from support.pairs import pair
 from support.tables import table_rows
 
-from mednli_jax.nli.changes import Partner
-from mednli_jax.nli.substitutions import NEGATED_LABELS, negated_pairs
+from mednli_jax.nli.augment.changes import Partner
+from mednli_jax.nli.augment.substitutions import NEGATED_LABELS, negated_pairs
 
 PARTNERS = {
     ("horse", "n"): [Partner("hypernym", "animal"), Partner("co_hyponym", "cow")],

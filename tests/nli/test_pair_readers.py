@@ -12,8 +12,8 @@ from support.tables import table_rows
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
-from mednli_jax.nli.corpora import CORPORA, source_files
-from mednli_jax.nli.readers import check_disjoint, load_nli, read_nli_file, shared_texts
+from mednli_jax.nli.read.corpora import CORPORA, source_files
+from mednli_jax.nli.read.readers import check_disjoint, load_nli, read_nli_file, shared_texts
 
 PREMISE = "Pt is ill ."
 HYPOTHESIS = "Pt is not well ."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mednli_jax.nli.polarity import (
+from mednli_jax.nli.augment.polarity import (
     DOWN,
     IDIOMS,
     OPERATORS,

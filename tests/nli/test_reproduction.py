@@ -14,8 +14,8 @@ from support.runs import change, edit, write_run, wrong
 from support.tables import fields_of, table_rows
 
 from mednli_jax.cli import read_config
-from mednli_jax.nli import categories, reproduction
-from mednli_jax.nli.runs import TABLES
+from mednli_jax.nli.tables import categories, reproduction
+from mednli_jax.nli.tables.runs import TABLES
 from mednli_jax.report.options import TableOptions
 
 SIX = [wrong(3)] * 6  # the paper's number of seeds, each with an accuracy of 70.0

@@ -13,8 +13,8 @@ from mednli_jax import defaults
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.plug import corpus_of
-from mednli_jax.nli.substitutions import FILE, substitutions
+from mednli_jax.nli.augment.substitutions import FILE, substitutions
+from mednli_jax.nli.task import corpus_of
 from mednli_jax.report.options import AnalysisOptions
 
 # MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not

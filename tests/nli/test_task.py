@@ -12,9 +12,9 @@ from support.runs import indices
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import Rows
+from mednli_jax.experiment import experiment_of
 from mednli_jax.nli import boosting
-from mednli_jax.nli.task import NLITask
-from mednli_jax.run import experiment_of
+from mednli_jax.nli.scorer import NLIScorer
 
 
 def rows_of(word, slices=None):
@@ -34,10 +34,10 @@ def rows_of(word, slices=None):
 
 def scores_of(word, logits_NC):
     """The scores of one seed."""
-    return NLITask().score(rows_of(word), np.asarray(logits_NC)[None])
+    return NLIScorer().score(rows_of(word), np.asarray(logits_NC)[None])
 
 
-TWO_CLASSES = NLITask(classes=(0, 2))  # entailment and contradiction
+TWO_CLASSES = NLIScorer(classes=(0, 2))  # entailment and contradiction
 ROWS = rows_of("ecc")
 LOGITS_NC = np.array([[1, 0], [0, 2], [0.5, 0]], np.float32)  # the last is wrong
 LOSSES = np.log1p(np.exp([-1, -2, 0.5]))
@@ -105,7 +105,7 @@ def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes
         (),
     )
 
-    scores = NLITask(classes=classes).score(rows_of(label, slices), logits)
+    scores = NLIScorer(classes=classes).score(rows_of(label, slices), logits)
 
     for size, scored in ((6, scores), (2, scores["slices"]["x"])):
         gold_N = indices(label[:size])
@@ -151,7 +151,7 @@ def test_the_bins_of_a_reliability_diagram_are_of_each_seeds_own_predictions():
         [[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]],
     ]
 
-    calibration = NLITask().score(rows_of("en"), np.log(p_SNC))["calibration"]
+    calibration = NLIScorer().score(rows_of("en"), np.log(p_SNC))["calibration"]
 
     bins = [(row["count"], row["confidence"], row["accuracy"]) for row in calibration["bins"]]
     sure_60, sure_80 = (row for row in bins if row[0])

@@ -23,10 +23,10 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
-from mednli_jax.nli.changes import Sentence, WordChanges
+from mednli_jax.nli.augment.augmentation import Augment, Withheld, written_pairs
+from mednli_jax.nli.augment.changes import Sentence, WordChanges
 from mednli_jax.nli.config import corpus_of
-from mednli_jax.nli.task import NLITask
-from mednli_jax.nli.written_pairs import Augment, Withheld, written_pairs
+from mednli_jax.nli.scorer import NLIScorer
 
 # In the made-up WordNet "body" and "illness" are kinds of "entity", and "heat" is the antonym of
 # "cold". "body" is of a category whose kinds exclude each other.
@@ -257,7 +257,7 @@ def test_hypothesis_only_empties_premises_of_written_pairs_too(augmented):
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_the_loss_of_a_written_pair_has_its_weight(weight):
-    task = NLITask(written_weight=weight)
+    task = NLIScorer(written_weight=weight)
     side = np.ones((2, 3), np.int32)
     data = {
         "premise": side,

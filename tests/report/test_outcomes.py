@@ -9,7 +9,7 @@ from support.runs import GOLD, edit, rows, write_run
 from support.tables import table_rows
 
 from mednli_jax.errors import DataError, RunError
-from mednli_jax.nli import categories
+from mednli_jax.nli.tables import categories
 from mednli_jax.report import outcomes
 
 

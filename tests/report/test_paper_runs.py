@@ -11,7 +11,7 @@ from mednli_jax.artifacts.runs import RUNS as ARTIFACTS
 from mednli_jax.cli import read_config
 from mednli_jax.cloze.runs import RUNS as CLICR
 from mednli_jax.diskne.runs import BERT, BERT_BASE, OWN_SYSTEMS, RANDOM_NEGATIVES, wordings
-from mednli_jax.nli.runs import RUNS as MEDNLI
+from mednli_jax.nli.tables.runs import RUNS as MEDNLI
 from mednli_jax.report.options import PaperRun
 from mednli_jax.report.tables import unlike
 

@@ -18,10 +18,10 @@ import jax
 import pytest
 from ml_collections import ConfigDict
 
-from mednli_jax import cli, run
+from mednli_jax import cli, experiment, finished
 from mednli_jax.__main__ import COMMANDS
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 from mednli_jax.training.devices import Devices
 from support.compiler import FAST
 from support.pair_files import SECRET
@@ -154,7 +154,8 @@ def refused(command: ModuleType | str, *flags: object, stdin: str = "") -> str:
 def use_one_device(patch: pytest.MonkeyPatch) -> None:
     """Commands of this process use one of the suite's devices, as most machines have one;
     compilation is cheaper."""
-    patch.setattr(run, "Devices", lambda: Devices(jax.local_devices()[:1]))
+    for module in (experiment, finished):
+        patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
 
 @contextlib.contextmanager

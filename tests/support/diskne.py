@@ -13,7 +13,7 @@ from mednli_jax.diskne import data as files
 from mednli_jax.diskne.data import Benchmark, Positive
 from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.nli.corpora import CORPORA
+from mednli_jax.nli.read.corpora import CORPORA
 from support.ontologies import is_a_matrix
 from support.pair_files import official, write_rows
 

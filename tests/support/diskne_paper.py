@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
-from mednli_jax.nli.corpora import CORPORA
+from mednli_jax.nli.read.corpora import CORPORA
 from support.canaries import WORDS, phrase
 from support.files import lay_out
 from support.ontology_files import umls_name, umls_relation, umls_type

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.nli.corpora import CORPORA
+from mednli_jax.nli.read.corpora import CORPORA
 from support.canaries import WORDS, phrase, write_pairs
 from support.commands import json_lines
 from support.files import lay_out

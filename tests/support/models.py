@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.cloze.scorer import ClozeScorer
 from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.batching import Layout, staircase
 from mednli_jax.knowledge.relations import KINDS
 from mednli_jax.models import table
 from mednli_jax.models.batch import PairBatch
-from mednli_jax.nli.task import NLITask
-from mednli_jax.training.task import frozen
+from mednli_jax.nli.scorer import NLIScorer
+from mednli_jax.training.scorer import frozen
 from support import random_pairs
 from support.tables import fields_of, table_rows
 
@@ -70,7 +70,7 @@ class Corpus:
     model's fields. joint: whether both sides share a loop (see Layout.full).
     """
 
-    task: NLITask | ClozeTask
+    task: NLIScorer | ClozeScorer
     data: dict[str, np.ndarray]
     vectors: np.ndarray
     lengths: tuple[np.ndarray, np.ndarray]
@@ -114,7 +114,7 @@ def pairs() -> Corpus:
         "sep_id": 2,
     }
     return Corpus(
-        NLITask(),
+        NLIScorer(),
         data,
         random_pairs.vectors(),
         lengths,
@@ -154,7 +154,7 @@ def queries() -> Corpus:
         "candidate_type_start": candidate_start,
         "position_start": candidate_start,
     }
-    task = ClozeTask()
+    task = ClozeScorer()
     vectors = random_pairs.vectors()
     data = task.resident(Prepared(None, {}, arrays, vectors, {}))
     data["query"] = _wider(data["query"])

@@ -7,8 +7,8 @@ import numpy as np
 
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import Vocab
-from mednli_jax.nli import encoding as words
-from mednli_jax.nli.encoding import ConceptSource, Encoding, Texts, Vocabulary, WordTexts
+from mednli_jax.nli.encode.links import ConceptSource, Encoding
+from mednli_jax.nli.encode.texts import Texts, Vocabulary, WordTexts, encode_splits
 from support.ontologies import LINKER
 
 KEY = {"corpus": "made-up", "max_length": 10}
@@ -71,7 +71,7 @@ def encode_corpus(
     """Fits a vocabulary and encodes the splits in it. texts: None for WordTexts."""
     texts = texts or WordTexts(encoding)
     fitted = texts.fit(splits, lambda words: None)
-    arrays, facts = words.encode_splits(splits, fitted.texts, source)
+    arrays, facts = encode_splits(splits, fitted.texts, source)
     facts["vocabulary"] = fitted.facts
     return EncodedCorpus(arrays, fitted.texts.vocabulary, fitted.vectors, facts)
 

@@ -16,7 +16,7 @@ from tensorboardX.proto import event_pb2
 from mednli_jax import defaults
 from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS
-from mednli_jax.nli.runs import NAMES, RUNS
+from mednli_jax.nli.tables.runs import NAMES, RUNS
 from mednli_jax.report import metrics
 from mednli_jax.report.options import PaperRun
 from mednli_jax.rundir import FORMAT

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mednli_jax import get_config
+from mednli_jax.experiment import experiment_of
 from mednli_jax.models.bow import BOW
 from mednli_jax.models.esim import ESIM
-from mednli_jax.run import experiment_of
 from mednli_jax.training import compiler
 from mednli_jax.training.devices import Devices
 

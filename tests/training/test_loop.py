@@ -22,7 +22,7 @@ from support.trees import assert_equal, assert_near, of_seed
 from mednli_jax.data.arrays import SIDES, Rows
 from mednli_jax.data.batching import Batches, BatchPlan, groups_of
 from mednli_jax.models import table
-from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import loop, optim, state
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
@@ -103,7 +103,7 @@ def bow():
     data = jax.tree.map(jnp.asarray, arrays())
     return Program(
         model=table.entry("bow").build(fields, axis_name=devices.axis_name),
-        scorer=NLITask(),
+        scorer=NLIScorer(),
         devices=devices,
         frozen=devices.replicate(models.as_type(words, np.float64)),
         data=devices.replicate(data),

@@ -13,7 +13,7 @@ from support import random_pairs
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Batches, BatchPlan
 from mednli_jax.models import table
-from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import predict_step, train_step
 
@@ -63,7 +63,7 @@ SLOW = {
 )
 def test_train_and_predict_steps_lower_for_every_platform(case):
     model = table.entry(case.model).build(case.fields, longest_path=random_pairs.LONGEST)
-    task = NLITask()
+    task = NLIScorer()
     optimizer = optim.build_optimizer(optim.Options(learning_rate=1e-3, **case.optimizer))
     data = jax.tree.map(jnp.asarray, random_pairs.arrays())
     vectors = frozen(random_pairs.vectors())

@@ -11,7 +11,7 @@ from support.cases import cases
 from support.trees import assert_near
 
 from mednli_jax import defaults
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 from mednli_jax.training import optim
 
 RATE = 0.1

@@ -44,7 +44,8 @@ from throughput_table import lines, write_figure
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.files import append_line, local_path
+from mednli_jax.files.paths import local_path
+from mednli_jax.files.writing import append_line
 from mednli_jax.terminal import say, warn
 
 # share of the machine from which other programs change the ratios

@@ -10,7 +10,7 @@ from benchmark_cases import Case, config_of
 from synthetic_corpora import Workload
 
 from mednli_jax.data.batching import MAX_BUCKETS, PlannedBatch, TrainingBatches
-from mednli_jax.run import experiment_of
+from mednli_jax.experiment import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
 from mednli_jax.training.settings import check_jax

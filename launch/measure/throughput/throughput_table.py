@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mednli_jax.files import write_atomic
+from mednli_jax.files.writing import write_atomic
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, markdown
 from mednli_jax.terminal import say, warn

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import Digest, empty_field, empty_file, line_fault, table_rows, text_lines
+from mednli_jax.files.reading import empty_field, empty_file, line_fault, table_rows, text_lines
+from mednli_jax.files.writing import Digest
 from mednli_jax.knowledge.ontology import (
     DEFAULT_OPTIONS,
     Edges,

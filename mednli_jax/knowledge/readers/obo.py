@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, Digest, empty_file, line_fault, text_lines
+from mednli_jax.files.reading import FRESH_COPY, empty_file, line_fault, text_lines
+from mednli_jax.files.writing import Digest
 from mednli_jax.knowledge.ontology import (
     Edges,
     Ontology,

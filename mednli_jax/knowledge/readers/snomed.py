@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.files import Digest
+from mednli_jax.files.writing import Digest
 from mednli_jax.knowledge.ontology import (
     Edges,
     Ontology,

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.files import MARK, Digest, empty_file, opened, text_lines
+from mednli_jax.files.reading import MARK, empty_file, opened, text_lines
+from mednli_jax.files.writing import Digest
 
 WHOLE = "take a fresh, whole copy of the release"
 _BLOCK_BYTES = 1 << 24

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.files import Digest, either_name
+from mednli_jax.files.reading import either_name
+from mednli_jax.files.writing import Digest
 from mednli_jax.knowledge.ontology import (
     Edges,
     Ontology,

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.errors import Problems
-from mednli_jax.files import Digest, either_name, empty_file, line_fault, text_lines
+from mednli_jax.files.reading import either_name, empty_file, line_fault, text_lines
+from mednli_jax.files.writing import Digest
 from mednli_jax.knowledge.ontology import (
     Edges,
     Graphs,

@@ -20,7 +20,7 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.words import singular
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.changes import (
+from mednli_jax.nli.augment.changes import (
     DETERMINERS,
     PARTS,
     RULES,
@@ -31,7 +31,8 @@ from mednli_jax.nli.changes import (
     partners_of,
     words_of,
 )
-from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
+from mednli_jax.nli.encode.links import TextLinker, Tokens
+from mednli_jax.nli.encode.texts import examples_of
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
 

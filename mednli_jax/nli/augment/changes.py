@@ -14,8 +14,8 @@ from mednli_jax.data.text import indefinite_article
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
 from mednli_jax.knowledge.words import FUNCTION_WORDS, Lemmas, singular
-from mednli_jax.nli.encoding import TextLinker, Tokens
-from mednli_jax.nli.polarity import AUXILIARIES, DOWN, NUMBERS, UP, directions, operators_in
+from mednli_jax.nli.augment.polarity import AUXILIARIES, DOWN, NUMBERS, UP, directions, operators_in
+from mednli_jax.nli.encode.links import TextLinker, Tokens
 
 
 class Sentence(NamedTuple):

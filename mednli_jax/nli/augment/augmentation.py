@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from mednli_jax.data.examples import LABELS, Facts, NLIExample
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.files import json_lines, line_fault
+from mednli_jax.files.reading import json_lines, line_fault
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli.changes import RULES, Change, Sentence, WordChanges
-from mednli_jax.nli.polarity import NEGATIONS, operators_in
+from mednli_jax.nli.augment.changes import RULES, Change, Sentence, WordChanges
+from mednli_jax.nli.augment.polarity import NEGATIONS, operators_in
 
 FORMAT = 4  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words

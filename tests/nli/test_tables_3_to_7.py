@@ -9,8 +9,8 @@ from support.runs import TEN, change, edit, write_run, wrong
 from support.tables import table_rows
 
 from mednli_jax.cli import read_config
-from mednli_jax.nli import tables
-from mednli_jax.nli.runs import TABLES
+from mednli_jax.nli.tables import tables_3_to_7
+from mednli_jax.nli.tables.runs import TABLES
 from mednli_jax.report import sections
 from mednli_jax.report.options import PaperRun, TableOptions
 from mednli_jax.report.tables import unlike
@@ -23,7 +23,7 @@ def write_runs(folder, corpus="mednli", **predictions):
 
 
 def filled(number, folder):
-    return tables.filled(TABLES[number], folder, TableOptions(read_config)).to_json()
+    return tables_3_to_7.filled(TABLES[number], folder, TableOptions(read_config)).to_json()
 
 
 def cell_of(table, **fields):
@@ -133,8 +133,8 @@ def test_a_gain_without_its_baseline_has_no_figure(tmp_path, demo, state):
 def test_figures_of_another_corpus_are_not_compared_with_the_papers(tmp_path):
     write_runs(tmp_path, corpus="demo", esim=wrong(2))
 
-    table = tables.filled(TABLES[3], tmp_path, TableOptions(read_config))
-    section = tables.table_section(table)
+    table = tables_3_to_7.filled(TABLES[3], tmp_path, TableOptions(read_config))
+    section = tables_3_to_7.table_section(table)
 
     assert not table.comparable
     assert cell_of(table.to_json(), run="esim", split="test")["difference"] is None

@@ -1,8 +1,8 @@
-"""The reproduction check of MedNLI: the paper's figures beside ours.
+"""The reproduction check of MedNLI: judges our figures by the paper's.
 
-The check judges every figure that Romanov & Shivade 2018 print; nli/tables.py makes their Tables 3
-to 7. It may be published: it holds averages, counts of at least public.LEAST and the paper's names
-of rows; no text, no uid, no name of a file or a folder.
+The check judges every figure that Romanov & Shivade 2018 print; tables_3_to_7.py fills their Tables
+3 to 7. It may be published: it holds averages, counts of at least public.LEAST and the paper's
+names of rows; no text, no uid, no name of a file or a folder.
 """
 
 import math
@@ -15,9 +15,10 @@ from typing import Any
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
-from mednli_jax.nli import analyses, tables
-from mednli_jax.nli.categories import Kinds, kinds_of, kinds_section
-from mednli_jax.nli.runs import (
+from mednli_jax.nli import analyses
+from mednli_jax.nli.tables import tables_3_to_7
+from mednli_jax.nli.tables.categories import Kinds, kinds_of, kinds_section
+from mednli_jax.nli.tables.runs import (
     CORPUS,
     MODELS,
     NAMES,
@@ -29,7 +30,7 @@ from mednli_jax.nli.runs import (
     Cell,
     Table,
 )
-from mednli_jax.nli.tables import FilledCell
+from mednli_jax.nli.tables.tables_3_to_7 import FilledCell
 from mednli_jax.report import outcomes
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.public import LEAST
@@ -277,7 +278,7 @@ def _statistics(folder: Path) -> list[JudgedCell]:
 
 def _gains(table: Table, folder: Path, options: TableOptions) -> list[JudgedCell]:
     """The paper's cells of a table, and the further cells that have a figure."""
-    filled_table = tables.filled(table, folder, options)
+    filled_table = tables_3_to_7.filled(table, folder, options)
     filled_of = {filled.cell: filled for filled in filled_table.cells}
     elsewhere = "" if filled_table.comparable else filled_table.corpus
     cells = []

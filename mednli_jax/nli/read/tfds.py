@@ -25,9 +25,10 @@ from absl import logging
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import RunError
-from mednli_jax.files import atomic_folder, digest, private_folder, sha256, writing
-from mednli_jax.nli import encoding, readers
-from mednli_jax.nli.corpora import CORPORA, source_files
+from mednli_jax.files.writing import atomic_folder, digest, private_folder, sha256, writing
+from mednli_jax.nli.encode import texts
+from mednli_jax.nli.read import readers
+from mednli_jax.nli.read.corpora import CORPORA, source_files
 from mednli_jax.terminal import warn
 
 RELEASE = "1.0.0"
@@ -125,7 +126,7 @@ def load_tfds(
     """
     chosen = part(limit, genre)
     sources = [[path.name, sha256(path)] for path in source_files(name, manual_dir)]
-    key = digest([RELEASE, encoding.FORMAT, sources])[:16]
+    key = digest([RELEASE, texts.FORMAT, sources])[:16]
     root = folder / f"{name}-{chosen.name}-{key}"
     splits = _read(BUILDERS[name], root, chosen)
     if splits is None:

@@ -1,6 +1,6 @@
 """Reads files of sentence pairs into examples.
 
-nli/corpora.py lists the corpora, nli/pair_rows.py has the formats. Errors name the file, the line
+corpora.py lists the corpora, pair_rows.py has the formats. Errors name the file, the line
 and the field; they never quote a sentence.
 """
 
@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from mednli_jax import demo, files
+from mednli_jax import demo
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
 from mednli_jax.data.labels import (
     LONGEST,
@@ -26,14 +26,11 @@ from mednli_jax.data.labels import (
 )
 from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, empty_file, sha256
-from mednli_jax.nli.corpora import (
-    OWN,
-    check_options,
-    find_files,
-    ground_truth_path,
-)
-from mednli_jax.nli.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
+from mednli_jax.files import reading
+from mednli_jax.files.reading import FRESH_COPY, empty_file
+from mednli_jax.files.writing import sha256
+from mednli_jax.nli.read.corpora import OWN, check_options, find_files, ground_truth_path
+from mednli_jax.nli.read.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
 from mednli_jax.plugins import imported
 
 NO_TEST = "The folder has no test file, so that only dev is scored."
@@ -91,13 +88,13 @@ def _ground_truth(path: Path) -> dict[str, str]:
     header."""
     labels: dict[str, str] = {}
     problems = Problems()
-    for number, cells in files.csv_records(path, problems):
+    for number, cells in reading.csv_records(path, problems):
         uid, label, *_ = [*map(str.strip, cells), "", ""]
         if label in LABELS and uid not in labels:
             labels[uid] = label
         elif number > 1:
             problem = "is no pairID with a label, or has one that an earlier line has"
-            problems.add(files.line_fault(path.name, number, problem))
+            problems.add(reading.line_fault(path.name, number, problem))
     problems.raise_if_any()
     return labels
 
@@ -169,7 +166,7 @@ class _PairReader:
         if name is None:
             expected = [label for label in name_of if label][:NAMED]
             more = ", ..." if len(name_of) > NAMED else ""
-            problem = f"is none of {files.shown_names(expected, 'label')}{more}"
+            problem = f"is none of {reading.shown_names(expected, 'label')}{more}"
             if appearance(label) in map(appearance, expected):
                 problem += f", and looks like one of them: it has {code_points(label)}"
             raise row.fault(problem, "gold_label", self._fix(label))
@@ -250,7 +247,7 @@ def read_nli_file(
     for number, row in file.rows(problems, required, columns):
         reader.rows += 1
         if file.read_rows is tab_rows:
-            quoted_cells_of_row = filter(files.is_quoted_cell, row.values.values())
+            quoted_cells_of_row = filter(reading.is_quoted_cell, row.values.values())
             reader.quoted += [number for _ in quoted_cells_of_row]
         try:
             reader.add(number, row)
@@ -449,7 +446,7 @@ def _is_text(value: object) -> bool:
 def quoted_cells(facts: Mapping[str, Any]) -> Iterator[str]:
     """The warning of quoted cells in the file of a split. facts: of the split."""
     if counted := facts.get("quoted_cells"):
-        yield files.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
+        yield reading.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
 
 
 def check_disjoint(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[NLIExample]]:

@@ -1,4 +1,5 @@
-"""Tables 3 to 7 of Romanov & Shivade 2018: accuracies, and gains of accuracy over a baseline."""
+"""Fills Tables 3 to 7 of Romanov & Shivade 2018 with the results of runs: accuracies, and gains of
+accuracy over a baseline."""
 
 import re
 from collections import Counter
@@ -11,7 +12,17 @@ import numpy as np
 
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.mentions import METAMAP
-from mednli_jax.nli.runs import CORPUS, NAME, NAMES, PAPER, RUNS, Cell, RunKey, Table, own_corpus
+from mednli_jax.nli.tables.runs import (
+    CORPUS,
+    NAME,
+    NAMES,
+    PAPER,
+    RUNS,
+    Cell,
+    RunKey,
+    Table,
+    own_corpus,
+)
 from mednli_jax.report import metrics, tables
 from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training

@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mednli_jax import files
 from mednli_jax.data.inputs import SPARE
 from mednli_jax.data.labels import Part, parts, written
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, character_fault, either_name
+from mednli_jax.files import reading
+from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
 
 FORMAT = 1  # a change of what rows of the user's own files mean
 # A file of the user may name the fields in plain words.
@@ -98,7 +98,9 @@ class PairFields:
         names = list(filter(None, names))
         if not (has_a_header or self.has_names):
             return f"{len(names)} other fields"
-        if not all(map(files.is_name, names)):  # a text, and then its neighbours may be texts, too
+        if not all(
+            map(reading.is_name, names)
+        ):  # a text, and then its neighbours may be texts, too
             names = [name for name in names if name.casefold() in SPELLINGS]
         others = len(self.values) - len(names[:SHOWN])
         shown = names[:SHOWN] + ([f"{others} more"] if others else [])
@@ -110,7 +112,7 @@ class PairFields:
         if value is None:
             value = plain
         elif plain is not None and not _equal(name, value, plain):
-            raise self.fault(f"and field '{PLAIN_NAMES[name]}' differ", name, files.KEEP_ONE)
+            raise self.fault(f"and field '{PLAIN_NAMES[name]}' differ", name, reading.KEEP_ONE)
         if optional and (value is None or value != value):
             return ""
         if name in NUMBERED and isinstance(value, int | float | Decimal):
@@ -170,12 +172,12 @@ def json_rows(
     path: Path, problems: Problems, required: Sequence[str] = (), columns: Columns = ()
 ) -> PairRows:
     """Rows of JSON lines: one object with named fields a line."""
-    for number, fields in files.json_lines(path, problems):
+    for number, fields in reading.json_lines(path, problems):
         names = _spelled(tuple(fields), columns)
-        values = files.json_object(list(zip(names, fields.values(), strict=True)))
-        if isinstance(values, files.RepeatedField):
+        values = reading.json_object(list(zip(names, fields.values(), strict=True)))
+        if isinstance(values, reading.RepeatedField):
             problem = f"the line {values.problem}, case ignored"
-            problems.add(files.line_fault(path.name, number, problem, files.KEEP_ONE))
+            problems.add(reading.line_fault(path.name, number, problem, reading.KEEP_ONE))
         else:
             yield number, PairFields(path.name, number, values, columns)
 
@@ -184,7 +186,7 @@ def csv_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
     """Rows of a CSV table (RFC 4180) with a header."""
-    return _table_rows(path, files.csv_records(path, problems), problems, required, columns)
+    return _table_rows(path, reading.csv_records(path, problems), problems, required, columns)
 
 
 def tab_rows(
@@ -197,7 +199,7 @@ def tab_rows(
 
 def _tab_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of each line that is not blank."""
-    for number, line in files.text_lines(path, problems):
+    for number, line in reading.text_lines(path, problems):
         if line.strip():
             yield number, line.split("\t")
 
@@ -222,7 +224,7 @@ def _table_rows(
         row.check(required)
         return names
 
-    for number, values in files.table_rows(
+    for number, values in reading.table_rows(
         path.name, records, problems, names_of, spare=SPARE.pattern
     ):
         yield number, PairFields(path.name, number, values, columns)
@@ -240,7 +242,7 @@ def column_rows(
         return [name if name in FIELDS else "" for name in names]
 
     try:
-        for number, values in files.column_records(path, names_of, is_text=lambda name: True):
+        for number, values in reading.column_records(path, names_of, is_text=lambda name: True):
             yield number, PairFields(path.name, number, values, columns)
     except DataError as error:
         problems.add(error)

@@ -21,9 +21,9 @@ from mednli_jax.errors import RunError
 from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
-from mednli_jax.nli.encoding import concepts_in, find_mentions
+from mednli_jax.nli.encode.links import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
-from mednli_jax.nli.runs import CORPUS, ERRORS, KINDS, MODELS, NAMES
+from mednli_jax.nli.tables.runs import CORPUS, ERRORS, KINDS, MODELS, NAMES
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.outcomes import Finished, Outcomes, aligned, finished
 from mednli_jax.report.public import LEAST

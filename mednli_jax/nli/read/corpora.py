@@ -7,13 +7,8 @@ from pathlib import Path
 
 from mednli_jax.data.corpus import check_name
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.files import check_readable, either_name
-from mednli_jax.nli.pair_rows import (
-    is_folder_of_parts,
-    pair_file,
-    parts_of,
-    unread_format,
-)
+from mednli_jax.files.reading import check_readable, either_name
+from mednli_jax.nli.read.pair_rows import is_folder_of_parts, pair_file, parts_of, unread_format
 
 OWN = "file"  # the name of the user's own corpus
 # The names of files of a split of the user's own corpus; data sets on the Hub have the others.

@@ -1,0 +1,141 @@
+"""Corpora of cloze queries: CliCR, the demo, and folders in CliCR's layout."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from mednli_jax import demo
+from mednli_jax.cloze import clicr
+from mednli_jax.cloze.arrays import FORMAT, ClozeEncoding, Facts, encode_cloze, encode_new
+from mednli_jax.cloze.setups import tag_seen, with_titles
+from mednli_jax.data.arrays import Prepared, rows_of_splits
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
+from mednli_jax.data.examples import ClozeExample, Split
+from mednli_jax.data.text import Vocab
+from mednli_jax.data.vector_formats import vector_files
+from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.files.paths import local_path, variable_path
+
+DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
+
+
+@dataclass(frozen=True, eq=False)
+class ClozeCorpus:
+    """A corpus of cloze queries (see data.corpus.Corpus).
+
+    name: demo_cloze; clicr, whose passages begin with their titles; or file, a folder in CliCR's
+    layout, whose passages are the contexts alone. folder: of the files. limit: first queries of
+    train.
+    """
+
+    name: str
+    encoding: ClozeEncoding
+    folder: Path | None = None
+    limit: int | None = None
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    def splits(self) -> Mapping[str, Split[ClozeExample]]:
+        """Train, dev and test, the queries of dev and test tagged seen or unseen."""
+        if self.name == DEMO:
+            splits = clicr.load_demo_cloze()
+            train = splits["train"]
+            splits["train"] = replace(train, examples=train.examples[: self.limit])
+            return tag_seen(splits)
+        is_clicr = self.name == CLICR
+        folder = required_folder(self.name, self.folder)
+        splits = clicr.load(folder, limit=self.limit, titles=is_clicr)
+        if is_clicr:
+            warn_of_exposure(self.folder, clicr.LICENSED)
+            splits = {name: with_titles(split) for name, split in splits.items()}
+        return tag_seen(splits)
+
+    def read_vocabulary(self, path: Path) -> Vocab:
+        vocab: Vocab = Vocab.load(path)
+        return vocab
+
+    def encoded(
+        self,
+        splits: Mapping[str, Split[ClozeExample]],
+        vocabulary: Vocab,
+        vectors: np.ndarray,
+        types: Sequence[str] | None = None,
+    ) -> Prepared:
+        """See data.corpus.Corpus. types: the phrases that have an output in the model."""
+        arrays, facts = encode_new(splits, vocabulary, self.encoding, types or ())
+        return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """See data.corpus.Corpus. Training queries without a right candidate are left out; dev and
+        test keep them."""
+        cache = Cache(cache_folder())
+        prepared, was_cached = cache.get(
+            self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding)
+        )
+        if self.name == CLICR:
+            warn_of_exposure(self.folder, clicr.LICENSED)
+        return prepared, was_cached
+
+    def key(self, cache: Cache) -> Facts:
+        """Everything that shapes the arrays, as JSON: settings, and sources by content."""
+        path = self.encoding.vectors_path
+        return {
+            "corpus": self.name,
+            "limit": self.limit or 0,
+            "format": FORMAT,
+            **asdict(self.encoding),
+            "vectors_path": path and str(path),
+            "sources": cache.digests(self.source_files()),
+        }
+
+    def source_files(self) -> list[Path]:
+        """All files whose content shapes the arrays."""
+        if self.name == DEMO:
+            files = demo.demo_files("cloze")
+        else:
+            files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
+        path = self.encoding.vectors_path
+        vectors = vector_files(path) if path else []
+        for file in vectors:
+            if not file.is_file():
+                random = "an empty config.vectors.path for random vectors"
+                fix = f"check the path, or give {random}; exact match will be lower"
+                raise ConfigError(f"{file}: there is no such file", fix=fix)
+        return [*files, *vectors]
+
+
+def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:
+    """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
+    encoding = ClozeEncoding("ent")  # the examples do not depend on it
+    if name == DEMO:
+        return ClozeCorpus(DEMO, encoding).splits()
+    folder = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "the corpus")
+    if folder is None:
+        fix = "set it, or give a folder"
+        raise UsageError(f"{CLICR}: $MEDNLI_JAX_DATA is not set", fix=fix)
+    if not folder.is_dir():
+        fix = f"give {DEMO}, {CLICR}, or a FOLDER like it"
+        raise UsageError(f"{folder}: is no folder", fix=fix)
+    return ClozeCorpus(CLICR if name == CLICR else FILE, encoding, folder).splits()
+
+
+def notes_of(splits: Mapping[str, Split[ClozeExample]]) -> list[str]:
+    """The remarks of the splits, each once."""
+    notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
+    return sorted(notes)
+
+
+OfSplit = TypeVar("OfSplit")
+
+
+def split_of(splits: Mapping[str, OfSplit], name: str) -> OfSplit:
+    """A split by name. Raises UsageError for one that the corpus has not."""
+    if name not in splits:
+        raise UsageError(f"--split={name}: no such split", fix=f"give one of {', '.join(splits)}")
+    return splits[name]

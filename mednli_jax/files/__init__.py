@@ -1,0 +1,1 @@
+"""Paths, writing and reading of files."""

@@ -1,0 +1,1 @@
+"""Sentence pairs as arrays: texts, and the links of their concepts."""

@@ -1,0 +1,435 @@
+"""Finds the concepts of sentence pairs, and stores their links, which knowledge/links.py computes,
+as the prepared arrays link_* [N, K].
+
+Dimension letters: N rows, T tokens, K links.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mednli_jax.data.arrays import PLURAL, SIDES
+from mednli_jax.data.examples import Facts, Mention, NLIExample, Split
+from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.links import Links, corpus_links
+from mednli_jax.knowledge.mentions import Recognised
+from mednli_jax.knowledge.ontology import Ontology, induced
+from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, UnitOf, kinds_of, typed_links
+from mednli_jax.knowledge.words import Lemmas, normalise, singular
+from mednli_jax.nli.augment.polarity import DOWN, directions
+from mednli_jax.terminal import watched
+
+GRAPH_SPLITS = ("train", "dev")
+Tokens = tuple[str, ...]
+# Finds concepts in any sentence, or in the sentences of a corpus alone.
+TextLinker = Linker | Lemmas
+ConceptSource = TextLinker | Recognised
+# The side, the number of the pair and a visible mention -> its words.
+MentionWords = Callable[[str, int, Mention], Sequence[str]]
+SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
+Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How Examples become arrays. Every field is part of the prepared folder's key.
+
+    Args:
+      max_length: tokens kept of each sentence.
+      keep: which of them, its "first" or its "last" ones.
+      hypothesis_only: premises are left empty.
+      vectors_path: None for random vectors.
+      unknown, lowered: see vectors.load_vectors.
+      unit_length: every word's vector is scaled to length 1.
+      max_links: K.
+      max_path: longest path in edges, 0 for no limit.
+      graph: the ontology's "whole" graph, or that of the concepts "mentioned" in train and dev.
+      relations: named relations of typed links (`knowledge.relations`), None for links without
+        types.
+      polarity: whether typed links are projected, see `projected`.
+    """
+
+    lowercase: bool
+    max_length: int
+    hypothesis_only: bool
+    vectors_path: Path | None
+    vectors_dim: int
+    vectors_seed: int
+    direction: str
+    max_path: int
+    max_links: int
+    retrofit_lexicon: Path | None = None
+    retrofit_rounds: int = 10
+    unit_length: bool = False
+    keep: str = "first"
+    graph: str = "whole"
+    unknown: str = "mean"
+    lowered: bool = True
+    relations: tuple[str, ...] | None = None
+    polarity: bool = False
+
+    def reads(self, side: str) -> bool:
+        return side != "premise" or not self.hypothesis_only
+
+    def first_kept(self, size: int) -> int:
+        """The position of the first token that is kept of a sentence with `size` tokens."""
+        return max(0, size - self.max_length) if self.keep == "last" else 0
+
+
+# ---- tokens and mentions ----
+
+
+def all_tokens(example: NLIExample, side: str) -> Tokens:
+    return example.premise_tokens if side == "premise" else example.hypothesis_tokens
+
+
+def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
+    """The tokens a model sees of one side of an example."""
+    if not encoding.reads(side):
+        return []
+    tokens = all_tokens(example, side)
+    first = encoding.first_kept(len(tokens))
+    tokens = tokens[first : first + encoding.max_length]
+    return list(map(str.lower, tokens)) if encoding.lowercase else list(tokens)
+
+
+class PairMentions(NamedTuple):
+    """The concepts of N pairs.
+
+    Whole sentences are linked: where a sentence is cut within a name, the rest could be another
+    name.
+
+    Args:
+      visible: within the tokens that models see; positions count from the first of these.
+      whole: in whole sentences.
+    """
+
+    visible: SideMentions
+    whole: SideMentions
+
+
+@dataclass(frozen=True, eq=False)
+class MentionFinder:
+    """Finds the concepts of sentences; links each distinct sentence once."""
+
+    source: ConceptSource
+    encoding: Encoding
+    _linked: dict[Tokens, list[Mention]] = field(default_factory=dict, repr=False)
+
+    def whole(self, example: NLIExample, side: str) -> list[Mention]:
+        """The mentions in a whole sentence."""
+        if not self.encoding.reads(side):
+            return []
+        if isinstance(self.source, Recognised):
+            return self.source.mentions(example.uid, side)
+        sentence = all_tokens(example, side)
+        if sentence not in self._linked:
+            self._linked[sentence] = self.source.link(sentence)
+        return self._linked[sentence]
+
+    def visible(self, example: NLIExample, side: str) -> list[Mention]:
+        """The mentions within the tokens that models see, counted from the first of them."""
+        mentions = self.whole(example, side)
+        size = len(all_tokens(example, side))
+        if size <= self.encoding.max_length:
+            return mentions
+        return _within(mentions, self.encoding.first_kept(size), self.encoding.max_length)
+
+
+def find_mentions(
+    examples: Sequence[NLIExample], source: ConceptSource | None, encoding: Encoding
+) -> PairMentions:
+    """The concepts of the examples; none without a source."""
+    if source is None:
+        empty: SideMentions = {side: [[]] * len(examples) for side in SIDES}
+        return PairMentions(empty, empty)
+    finder = MentionFinder(source, encoding)
+    mentions = PairMentions({}, {})
+    for side in SIDES:
+        mentions.visible[side], mentions.whole[side] = [], []
+        for example in watched(examples, f"concepts of {PLURAL[side]}"):
+            mentions.visible[side].append(finder.visible(example, side))
+            mentions.whole[side].append(finder.whole(example, side))
+    return mentions
+
+
+def _within(mentions: Sequence[Mention], first: int, size: int) -> list[Mention]:
+    """The mentions within the `size` tokens from `first` on, counted from there."""
+    inside = []
+    for mention in mentions:
+        start, end = mention.start - first, mention.end - first
+        if start >= 0 and end <= size:
+            inside.append(Mention(start, end, mention.concept))
+    return inside
+
+
+def rows_in(splits: Mapping[str, Split]) -> dict[str, slice]:
+    """The rows of each split in arrays of all splits, one after the other."""
+    ends = np.cumsum([0, *map(len, splits.values())]).tolist()
+    return {name: slice(*bounds) for name, bounds in zip(splits, pairwise(ends), strict=True)}
+
+
+def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
+    """The tokens, with each entity as one unit. Of overlapping entities the first is used; of
+    several that begin at one token, the longest."""
+    end_of: dict[int, int] = {}
+    for mention in mentions:
+        end_of[mention.start] = max(mention.end, end_of.get(mention.start, 0))
+    text_units = []
+    start = 0
+    while start < len(tokens):
+        end = end_of.get(start, start + 1)
+        text_units.append(tuple(tokens[start:end]))
+        start = end
+    return text_units
+
+
+def merged(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
+    """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021,
+    section 6)."""
+
+    merged_examples = []
+    pairs = zip(examples, mentions["premise"], mentions["hypothesis"], strict=True)
+    for example, in_premise, in_hypothesis in pairs:
+        premise = tuple(map("_".join, units(example.premise_tokens, in_premise)))
+        hypothesis = tuple(map("_".join, units(example.hypothesis_tokens, in_hypothesis)))
+        merged_examples.append(
+            replace(example, premise_tokens=premise, hypothesis_tokens=hypothesis)
+        )
+    return merged_examples
+
+
+# ---- links ----
+
+
+class ArraysAndFacts(NamedTuple):
+    arrays: dict[str, np.ndarray]
+    facts: Facts
+
+
+def encode_links(
+    mentions: PairMentions,
+    source: ConceptSource,
+    encoding: Encoding,
+    words: MentionWords,
+    rows: Mapping[str, slice],
+    paths: Paths = shortest_paths,
+    concepts: Iterable[str] | None = None,
+) -> ArraysAndFacts:
+    """The link arrays [N, K] of some pairs, by the ontology of `source`, and counts of the links.
+
+    Args:
+      words: of visible mentions, for typed links.
+      rows: of each split, for the fact `splits`.
+      paths: finds distances between concepts, see links.corpus_links.
+      concepts: of the graph, the fact `graph_concepts` of a run's corpus. None for those that
+        GRAPH_SPLITS mention, or for all, as the encoding says.
+    """
+    graph = source.ontology
+    facts: Facts = {"graph": encoding.graph}
+    if concepts is None and encoding.graph == "mentioned" and rows.keys() & set(GRAPH_SPLITS):
+        concepts = mentioned(mentions.whole, rows)
+    if concepts is not None:
+        facts["graph_concepts"] = sorted(_ids(concepts, source))
+        graph = induced(graph, facts["graph_concepts"])
+    links = _links(graph, words, mentions.visible, source, encoding, paths)
+    if links.relation is not None:
+        facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
+    facts |= _link_facts(links, mentions.visible, source)
+    facts["splits"] = {}
+    for name, of_split in rows.items():
+        distance_NK = links.distance[of_split]
+        facts["splits"][name] = _split_facts(distance_NK, mentions.visible, of_split)
+    return ArraysAndFacts(_link_arrays(links), facts)
+
+
+def mentioned(whole: SideMentions, rows: Mapping[str, slice]) -> set[str]:
+    """The concepts that the pairs of GRAPH_SPLITS mention. rows: of each split."""
+    concepts: set[str] = set()
+    for name in GRAPH_SPLITS:
+        if name in rows:
+            for of_side in whole.values():
+                concepts.update(_concepts(of_side[rows[name]]))
+    return concepts
+
+
+def concepts_in(mentions: Iterable[Mention]) -> set[str]:
+    return {mention.concept for mention in mentions}
+
+
+def _concepts(sentences: Iterable[Sequence[Mention]]) -> list[str]:
+    """The concept of each mention."""
+    return [mention.concept for mentions in sentences for mention in mentions]
+
+
+def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
+    """The ids of the concepts in the ontology. The concept of a word with several senses has
+    several; a concept that the ontology lacks stays as it is."""
+    ontology = source.ontology
+    ids = set()
+    for concept in concepts:
+        senses = [] if ontology.indices(concept) else source.indices(concept)
+        ids.update([ontology.ids[sense] for sense in senses] or [concept])
+    return ids
+
+
+def _links(
+    graph: Ontology,
+    words: MentionWords,
+    mentions: SideMentions,
+    source: ConceptSource,
+    encoding: Encoding,
+    paths: Paths,
+) -> Links:
+    if encoding.relations is None:
+        return corpus_links(
+            graph,
+            mentions["premise"],
+            mentions["hypothesis"],
+            max_links=encoding.max_links,
+            direction=encoding.direction,
+            max_length=encoding.max_path,
+            paths=paths,
+        )
+    return typed_links(
+        graph,
+        mentions["premise"],
+        mentions["hypothesis"],
+        units_of(words, source),
+        named=encoding.relations,
+        max_links=encoding.max_links,
+        max_length=encoding.max_path,
+    )
+
+
+def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
+    """The `unit_of` of knowledge.relations. A concept that the ontology lacks gets a number after
+    those of the ontology."""
+    unknown: dict[str, int] = {}
+
+    @cache
+    def words_of(tokens: Tokens) -> str:
+        return " ".join(singular(part) for token in tokens for part in normalise(token))
+
+    def unit_of(side: str, number: int, mention: Mention) -> tuple[str, tuple[int, ...]]:
+        indices = source.indices(mention.concept)
+        if isinstance(source, Lemmas):
+            return mention.concept, tuple(indices)
+        if not indices:
+            number_of_unknown = unknown.setdefault(mention.concept, len(unknown))
+            indices = [len(source.ontology) + number_of_unknown]
+        return words_of(tuple(words(side, number, mention))), tuple(indices)
+
+    return unit_of
+
+
+def _link_arrays(links: Links) -> dict[str, np.ndarray]:
+    """The arrays [N, K]; K = the most links of a pair."""
+    most = int((links.distance >= 0).sum(axis=1).max(initial=0))
+    width = max(most, 1)
+    arrays = {
+        "link_premise": links.premise[:, :width],
+        "link_hypothesis": links.hypothesis[:, :width],
+        "link_distance": links.distance[:, :width],
+    }
+    if links.relation is not None:
+        arrays["link_relation"] = links.relation[:, :width]
+    return arrays
+
+
+def projected(
+    arrays: Mapping[str, np.ndarray], examples: Sequence[NLIExample], encoding: Encoding
+) -> np.ndarray:
+    """link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).
+
+    Hypernym and hyponym are exchanged where both tokens of a link are in a downward place: "no
+    dog" is to "no animal" as "an animal" is to "a dog". A link of both relations stays.
+
+    Args:
+      arrays: the tokens of both sides, and the links.
+    """
+    relation_NK = arrays["link_relation"]
+    is_down_NK = arrays["link_distance"] >= 0  # False in slots without a link
+    for side in SIDES:
+        width = arrays[side].shape[1]
+        is_down_NT = _downward_places(examples, side, encoding, width)
+        token_NK = arrays[f"link_{side}"].astype(int)
+        is_down_NK &= np.take_along_axis(is_down_NT, token_NK, axis=1)
+    has_hypernym_NK = (relation_NK & HYPERNYM).astype(bool)
+    has_hyponym_NK = (relation_NK & HYPONYM).astype(bool)
+    is_exchanged_NK = is_down_NK & (has_hypernym_NK != has_hyponym_NK)
+    return np.where(is_exchanged_NK, relation_NK ^ (HYPERNYM | HYPONYM), relation_NK)
+
+
+def _downward_places(
+    examples: Sequence[NLIExample], side: str, encoding: Encoding, width: int
+) -> np.ndarray:
+    """bool [N, width], which tokens are in a downward place of their sentence."""
+    directions_of = cache(directions)
+    is_down_NT = np.zeros((len(examples), width), bool)
+    for row, example in enumerate(examples):
+        tokens = all_tokens(example, side)
+        first = encoding.first_kept(len(tokens))
+        visible = directions_of(tokens)[first : first + width]
+        is_down_NT[row, : len(visible)] = [direction == DOWN for direction in visible]
+    return is_down_NT
+
+
+def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> Facts:
+    ontology = source.ontology
+    sentences = [*mentions["premise"], *mentions["hypothesis"]]
+    concepts = _concepts(sentences)
+    distinct = set(concepts)
+    unknown = {concept for concept in distinct if not source.indices(concept)}
+    filled = links.distance >= 0
+    facts = {
+        "sentences_with_mentions": sum(map(bool, sentences)),
+        "concepts_mentioned": len(distinct),
+        "concepts_in_ontology": len(distinct) - len(unknown),
+        "ontology": ontology.name,
+        "version": ontology.version,
+        "sha256": ontology.sha256,
+        "concepts": len(ontology),
+        "longest_path": max(links.longest, 0),
+        "dropped_links": links.dropped,
+        "pairs_with_links": int(filled.any(axis=1).sum()),
+        "links": int(filled.sum()),
+        "links_per_length": _links_per_length(links.distance),
+    }
+    if isinstance(source, Recognised):
+        counts = {
+            "of_unknown_concepts": sum(concept in unknown for concept in concepts),
+            "unknown_concepts": len(unknown),
+        }
+        facts["mentions"] = source.facts | counts
+    return facts
+
+
+def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -> Facts:
+    """Counts of the pairs of a split that name concepts and that are linked."""
+    premises, hypotheses = mentions["premise"][rows], mentions["hypothesis"][rows]
+    return {
+        "premises": sum(map(bool, premises)),
+        "hypotheses": sum(map(bool, hypotheses)),
+        "pairs_with_concepts": sum(map(all, zip(premises, hypotheses, strict=True))),
+        "pairs_with_links": int((distance_NK >= 0).any(axis=1).sum()),
+        "concepts": len(set(_concepts([*premises, *hypotheses]))),
+        "links_per_length": _links_per_length(distance_NK),
+    }
+
+
+def _links_per_length(distance_NK: np.ndarray) -> dict[str, int]:
+    """The number of links for each number of edges; -1 is no link."""
+    lengths, counts = np.unique(distance_NK[distance_NK >= 0], return_counts=True)
+    return dict(zip(map(str, lengths.tolist()), counts.tolist(), strict=True))
+
+
+def _links_per_kind(relation_NK: np.ndarray, kinds: Sequence[str]) -> dict[str, int]:
+    """The number of links that have the bit of each kind."""
+    return {kind: int((relation_NK >> bit & 1).sum()) for bit, kind in enumerate(kinds)}

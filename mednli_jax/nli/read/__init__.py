@@ -1,0 +1,1 @@
+"""Readers of corpora of sentence pairs."""

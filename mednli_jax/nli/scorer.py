@@ -1,0 +1,410 @@
+"""Natural language inference: from rows to batches, from logits to scores.
+
+Dimension letters: S seeds, N rows of a split, C classes, Q units of a batch, G rows of a unit, B =
+Q G, P and H tokens of premises and hypotheses.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from scipy.special import log_softmax, softmax
+
+from mednli_jax.data import batching
+from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
+from mednli_jax.data.corpus import Corpus
+from mednli_jax.data.examples import LABELS, Facts, NLIExample
+from mednli_jax.data.text import TOKENISERS
+from mednli_jax.errors import ConfigError
+from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.table import traits
+from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.encode.texts import Vocabulary
+from mednli_jax.report import metrics
+from mednli_jax.rundir import Scores
+from mednli_jax.terminal import warn
+from mednli_jax.training.scorer import Scorer, frozen, summary
+
+LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
+PREDICT_ROWS = 256
+PREDICT_PIECES = 64
+PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+
+Model = Any  # a linen module
+BothSides = tuple[np.ndarray, np.ndarray]  # as SideTokens
+
+
+class SideTokens(NamedTuple):
+    """Word numbers of a split's premises [N, P] and hypotheses [N, H]."""
+
+    premise: np.ndarray
+    hypothesis: np.ndarray
+
+
+@dataclass(frozen=True)
+class NLIScorer:
+    """Classification of premise-hypothesis pairs (see training.task.Scorer).
+
+    Args:
+      pieces: whether rows hold word pieces.
+      padded_length: tokens to which each side is padded for models that do not mask padding
+        (`masking="paper"`), so that all batches have one width; 0 for other models.
+      written_weight: of the pairs that an ontology wrote (nli.written_pairs) in the training loss.
+      scored: the labels over which rows are scored, in the order of their numbers.
+      classes: numbers of the labels of the training pairs; None for all. A model has one logit for
+        each. A corpus that is scored may have others.
+    """
+
+    pieces: bool = False
+    padded_length: int = 0
+    name: str = "nli"
+    sides: tuple[str, str] = SIDES
+    units: str = "pairs"
+    written_weight: float = 1.0
+    scored: tuple[str, ...] = LABELS
+    classes: tuple[int, ...] | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        if self.classes is None:
+            return self.scored
+        return tuple(self.scored[number] for number in self.classes)
+
+    def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
+        """The prepared corpus with the numbers of `scored` in place of those of its own labels."""
+        names = cast(NLICorpus, corpus).labels.names
+        if names == self.scored:
+            return prepared
+        number_C = np.array([*map(self.scored.index, names), -1])
+        splits = {}
+        for name, rows in prepared.splits.items():
+            splits[name] = replace(rows, label=number_C[rows.label])
+        return replace(prepared, splits=splits)
+
+    def on(self, other: Scorer) -> "NLIScorer":
+        """This scorer for the corpus of another: rows are also scored over labels of that corpus
+        for which the model has no logit."""
+        scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
+        if len(scored) == len(self.labels) + len(other.labels):
+            theirs, ours = ", ".join(other.labels), ", ".join(self.labels)
+            mapped = [f"{label}:NAME" for label in other.labels]
+            raise ConfigError(
+                f"the corpus has the labels {theirs}, and the run {ours}",
+                field="data.labels",
+                fix=f"say which is which: config.data.labels={','.join(mapped)}",
+            )
+        outputs = len(self.labels)
+        if more := ", ".join(scored[outputs:]):
+            warn(f"the run has no output for {more}: it is wrong on pairs with them")
+        return replace(self, scored=scored, classes=tuple(range(outputs)))
+
+    def model_facts(self, manifest: Facts) -> Facts:
+        """Arguments of models.table.Entry.build."""
+        knowledge = manifest["knowledge"]
+        facts = {
+            "longest_path": knowledge["longest_path"],
+            "relations": len(knowledge.get("relations", ())),
+        }
+        if len(self.labels) != len(LABELS):
+            facts["num_classes"] = len(self.labels)
+        if self.padded_length:
+            facts["padded_length"] = self.padded_length
+        if pieces := manifest.get("pieces"):
+            facts |= {
+                "vocab_size": pieces["size"],
+                "room": pieces["room"],
+                "cls_id": pieces["cls"],
+                "sep_id": pieces["sep"],
+                "separators": pieces["separators"],
+                "second_type": pieces["second_type"],
+            }
+        return facts
+
+    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+        """The arrays that stand on the device, with the rows of all splits."""
+        return {name: np.asarray(array) for name, array in prepared.arrays.items()}
+
+    def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
+        return {} if self.pieces else frozen(vectors)
+
+    # -- batches --
+
+    def batches(
+        self,
+        prepared: Prepared,
+        name: str,
+        training: batching.TrainingBatches,
+        *,
+        shares: int,
+        model: Model,
+    ) -> batching.Batches:
+        """A split's batches. Outside of training every premise is encoded once, and one program
+        predicts all splits of the corpus."""
+        if name == "train":
+            plan = self.plan(prepared, training.size, shares, model).for_training(training)
+            group = min(training.group, training.size)
+            return self._batches(prepared, name, plan, group=group, model=model)
+        if name == NEW:
+            return self._predicted(prepared, NEW, training, shares, model)
+        held_out = [split for split in prepared.splits if split != "train"]
+        batches_of = {
+            split: self._predicted(prepared, split, training, shares, model) for split in held_out
+        }
+        return batching.sharing(batches_of)[name]
+
+    def _predicted(
+        self,
+        prepared: Prepared,
+        split: str,
+        training: batching.TrainingBatches,
+        shares: int,
+        model: Model,
+    ) -> batching.Batches:
+        """The batches of a split outside of training."""
+        many_widths = self.pieces or split == NEW
+        size, group = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
+        if split == NEW and len(prepared.splits[NEW]) <= FEW:
+            group = 1  # so that equal premises need no program of their own
+        plan = replace(
+            self.plan(prepared, size, shares, model),
+            max_buckets=batching.MAX_BUCKETS if many_widths else 1,
+            passes=training.epochs * len(training.seeds),
+            shapes=batching.Shapes.ROUNDED if split == NEW else batching.Shapes.FITTED,
+        )
+        return self._batches(prepared, split, plan, group=group, model=model)
+
+    def _batches(
+        self,
+        prepared: Prepared,
+        split: str,
+        plan: batching.BatchPlan,
+        *,
+        group: int,
+        model: Model,
+    ) -> batching.Batches:
+        """The batches of a split. group: hypotheses of a premise that are kept together."""
+        rows, tokens = prepared.splits[split], tokens_of(prepared, split)
+        return batching.Batches(
+            *rows.length,
+            replace(plan, first=rows.first),
+            groups=batching.groups_of(tokens.premise, group) if group > 1 else None,
+            tokens=self.shared(tokens, model),
+        )
+
+    def plan(
+        self, prepared: Prepared, size: float, shares: int, model: Model
+    ) -> batching.BatchPlan:
+        """The fields that the plans of all splits share. size: rows of a batch."""
+        premise, hypothesis = (prepared.arrays[side].shape[1] for side in SIDES)
+        return batching.BatchPlan(
+            size,
+            width=(premise, hypothesis),
+            shares=shares,
+            least_rows=batching.least_rows_on(traits(model).platform),
+            sees_padding=bool(self.padded_length) and not self.pieces,
+        )
+
+    def shared(self, tokens: BothSides, model: Model) -> BothSides | None:
+        """The tokens of both sides for a model that projects each distinct word of a batch once;
+        None for other models."""
+        return tokens if not self.pieces and traits(model).shares_words else None
+
+    def to_batch(
+        self, data: Mapping[str, jax.Array], index: jax.Array, layout: batching.Layout
+    ) -> PairBatch:
+        """The PairBatch of rows `index` [Q, G]; the G hypotheses of a unit share its premise."""
+        unit_Q, index_B = index.max(axis=1), index.reshape(-1)
+        row_B = jnp.maximum(index_B, 0)
+        fields = {
+            "mask": (index_B >= 0).astype(jnp.float32),
+            "label": jnp.maximum(data["label"][row_B], 0),
+        }
+        if "written" in data and self.written_weight != 1.0:
+            fields["weight"] = jnp.where(data["written"][row_B], self.written_weight, 1.0)
+        for side, rows, width in zip(SIDES, (unit_Q, index_B), layout.width, strict=True):
+            row = jnp.maximum(rows, 0)
+            # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows
+            # one by one.
+            fields[side] = data[side][row][:, :width]
+            length = data[f"{side}_length"][row]
+            fields[f"{side}_length"] = jnp.where(rows >= 0, length, 0)
+        for name in LINK_FIELDS:
+            if name in data:
+                fields[name] = data[name][row_B]
+        return PairBatch(**fields, layout=layout)
+
+    # -- new pairs --
+
+    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Facts) -> list[NLIExample]:
+        tokenise = cache(TOKENISERS[manifest["tokeniser"]])
+        examples = []
+        for number, (premise, hypothesis) in enumerate(inputs):
+            tokens = tokenise(premise), tokenise(hypothesis)
+            examples.append(NLIExample(str(number), premise, hypothesis, "", *tokens))
+        return examples
+
+    def described(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
+        """{"label": "entailment", "entailment": .7, "neutral": ..., "contradiction": ...} for each
+        pair: the most probable class, and mean probabilities of the seeds."""
+        described: list[Facts] = []
+        for mean_C in probabilities(self.whole(logits)).mean(axis=0):
+            share_of = dict(zip(self.scored, mean_C.tolist(), strict=True))
+            described.append({"label": self.scored[mean_C.argmax()], **share_of})
+        return described
+
+    def looked_at(
+        self,
+        corpus: NLICorpus,
+        vocabulary: Vocabulary,
+        example: NLIExample,
+        lengths: tuple[int, int],
+        sown: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
+    ) -> Facts:
+        """The tokens of both sides and the attention maps of an example: {"premise", "hypothesis",
+        "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}}.
+
+        The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology only).
+        """
+        p, h = lengths
+        texts = corpus.texts(vocabulary, corpus.linker)
+        maps = {}
+        for name, calls in sown.items():
+            premise_SBPH, hypothesis_SBHP = calls[0]
+            premise, hypothesis = premise_SBPH[:, 0, :p, :h], hypothesis_SBHP[:, 0, :h, :p]
+            maps[name] = {"premise": premise, "hypothesis": hypothesis}
+        return {
+            "premise": texts.tokens(example, "premise")[:p],
+            "hypothesis": texts.tokens(example, "hypothesis")[:h],
+            "maps": maps,
+        }
+
+    # -- losses and scores --
+
+    def loss(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
+        """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
+        label_B = self._label(logits, batch)
+        loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
+        return loss_B if batch.weight is None else loss_B * batch.weight
+
+    def correct(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
+        return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
+
+    def _lacks_classes(self, logits: jax.Array | np.ndarray) -> bool:
+        """Whether logits [..., C] are of the training pairs' classes, which are not all that are
+        scored."""
+        return bool(logits.shape[-1] == len(self.labels) < len(self.scored))
+
+    def _label(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
+        """The labels [B] as places among the logits."""
+        if logits.shape[-1] not in (len(self.labels), len(self.scored)):
+            wanted = f"{len(self.labels)} classes, not {logits.shape[-1]}"
+            problem = f"the model has to return logits of {wanted}"
+            raise ConfigError(problem, field="model.name", fix="correct its module")
+        label_B = jnp.asarray(batch.label)
+        if self._lacks_classes(logits):
+            return jnp.searchsorted(jnp.array(self.classes), label_B)
+        return label_B
+
+    def whole(self, logits: np.ndarray) -> np.ndarray:
+        """Logits [..., C] of all labels; minus infinity for a class that the model lacks."""
+        logits = np.asarray(logits)
+        if not self._lacks_classes(logits):
+            return logits
+        whole = np.full((*logits.shape[:-1], len(self.scored)), -np.inf, logits.dtype)
+        whole[..., self.classes] = logits
+        return whole
+
+    def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
+        """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
+        logp_SNC = log_softmax(np.asarray(self.whole(logits), np.float64), axis=-1)
+        logp_SN = np.take_along_axis(logp_SNC, rows.label[None, :, None], axis=-1)[..., 0]
+        return np.asarray(-logp_SN.mean(axis=1))
+
+    def score(self, rows: Rows, logits: np.ndarray) -> Scores:
+        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows
+        ("slices").
+
+        There is no loss where the rows have a class for which the model has no logit.
+        """
+        logits = self.whole(logits)
+        predicted_SN = logits.argmax(axis=-1)
+        scores = _scores(rows.label, predicted_SN, self.scored)
+        # Another system's answers are labels, without probabilities.
+        labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()
+        lacking_C = _without_logit(logits)
+        if not labels_alone and not lacking_C[rows.label].any():
+            scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
+        if not labels_alone and np.isfinite(logits[..., ~lacking_C]).all():
+            scores["calibration"] = _calibration(rows.label, probabilities(logits))
+        for tag in sorted({tag for tags in rows.tags for tag in tags}):
+            inside_N = np.array([tag in tags for tags in rows.tags])
+            of_slice = _scores(rows.label[inside_N], predicted_SN[:, inside_N], self.scored)
+            scores.setdefault("slices", {})[tag] = of_slice
+        if self.scored != LABELS:
+            scores["labels"] = list(self.scored)
+        return scores
+
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
+        """One JSON row per pair: uid, gold label, each seed's prediction and class
+        probabilities."""
+        p_NSC = np.swapaxes(probabilities(self.whole(logits)), 0, 1)
+        predictions = []
+        for uid, label, p_SC in zip(rows.uids, rows.label, p_NSC, strict=True):
+            row = {
+                "uid": uid,
+                "label": self.scored[label] if label >= 0 else "",
+                "predicted": [self.scored[place] for place in p_SC.argmax(axis=-1)],
+                "probabilities": np.round(p_SC, 6).tolist(),
+            }
+            predictions.append(row)
+        return predictions
+
+    def summary(self, split: str, scores: Scores) -> str:
+        return summary(f"{split} accuracy", scores, self.units)
+
+
+def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]) -> Scores:
+    """confusion and per_class are of all seeds together."""
+    gold, predicted = np.tile(label_N, len(predicted_SN)), predicted_SN.reshape(-1)
+    accuracies = [metrics.accuracy(label_N, predicted_N) for predicted_N in predicted_SN]
+    f1s = [metrics.macro_f1(label_N, predicted_N) for predicted_N in predicted_SN]
+    return {
+        "examples": len(label_N),
+        "accuracy": metrics.mean_sd(accuracies),
+        "macro_f1": metrics.mean_sd(f1s),
+        "confusion": metrics.confusion(gold, predicted, len(labels)).tolist(),
+        "per_class": metrics.per_class(gold, predicted, labels),
+    }
+
+
+def _without_logit(logits: np.ndarray) -> np.ndarray:
+    """bool [C], the classes that a model lacks; none for a model that diverged, whose other logits
+    are not finite. logits: [S, N, C]."""
+    lacking_C = np.isneginf(logits).all(axis=(0, 1))
+    return np.asarray(lacking_C & np.isfinite(logits[..., ~lacking_C]).all())
+
+
+def tokens_of(prepared: Prepared, split: str) -> SideTokens:
+    place = prepared.splits[split].place
+    return SideTokens(prepared.arrays["premise"][place], prepared.arrays["hypothesis"][place])
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Softmax over the classes in float64."""
+    return np.asarray(softmax(np.asarray(logits, np.float64), axis=-1))
+
+
+def _calibration(label: np.ndarray, p_SNC: np.ndarray) -> Facts:
+    """Expected calibration error of each seed, and the bins of the reliability diagram over all
+    seeds."""
+    seeds, _, classes = p_SNC.shape
+    errors = [metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]
+    return {
+        "ece": metrics.mean_sd(errors),
+        "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
+    }

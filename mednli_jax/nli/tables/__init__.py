@@ -1,0 +1,1 @@
+"""The runs and tables of Romanov & Shivade 2018."""
