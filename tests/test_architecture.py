@@ -94,16 +94,9 @@ def is_module(name: str) -> bool:
     return name.startswith("mednli_jax.") and (path.is_dir() or path.with_suffix(".py").is_file())
 
 
-def nodes_outside_type_checking(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from nodes_outside_type_checking(node)
-
-
 def imports(tree: ast.Module) -> Iterator[Import]:
-    """Every import that is run, also those inside functions."""
-    for node in nodes_outside_type_checking(tree):
+    """Every import, also those inside functions."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -6,12 +6,10 @@ is drawn anew because its name matches `skip`. Otherwise the merge is refused wi
 not fit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from flax import traverse_util
@@ -21,10 +19,8 @@ from mednli_jax.data.labels import listed
 from mednli_jax.errors import RunError
 from mednli_jax.rundir import RunData
 
-if TYPE_CHECKING:  # they import this module
-    from mednli_jax.experiment import Experiment
-    from mednli_jax.finished import Run
-
+Experiment = Any  # an experiment.Experiment; it and finished.Run are of a higher layer
+Run = Any  # a finished.Run
 Json = Any  # a JSON value
 PyTree = Any
 NAMED = 8  # most weights that an error lists
