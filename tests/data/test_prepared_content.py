@@ -37,6 +37,7 @@ from mednli_jax.cloze.corpus import ClozeCorpus
 from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Split
+from mednli_jax.data.labels import Labels
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
@@ -476,11 +477,16 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
 
 def test_each_choice_of_pairs_has_a_key_of_its_own(free, tmp_path):
     whole = free["words"]
-    corpora = {"slate": replace(whole, genre="slate"), "three": replace(whole, limit=3)}
+    corpora = {
+        "whole": whole,
+        "slate": replace(whole, genre="slate"),
+        "three": replace(whole, limit=3),
+        "tfds": replace(whole, builder="tfds"),
+        "labels": replace(whole, labels=Labels.of("no,yes")),
+        "columns": replace(whole, columns=(("premise", "note"),)),
+    }
 
-    keys = keys_of({"whole": whole, **corpora}, tmp_path)
-
-    assert len(set(keys.values())) == 3
+    assert len(set(keys_of(corpora, tmp_path).values())) == len(corpora)
 
 
 @pytest.mark.parametrize(
