@@ -75,10 +75,10 @@ class Job:
         return self.name.replace("/", "-")
 
     def is_done(self) -> bool:
-        """Whether the run is complete, or the file is there, and what the job read is as it was.
+        """Whether the job has its result, and would read today what its record says that it read.
 
-        The words and files of a run are those of its config, see `check_settings`. A run that was
-        trained by hand has no record.
+        Of a run the record's results alone are compared: `check_settings` compares its config and
+        its files. A run that was trained by hand has no record, and is done when it is complete.
         """
         record, is_complete = self.record(), self.is_complete()
         if not (record and is_complete):
@@ -129,8 +129,8 @@ class Job:
         write_json(path, {**inputs, "made": _digest(self.place)})
 
     def check_settings(self) -> None:
-        """Raises RunError for a complete run of other settings or files. It would be taken for the
-        run of this job, or lost."""
+        """Raises RunError for a complete run of other settings, or of files with another content:
+        it is not the result of this job, and training the job would delete it."""
         if not (self.is_run and self.is_complete() and self.config):
             return
         actual = self._settings(RunDirectory(self.place).config)
@@ -138,13 +138,23 @@ class Job:
         for field, value in self._settings(json.loads(json.dumps(self.config.to_dict()))).items():
             if actual.get(field, value) != value:
                 problems.append(f"{field} is {actual[field]!r}, not {value!r}")
-        if record := self.record():
-            for name, digest in self.inputs()["files"].items():
-                if record["files"].get(name) != digest:
-                    problems.append(f"the run read another {name}")
+        problems += [f"the run read another {name}" for name in self._changed_files()]
         if problems:
             fix = "give another FOLDER, or remove this run"
             raise RunError(f"{self.place}: {'; '.join(problems[:3])}", fix=fix)
+
+    def _changed_files(self) -> list[str]:
+        """The names of the files of the corpus, the vectors and the ontology that have another
+        content than the run read; not of files that are gone."""
+        before = RunDirectory(self.place).data().sources
+        if not before:
+            return []
+        try:
+            corpus = tasks.task_of(self.config).corpus(self.config)
+            now = corpus.key(Cache(cache_folder()))["sources"]
+        except UserError:
+            return []
+        return [name for name, digest in now.items() if before.get(name) != digest]
 
     def _settings(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """The fields of a config that decide the result. Of a path, its name decides."""
@@ -182,7 +192,8 @@ def _digest(place: Path) -> str:
 
 
 def done_names(jobs: Sequence[Job]) -> set[str]:
-    """The names of the jobs that are done. With a record, those that read one to do are not."""
+    """The names of the jobs that are done. A job with a record is not, where it reads the result of
+    one that is to do."""
     to_do: set[str] = set()
     for job in jobs:
         reads_new = not to_do.isdisjoint(job.after) and job.record()

@@ -21,8 +21,9 @@ ours. The same command goes on after an interruption, and joins in on another ho
   --out=FILE.html       also write the tables to a page
 
 A finished run is skipped, an interrupted or killed one continued. What reads a run that was trained
-again is made again; a finished run of other settings is refused. After a failed run the others go
-on. Logs: FOLDER/logs. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 interrupted.
+again is made again; a finished run of other settings, or of files that have changed since, is
+refused. After a failed run the others go on. Logs: FOLDER/logs. Exit codes: 0 done, 1 some runs
+failed, 2 bad input, 3 interrupted.
 """
 
 import json

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Facts, Split
 from mednli_jax.errors import ConfigError
 from mednli_jax.files.paths import local_path, variable_path
@@ -30,6 +31,10 @@ class Corpus(Protocol):
 
     def splits(self) -> Mapping[str, Split]:
         """The examples, read from their files; see `in_order`."""
+
+    def key(self, cache: Cache, /) -> Facts:
+        """Everything that shapes the arrays, as JSON; "sources" has the digests of its files by
+        name."""
 
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks

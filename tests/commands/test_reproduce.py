@@ -18,7 +18,8 @@ from support.pair_files import SECRET
 from support.runs import TEN, change, write_run
 from support.weights import write_weights
 
-from mednli_jax import planning
+from mednli_jax import planning, tasks
+from mednli_jax.data.cache import Cache
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.nli.tables.runs import TABLES
 from mednli_jax.report.options import Request
@@ -233,14 +234,32 @@ def test_a_complete_run_of_other_settings_is_neither_taken_nor_lost(
         jobs_in(tmp_path, "mednli", "mednli", run, tables=tables, **arguments)
 
 
-def test_another_content_of_the_mentions_refuses_a_run_with_a_record(data, cache, tmp_path):
-    mentions = data / "metamap.mmi"
-    about = {"tables": (7,), "mentions": mentions}
-    finish_all(jobs_in(tmp_path, "mednli", "mednli", "replace-bow", **about)[0])
-    mentions.write_bytes(mentions.read_bytes() + b"\n")
+@cases(
+    "run, file",
+    {
+        "mentions": ("replace-bow", "metamap.mmi"),
+        "training pairs": ("bow", "mednli/mli_train_v1.jsonl"),
+        "vectors": ("bow", "vectors/glove.840B.300d.txt"),
+        "ontology": ("replace-bow", "umls/MRSTY.RRF"),
+        "corpus of direct transfer": ("snli-direct-bow", "mednli/mli_test_v1.jsonl"),
+    },
+)
+def test_a_run_is_refused_once_a_file_that_it_read_has_another_content(run, file, data, cache):
+    def planned_jobs():
+        tables, mentions = (4, 7), data / "metamap.mmi"
+        return jobs_in(data / "runs", "mednli", "mednli", run, tables=tables, mentions=mentions)
 
-    with pytest.raises(RunError, match=r"the run read another metamap\.mmi"):
-        jobs_in(tmp_path, "mednli", "mednli", "replace-bow", **about)
+    job = planned_jobs()[0][run]
+    finish(job)
+    sources = tasks.task_of(job.config).corpus(job.config).key(Cache(data))["sources"]
+    write(job.place / "data.json", json.dumps({"key": {"sources": sources}}))
+    assert run in planned_jobs()[1]
+    (data / file).write_bytes((data / file).read_bytes() + b"\n")
+
+    with pytest.raises(RunError, match=rf"{run}: the run read another {Path(file).name}\. Fix: "):
+        planned_jobs()
+    (data / file).unlink()
+    assert run in planned_jobs()[1]  # nothing says that it was another
 
 
 @cases(
