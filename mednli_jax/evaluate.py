@@ -9,7 +9,7 @@ python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py
 
 --run=DIR       the run directory
 --config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is
-                          used, and files of other splits than --split may be missing
+                          used, and the files of other splits may be missing
 --workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
 --split=NAME    train, dev or test (default: test)
 --partition=FILE[,FILE]   also score the pairs that each file lists: ids, or an .npy of strings
@@ -109,7 +109,7 @@ def scores(values: cli.Flags) -> Report:
     run = _opened(folder, values)
     if elsewhere is not None:
         run.check_task(elsewhere)
-        run = run.on(elsewhere.data, values.split)
+        run = run.on(elsewhere.data)
     if values.workdir:
         run.write(values.workdir, cli.command_line())
     return run.task.evaluate(run, _options(values, partitions))

@@ -24,7 +24,7 @@ from mednli_jax.data.corpus import corpus_folder
 from mednli_jax.data.examples import Split
 from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab
-from mednli_jax.errors import RunError, UsageError
+from mednli_jax.errors import RunError, UsageError, UserError
 from mednli_jax.experiment import (
     Config,
     Experiment,
@@ -358,7 +358,14 @@ class Run(System):
 
     @cached_property
     def prepared(self) -> Prepared:
-        prepared, _ = self.experiment.corpus.prepare()
+        try:
+            prepared, _ = self.experiment.corpus.prepare()
+        except UserError:  # perhaps of files that training alone needs
+            if self.predictor or not isinstance(self.scorer, LabelScorer):
+                raise
+            prepared = self.on(self.config.data).prepared
+            self.directory.check_data(prepared.manifest, partial=True)
+            return prepared
         self.directory.check_data(prepared.manifest)
         if VECTORS_OF_RUN in self.manifest:
             prepared = prepared.with_vectors(self.vectors)
@@ -373,7 +380,7 @@ class Run(System):
             return self.score(split).scores
         other_config = named_config(config)
         self.check_task(other_config)
-        return self.on(other_config.data, split).score(split).scores
+        return self.on(other_config.data).score(split).scores
 
     def _origin(self) -> dict[str, Json]:
         source, corpus = self.directory.folder.name, self.result.corpus
@@ -421,16 +428,14 @@ class Run(System):
             corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
             raise UsageError(f"--config is of {corpora}", fix="give another")
 
-    def on(self, data: Config, split: str = "") -> Run:
+    def on(self, data: Config) -> Run:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its
         vector file; a word without a vector is read as the run's unknown word. Concepts in place of
         words are those of the run's training pairs.
 
-        Args:
-          data: section of a config, of which NAMING and the folder are used.
-          split: the only one that will be scored; the files of other splits may be missing.
+        data: section of a config, of which NAMING and the folder are used. One split is enough.
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
@@ -443,8 +448,9 @@ class Run(System):
         experiment = self._experiment_of(config)  # ontology and vectors from the run's data folder
         config.data.dir = data.dir
         corpus: PairCorpus = experiment.corpus
-        corpus = replace(corpus, folder=corpus_folder(config.data), only=split)
-        corpus = corpus.asked_by(self.vocabulary, self.vectors)
+        corpus = replace(corpus, folder=corpus_folder(config.data))
+        vocabulary = self.checked_file(VOCABULARY)
+        corpus = corpus.asked_by(vocabulary, self.vectors, self.graph_concepts)
         scorer = self.scorer
         if isinstance(scorer, LabelScorer):
             scorer = scorer.on(experiment.scorer)
@@ -628,7 +634,7 @@ class Answered(System):
     def experiment(self) -> Experiment:
         experiment = experiment_of(self.config)
         corpus: PairCorpus = experiment.corpus
-        return replace(experiment, corpus=replace(corpus, only=self.split))
+        return replace(experiment, corpus=replace(corpus, partial=True))
 
     @cached_property
     def prepared(self) -> Prepared:

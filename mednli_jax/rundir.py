@@ -450,15 +450,20 @@ class RunDirectory:
         problem = f"{self.folder}: the run was started with other values of {fields}"
         raise RunError(problem, fix=fix)
 
-    def check_data(self, manifest: Mapping[str, Json]) -> None:
-        """Raises RunError where the prepared data differs from that with which the run began."""
+    def check_data(self, manifest: Mapping[str, Json], partial: bool = False) -> None:
+        """Raises RunError where the prepared data differs from that with which the run began.
+
+        partial: files of training may be missing, so that the other files alone are compared.
+        """
         if not (self.folder / "data.json").is_file():
             return
         before, now = self.data(), RunData.from_json(manifest)
-        if before.files == now.files:
+        sources = differing(before.sources, now.sources)
+        if partial:
+            sources = [name for name in sources if name in before.sources and name in now.sources]
+        if before.files == now.files or (partial and not sources):
             return
-        sources = differing(before.sources, now.sources)[:5]
-        changed = ", ".join(sources) or "the corpus, the vectors or the ontology"
+        changed = ", ".join(sources[:5]) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
         raise RunError(problem, fix="restore what changed, or start over with --force")
 

@@ -251,8 +251,9 @@ class NLICorpus:
         are retrofitted, not those of words.
       concepts_of_run: the concepts of the run that is asked about this corpus, None to fit
         concepts.
-      only: the one split that is asked for. If its file is there, those of other splits may be
-        missing, see `needed`.
+      graph_of_run: ids of the concepts of that run's graph, None for the whole ontology, or for the
+        concepts that the pairs mention, as the encoding says.
+      partial: whether one split is enough: nothing is fitted to the training pairs.
       many_names: a linker of a terminology with more names knows only those with words of the
         corpus.
       augment: how WordNet writes training pairs, None for none.
@@ -273,7 +274,8 @@ class NLICorpus:
     retrofit_relations: tuple[str, ...] | None = None
     concepts_as_words: bool = False
     concepts_of_run: ConceptVectors | None = None
-    only: str = ""
+    graph_of_run: Sequence[str] | None = None
+    partial: bool = False
     many_names: int = MANY_NAMES
     augment: Augment | None = None
 
@@ -306,7 +308,7 @@ class NLICorpus:
             self._folder(),
             limit=self.limit,
             genre=self.genre,
-            needed=self.needed,
+            partial=self.partial,
             labels=self.labels,
             columns=self.columns,
         )
@@ -327,13 +329,6 @@ class NLICorpus:
     def _own(self) -> Splits:
         """The pairs that a function of the user reads."""
         return readers.from_plugin(self.name, self.folder, self.labels.names)
-
-    @property
-    def needed(self) -> str:
-        """`only`, or "" if the training pairs are needed as well."""
-        makes_pieces = self.pieces is not None and self.pieces.file is None
-        makes_graph = self.linking is not None and self.encoding.graph == "mentioned"
-        return "" if self.builder == "tfds" or makes_pieces or makes_graph else self.only
 
     def _folder(self) -> Path:
         return required_folder(self.name, self.folder)
@@ -409,8 +404,8 @@ class NLICorpus:
         return linking.linker(self._ontology, tokens)
 
     def _lacks_splits(self, splits: Splits) -> bool:
-        """Whether `needed` let files of other splits be missing."""
-        if not self.needed or self.name not in CORPORA:
+        """Whether files of splits are missing, as `partial` allows."""
+        if not self.partial or self.name not in CORPORA:
             return False
         corpus = CORPORA[self.name]
         return not corpus.files.keys() - set(corpus.optional) <= splits.keys()
@@ -471,12 +466,22 @@ class NLICorpus:
         )
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
-    def asked_by(self, vocabulary: Vocab, vectors: np.ndarray) -> "NLICorpus":
-        """This corpus for a finished run with this vocabulary and vectors [V, D], which is asked
-        about it."""
-        if not self.concepts_as_words:
-            return self
-        return replace(self, concepts_of_run=ConceptVectors.of_vocabulary(vocabulary, vectors))
+    def asked_by(
+        self, file: Path, vectors: np.ndarray, graph: Sequence[str] | None
+    ) -> "NLICorpus":
+        """This corpus for a finished run, which is asked about it. Its training pairs are not
+        needed.
+
+        Args:
+          file: of the run's vocabulary. vectors: [V, D], of this vocabulary.
+          graph: see graph_of_run.
+        """
+        pieces, concepts = self.pieces and replace(self.pieces, file=file), None
+        if self.concepts_as_words:
+            concepts = ConceptVectors.of_vocabulary(Vocab.load(file), vectors)
+        return replace(
+            self, pieces=pieces, concepts_of_run=concepts, graph_of_run=graph, partial=True
+        )
 
     def key(self, cache: Cache) -> Facts:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of
@@ -525,6 +530,8 @@ class NLICorpus:
             del settings["relations"]
         if not self.encoding.polarity:
             del settings["polarity"]
+        if self.graph_of_run is not None:
+            settings["graph_of_run"] = digest(self.graph_of_run)
         return settings
 
     def _formats(self) -> dict[str, int]:
@@ -546,7 +553,7 @@ class NLICorpus:
         if self._is_plugin:
             return []
         if self.name in CORPORA:
-            return source_files(self.name, self._folder(), self.needed)
+            return source_files(self.name, self._folder(), self.partial)
         return demo.demo_files(self.name)
 
     def source_files(self) -> list[Path]:
@@ -584,7 +591,9 @@ class NLICorpus:
             splits["train"] = self._augmented(splits["train"], self.augment)
         source = self.recogniser(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
-        arrays, facts = encode_splits(splits, texts, source, corpus_paths, labels=self.labels.names)
+        arrays, facts = encode_splits(
+            splits, texts, source, corpus_paths, self.graph_of_run, self.labels.names
+        )
         if self.augment is not None:
             uids = [example.uid for example in examples_of(splits)]
             arrays["written"] = np.char.startswith(np.array(uids, str), WRITTEN)

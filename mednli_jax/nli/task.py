@@ -227,7 +227,7 @@ class NLI:
         for name, split in splits.items():
             mentions = find_mentions(split.examples, finder, corpus.encoding).visible
             joined[name] = replace(split, examples=tuple(merged(split.examples, mentions)))
-        prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
+        prepared = trained.encoded(joined, run.vocabulary, run.vectors)
         merged_by = spans.name if spans else corpus.knowledge
         return run.having(prepared=prepared, merged_by=merged_by)
 

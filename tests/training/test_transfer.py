@@ -13,7 +13,7 @@ from support.pair_files import LABELS, own_pair, write_own_pairs
 from support.trees import assert_equal
 
 from mednli_jax import evaluate, load_run, predict
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, UsageError
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.training import transfer
 
@@ -170,11 +170,11 @@ def test_a_private_layer_starts_from_random_values(home):
     ]
 
 
-CONCEPTS = (
-    "--config.vectors.retrofit=concepts",
-    "--config.knowledge.ontology=own.tsv",
-    '--config.knowledge.types=("",)',
-)
+NAMES = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tsepsis\tC01.200\t\nD4\tanemia\tC01.300\t\n"
+OWN = "\t".join(mesh.HEADER) + "\n" + NAMES
+TERMS = ("--config.knowledge.ontology=own.tsv", '--config.knowledge.types=("",)')
+CONCEPTS = (*TERMS, "--config.vectors.retrofit=concepts")
+LINKED = (*TERMS, "--config.model.knowledge=bias", "--config.knowledge.graph=mentioned")
 
 
 @cases(
@@ -183,13 +183,13 @@ CONCEPTS = (
         "vectors of words": ("infersent", ()),
         "vectors of concepts": ("bow", CONCEPTS),
         "retrofitted": ("bow", ("--config.vectors.retrofit=lexicon.txt",)),
+        "graph of training": ("esim", LINKED),
     },
 )
 def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, model, flags):
     """Words that the run does not know have vectors here and none in prediction. No training pairs
     are needed."""
-    names = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tsepsis\tC01.200\t\nD4\tanemia\tC01.300\t\n"
-    (home.folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + names)
+    (home.folder / "own.tsv").write_text(OWN)
     lexicon = "asthma gout stroke sepsis anemia\npatient has may lacks sepsis\n"
     (home.folder / "lexicon.txt").write_text(lexicon)
     shutil.rmtree("test-alone", ignore_errors=True)
@@ -204,7 +204,7 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     run = load_run(home.folder / "run")
     data = run.config.copy_and_resolve_references().data
     data.dir = "test-alone"
-    corpus = run.on(data, "test")
+    corpus = run.on(data)
     _, logits = corpus.score("test")
     p_NC = jax.nn.softmax(logits).mean(axis=0)
     pairs = [own_pair("test", number, THERE) for number in range(SIZES["test"])]
@@ -220,6 +220,33 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
         known_pairs += is_known
         assert np.allclose([row[label] for label in LABELS], p_C, atol=2e-6) == is_known
     assert 0 < known_pairs < len(pairs)
+
+
+@cases(
+    "model, flags",
+    {
+        "graph of training": ("esim", LINKED),
+        "pieces of training": ("bert", ("--config.vectors.path=", "--config.model.layers=1")),
+    },
+)
+def test_a_run_is_scored_on_its_own_test_split_without_the_files_of_training(
+    home, model, flags, tmp_path, monkeypatch
+):
+    write_own_pairs(tmp_path, HERE, SIZES.items())
+    (home.folder / "own.tsv").write_text(OWN)
+    home.train("run", *flags, f"--config.data.dir={tmp_path}", "--force", model=model)
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.jsonl").unlink()
+
+    loss = printed_json("evaluate", "--run=run")["loss"]["per_seed"]
+
+    assert loss == pytest.approx(home.result("run")["test"]["loss"]["per_seed"], rel=1e-5)
+    with pytest.raises(UsageError, match=r"--split=dev: .* Fix: give one of test"):
+        load_run(home.folder / "run").evaluate("dev")
+    write_own_pairs(tmp_path, THERE, [("test", 9)])
+    with pytest.raises(RunError, match=r"changed since the run began: test\.jsonl"):
+        load_run(home.folder / "run").evaluate()
 
 
 def test_a_word_without_a_vector_is_the_unknown_word_of_the_run(home):

@@ -127,20 +127,18 @@ def check_options(name: str, genre: str) -> None:
         raise ConfigError(f"'{name}' has no genre '{genre}'", field="data.genre", fix=fix)
 
 
-def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
-    """split -> the file that holds it.
-
-    needed: the one split that is asked for, or "". If its file is there, those of others may be
-      missing.
-    """
+def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path]:
+    """split -> the file that holds it. partial: one split is enough."""
     corpus, problems = CORPORA[name], Problems()
     files = {split: _files(name, folder, split) for split in corpus.files}
     first = {split: paths[0] for split, paths in files.items() if paths}
     for split, paths in files.items():
-        if not paths and split not in corpus.optional and needed not in first:
+        if not paths and split not in corpus.optional and not (partial and first):
             owner = corpus.folders.get(split, name)
             folders = _folders(name, folder, owner)
             problems.add(_missing(owner, corpus.files[split], folders))
+            if name == OWN and not first:
+                break  # the fix is the same for all splits
         elif not paths and name == OWN:
             _check_spelling(folder, split, problems)
         elif len(paths) > 1 and name == OWN:
@@ -152,9 +150,9 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
     return first
 
 
-def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
+def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
     """Every file that readers.load_nli reads for a corpus; each is there and can be read."""
-    paths = find_files(name, folder, needed)
+    paths = find_files(name, folder, partial)
     truth = ground_truth_path(name, paths)
     files = [truth] if truth else []
     for path in paths.values():
@@ -234,7 +232,7 @@ def _missing(owner: str, file: str, folders: Sequence[Path]) -> DataError:
         below = next(folder.glob(f"*/{stem}*.*"), None)  # as in data/ of the Hub
         if path := below or _misspelled(folder, stem):
             problem += f", but {path.relative_to(folder)} is there"
-        elif len(files) == 1:
+        elif len(files) == 1 and not labelled_file(folder):
             fix = f"split {files[0]} into files called train, dev and, for a score, test"
     elif deeper := next(folder.rglob(f"{file}*"), None):
         problem += f", but {deeper} is there"

@@ -327,7 +327,7 @@ def load_nli(
     *,
     limit: int | None = None,
     genre: str = "",
-    needed: str = "",
+    partial: bool = False,
     labels: Labels = NLI_LABELS,
     columns: Columns = (),
 ) -> dict[str, Split[NLIExample]]:
@@ -337,11 +337,11 @@ def load_nli(
       folder: the corpus's own folder, or the data folder that holds it under `name`.
       limit: of labelled pairs of train.
       genre: of MultiNLI's train and dev, "" for all.
-      needed: see corpora.find_files.
+      partial: see corpora.find_files.
       labels, columns: of the user's own files.
     """
     check_options(name, genre)
-    paths = find_files(name, folder, needed)
+    paths = find_files(name, folder, partial)
     splits = {}
     for split, path in paths.items():
         splits[split] = read_nli_file(
