@@ -30,7 +30,7 @@ from mednli_jax.files.writing import (
     write_atomic,
     write_over,
 )
-from mednli_jax.rundir import RunDirectory, environment, read_json
+from mednli_jax.rundir import RunDirectory, differing, environment, read_json
 from mednli_jax.training.checkpoint import Checkpoints
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
@@ -252,6 +252,12 @@ def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(
     left = contents(tmp_path / "a")
     assert set(left) == {".gitignore", "config.json", "lock", "thesis.tex"}
     assert json.loads(left["config.json"])["seeds"] == [5]
+
+
+def test_a_field_that_one_of_two_configs_has_is_a_difference():
+    more = {**CONFIG, "model": {**CONFIG["model"], "dropout": 0.0}}
+
+    assert differing(CONFIG, more) == differing(more, CONFIG) == ["model.dropout"]
 
 
 # ---- the machine ----

@@ -286,6 +286,13 @@ def test_as_many_folds_and_seeds_as_memory_and_disk_hold_are_trained_at_once(
     assert whole.program.fitting_seeds(batches, 7, memory, disk) == slots
 
 
+def test_a_small_step_of_all_folds_fits_into_the_room_of_a_device_and_not_into_a_byte(whole):
+    whole.program.optimizer = whole.optimizers["medical"]
+    batches = whole.batches["medical/train"]
+    for memory, slots in ((1, 1), (devices.room(jax.local_devices()[0]), 7)):
+        assert whole.program.fitting_seeds(batches, 7, memory, ENOUGH) == slots
+
+
 @pytest.mark.usefixtures("_a_mebibyte_a_slot")
 def test_a_resumed_run_keeps_its_chunks_where_there_is_more_memory(
     config_of, tmp_path, monkeypatch
