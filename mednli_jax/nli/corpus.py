@@ -466,9 +466,7 @@ class NLICorpus:
         )
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
-    def asked_by(
-        self, file: Path, vectors: np.ndarray, graph: Sequence[str] | None
-    ) -> "NLICorpus":
+    def asked_by(self, file: Path, vectors: np.ndarray, graph: Sequence[str] | None) -> "NLICorpus":
         """This corpus for a finished run, which is asked about it. Its training pairs are not
         needed.
 
