@@ -256,6 +256,13 @@ def test_trials_that_fail_are_named_and_tried_again_when_the_command_is_given_ag
         assert [attempt.state.name for attempt in attempts()].count("FAIL") == times
 
 
+def test_a_sweep_grows_by_all_its_trials_after_one_had_several_attempts(swept):
+    for trials in (2, 2, 4):
+        swept(FOUR, "--study=kd", "--config.train.fails=0.1", f"--trials={trials}")
+
+    assert {attempt.user_attrs["trial"] for attempt in attempts()} == set(range(4))
+
+
 @cases("tpe", {"random": False, "TPE": True})
 def test_a_search_goes_on_to_more_trials_with_the_same_config(swept, tpe):
     space = f"{SEARCH}, trials=30, tpe={tpe}"

@@ -27,13 +27,14 @@ from support.pair_files import SECRET
 from support.runs import GOLD, write_run
 
 from mednli_jax import evaluate, load_run, prepare
+from mednli_jax.cloze import page, tables
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze import tables
 from mednli_jax.cloze.scorer import ClozeScorer
 from mednli_jax.cloze.task import TASK as CLOZE
 from mednli_jax.errors import UsageError
 from mednli_jax.nli.task import TASK as PAIRS
 from mednli_jax.report import __main__ as report
+from mednli_jax.rundir import RunDirectory
 
 CONFIG = "--config=ga_ent:file"
 SMALL = (
@@ -385,6 +386,24 @@ def test_a_table_names_the_commands_that_fill_it_and_a_corpus_unlike_the_papers(
         "analyze cloze-baselines --corpus=CORPUS_FOLDER --vectors=FILE --out=table/baselines"
     )
     assert f"python -m mednli_jax.{baselines}\n" in out
+
+
+@cases(
+    "corpus, rivals",
+    {
+        "the run's": ("file", "a random entity gives 0.0, the best baseline (maxfreq-entity)"),
+        "another": ("clicr", "baselines: see analyze cloze-baselines"),
+    },
+)
+def test_the_lead_of_a_page_names_baselines_of_the_same_corpus_alone(table, corpus, rivals):
+    rows = {"maxfreq-entity": table, page.CHANCE: {**table, "exact_match": 0.0}}
+    summary = {"corpus": corpus, "split": "test", "rows": rows}
+    Path("table/baselines/cloze-baselines.json").write_text(json.dumps(summary))
+
+    folder = Path("table/ga_anonym")
+    sections = page.run_sections(folder, RunDirectory(folder).result())
+
+    assert rivals in sections.before[0].lead
 
 
 def test_readers_are_compared_with_the_baselines_of_a_table(table):

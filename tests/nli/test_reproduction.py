@@ -153,6 +153,15 @@ def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, changed, remark
     assert remark in cell["remark"]
 
 
+def test_a_run_on_another_corpus_is_not_judged(tmp_path):
+    write_run(tmp_path / "bow", *SIX, gold=GOLD, corpus="demo")
+
+    cell = cell_of(tmp_path, 3, "bow")
+
+    assert cell["verdict"] == "not judged"
+    assert cell["remark"].startswith("of demo")
+
+
 def test_a_fasttext_classifier_of_other_epochs_is_not_judged(tmp_path):
     run = tmp_path / "hypothesis"
     write_as_published(run, wrong(4))

@@ -1,7 +1,9 @@
 """Transfer: which weights are merged, drawn anew or frozen; sequential and direct transfer by the
 commands."""
 
+import re
 import shutil
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -14,6 +16,7 @@ from support.trees import assert_equal
 
 from mednli_jax import evaluate, load_run, predict
 from mednli_jax.errors import RunError, UsageError
+from mednli_jax.experiment import Transfer
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.training import transfer
 
@@ -42,6 +45,35 @@ def test_each_seed_takes_the_weights_of_the_source_seed_of_its_number(source_see
     assert_equal(merged, weights(*values))
     assert taken == ["batch_stats/norm/mean", "params/layer/bias"]
     assert drawn == []
+
+
+@cases(
+    "labels, fix",
+    {
+        "another order": (("b", "a"), "give them in this order: config.data.labels=a,b"),
+        "another label": (("a", "c"), "map them, config.data.labels=LABEL:NAME"),
+    },
+)
+def test_a_source_with_other_labels_is_refused(labels, fix):
+    manifest = {"files": {"vocabulary.json": "1", "vectors.npy": "2"}}
+    experiment = SimpleNamespace(
+        trains_words=True,
+        seeds=(0,),
+        transfer=Transfer(),
+        scorer=SimpleNamespace(labels=labels),
+    )
+    source = SimpleNamespace(
+        folder="source",
+        predictor=None,
+        manifest=manifest,
+        experiment=experiment,
+        scorer=SimpleNamespace(labels=("a", "b")),
+    )
+
+    with pytest.raises(
+        RunError, match=re.escape(f"and the corpus {', '.join(labels)}. Fix: {fix}")
+    ):
+        transfer.check_source(source, experiment, SimpleNamespace(manifest=manifest))
 
 
 def test_a_seed_that_the_source_lacks_is_refused():
