@@ -162,6 +162,12 @@ def test_special_pieces_have_the_numbers_of_their_vocabulary(vocabulary):
         pieces.check_weights(30522, types=1)
 
 
+def test_the_unknown_piece_may_be_the_first_one(tmp_path):
+    words = ("[UNK]", *(word for word in SMALL if word != "[UNK]"))
+
+    assert PieceVocabulary.load(written(tmp_path, words)).unk == 0
+
+
 # tests/test_refusals.py has the faults of vocab.txt.
 
 
