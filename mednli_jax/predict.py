@@ -6,11 +6,11 @@ its seeds).
   python -m mednli_jax.predict --run=runs/a < pairs.jsonl > probabilities.tsv
 
   --run=DIR       the run directory
-  --input=FILE    .csv, .tsv, .jsonl (may be gzipped), .parquet or a named pipe in place of stdin;
-                  columns are named as in training
+  --input=FILE    .csv, .tsv, .jsonl, .parquet, .arrow or .feather, plain or gzipped, or a named
+                  pipe, in place of stdin; columns are named as in training
   --output=FILE   write .csv, .tsv, .jsonl or .parquet in place of stdout: all columns of the input
                   except the texts, then `predicted` and the probabilities. In .csv, .tsv and
-                  .jsonl times and decimals are texts, and NaN is empty
+                  .jsonl times, decimals and inf are texts, and NaN is empty
   --attention     also write attention maps of each line to DIR/private/attention-N/
   stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (or sentence1 and sentence2), tokenised as the run's corpus (data.json,
@@ -31,7 +31,7 @@ import contextlib
 import csv
 import io
 import json
-import math
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -57,7 +57,7 @@ Row = dict[str, JsonValue]  # column -> value
 
 CHUNK = 8192  # number of lines in memory at once
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
-INPUTS = (*OUTPUTS, ".txt")
+INPUTS = (*OUTPUTS, ".txt", *reading.COLUMNAR)
 
 
 def define(values: cli.Flags) -> None:
@@ -95,11 +95,8 @@ def main(values: cli.Flags) -> None:
 
 def _file(flag: str, path: Path | None, endings: tuple[str, ...]) -> Path | None:
     is_pipe = flag == "input" and path is not None and path.is_fifo()
-    if path is None or (is_pipe and path.suffix != ".parquet"):
+    if path is None or is_pipe:
         return path
-    if is_pipe:
-        fix = "copy it to a file first, or give lines through the pipe"
-        raise UsageError(f"--input={path}: is a pipe, and Parquet is not read from one", fix=fix)
     if not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
         fix = f"give a file that ends in {', '.join(endings)}"
         raise UsageError(f"--{flag}={path}: unknown file ending", fix=fix)
@@ -178,14 +175,13 @@ def read_chunks(
     chunk: list[Input] = []
     file = source.name if source else "stdin"
     ending = Path(file.removesuffix(".gz")).suffix if source else ""
-    if ending not in INPUTS:  # of a pipe, such as /dev/fd/63
-        ending = ""
+    if source and ending not in INPUTS:  # a pipe, such as /dev/fd/63
+        file, ending = f"--input={source}", ""
     records: Iterator[tuple[int, JsonValue]]
     if source and ending == ".csv":
         records = reading.csv_records(source, problems)
-    elif source and ending == ".parquet":
-        names = {name.casefold() for names in form.fields for name in names}
-        records = reading.column_records(source, list, lambda column: column.casefold() in names)
+    elif source and ending in reading.COLUMNAR:
+        records = reading.column_records(source, list, set(chain(*form.fields)))
     else:
         lines = reading.numbered_lines(source) if source else reading.raw_lines(stream)
         records = _records(lines, ending, file, problems)
@@ -235,8 +231,10 @@ def _records(
             if isinstance(values, reading.RepeatedField):
                 problem = f"the line {values.problem}"
                 problems.add(DataError(problem, file=file, line=number, fix=reading.KEEP_ONE))
-                continue
-            yield number, values
+            elif problem := _surrogate_fault(values):
+                problems.add(DataError(problem, file=file, line=number, fix="remove it"))
+            else:
+                yield number, values
         else:
             cells = line.split("\t")
             quoted += [number for cell in cells if reading.is_quoted_cell(cell)]
@@ -252,6 +250,15 @@ def _json(line: str) -> JsonValue:
         return None
 
 
+def _surrogate_fault(values: JsonValue) -> str:
+    """The fault of a field with half a surrogate pair, which no file can hold; "" for none."""
+    for name, value in values.items() if isinstance(values, dict) else ():
+        problem = reading.character_fault(json.dumps({name: value}, ensure_ascii=False))
+        if problem:
+            return f"the field{reading.shown_name(name)} {problem}"
+    return ""
+
+
 # -- formats of --output ---------------------------------------------------------------------------
 
 
@@ -260,38 +267,52 @@ OutputRow = tuple[Row, Row]  # (further columns of an input, columns of its pred
 
 def convert_columns(chunk: Sequence[Input], ending: str) -> list[Input]:
     """The inputs with further columns that the format of an ending can hold."""
-    columns_of_rows = [line.columns for line in chunk]
-    if ending == ".parquet":
-        _table(columns_of_rows)  # refuses a column of several types before anything is computed
+    if ending == ".parquet":  # refuses a column without a type before anything is computed
+        _write_parquet([(line.columns, {}) for line in chunk], io.BytesIO())
         return list(chunk)
     converted = []
     for line in chunk:
-        columns = {name: _json_value(value, ending) for name, value in line.columns.items()}
+        columns = {}
+        for name, value in line.columns.items():
+            try:
+                columns[name] = _json_value(value)
+            except (ValueError, OverflowError):
+                problem = f"the column{reading.shown_name(name)} holds bytes or a time"
+                fix = "write .parquet, or leave out the column"
+                raise UsageError(f"{problem} that {ending} cannot hold", fix=fix) from None
         converted.append(Input(line.texts, columns))
     return converted
 
 
-def _json_value(value: object, ending: str) -> JsonValue:
-    """A value as JSON holds it: times and decimals are texts, and NaN is null."""
+def _json_value(value: object) -> JsonValue:
+    """A value as JSON holds it: times, decimals and inf are texts, and NaN is null. Raises
+    ValueError or OverflowError where there is none."""
+    text_of = {"Infinity": "inf", "-Infinity": "-inf"}
+    return json.loads(json.dumps(value, default=_plain_value), parse_constant=text_of.get)
+
+
+def _plain_value(value: JsonValue | pa.Array) -> object:
+    """A value of a type that JSON lacks, as a value of a plainer type. Nanoseconds, which Python
+    lacks, are texts."""
+    import pyarrow as pa
+
     if isinstance(value, bytes):
-        problem = f"a column of the input holds bytes, which {ending} cannot hold"
-        raise UsageError(problem, fix="write .parquet, or leave out the column")
-    if isinstance(value, dict):
-        return {str(name): _json_value(part, ending) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_value(part, ending) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+        raise ValueError
+    if not isinstance(value, pa.Array):
+        return str(value)
+    if str(value.type).startswith(("timestamp[ns", "time64[ns")):
+        value = value.cast(pa.string())
+    return value.to_pylist()[0]
 
 
 def _check_names(row: OutputRow) -> OutputRow:
     """The row. Refuses an input that has a column of a prediction already."""
     columns, prediction = row
-    if clashing := columns.keys() & prediction.keys():
-        shown = "".join(map(reading.shown_name, sorted(clashing)[:1]))
-        problem = f"the input has a column{shown} already, which --output gives to a prediction"
-        raise UsageError(problem, fix="rename that column")
+    for name in columns:
+        if name.casefold() in map(str.casefold, prediction):
+            shown = reading.shown_name(name)
+            problem = f"the input has a column{shown} already, which --output gives to a prediction"
+            raise UsageError(problem, fix="rename that column")
     return row
 
 
@@ -331,7 +352,7 @@ def _write_table(rows: Iterable[OutputRow], text: TextIO, target: Path) -> None:
             if target.suffix == ".csv":
                 table.writerow(cells)
             else:
-                text.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
+                text.write("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in cells) + "\n")
 
 
 def _cell(value: JsonValue) -> str:
@@ -344,35 +365,36 @@ def _write_parquet(rows: Iterable[OutputRow], stream: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    names: dict[str, None] = {}
-    names_of_prediction: dict[str, None] = {}
+    names_of_prediction: set[str] = set()
     tables, remaining = [pa.table({})], iter(rows)
     while part := list(islice(remaining, CHUNK)):
-        for columns, prediction in part:
-            names |= dict.fromkeys(columns)
-            names_of_prediction |= dict.fromkeys(prediction)
         tables.append(_table([{**columns, **prediction} for columns, prediction in part]))
+        names_of_prediction.update(part[0][1])
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
+        names = sorted(table.column_names, key=names_of_prediction.__contains__)
+        parquet.write_table(table.select(names), stream)
     except pa.ArrowException:  # its message may quote a text
-        raise _several_types() from None
-    parquet.write_table(table.select([*names, *names_of_prediction]), stream)
+        raise _no_type() from None
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
     """A table with the columns of all rows."""
     import pyarrow as pa
 
-    names = dict.fromkeys(chain.from_iterable(rows))
-    values_of_column = {name: [row.get(name) for row in rows] for name in names}
-    try:
-        return pa.table(values_of_column)
-    except pa.ArrowException:  # its message may quote a text
-        raise _several_types() from None
+    columns: dict[str, pa.Array] = {}
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        values = [row.get(name) for row in rows]
+        to_array = pa.concat_arrays if isinstance(values[0], pa.Array) else pa.array
+        try:
+            columns[name] = to_array(values)
+        except (pa.ArrowException, OverflowError):  # its message may quote a text
+            raise _no_type(name) from None
+    return pa.table(columns)
 
 
-def _several_types() -> UsageError:
-    problem = "a column of the input holds values of several types"
+def _no_type(name: str = "") -> UsageError:
+    problem = f"a column{reading.shown_name(name)} of the input fits no one type of Parquet"
     return UsageError(problem, fix="write .jsonl in place of .parquet")
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 from mednli_jax.data.labels import parts
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.files.reading import check_distinct
+from mednli_jax.files.reading import character_fault, check_distinct
 
 # SNLI's lines may end before the columns label2 ... label5.
 SPARE = re.compile(r"label\d")
 Input = Any  # of a user: a mapping, a tuple or a list
 Texts = tuple[str, str]  # of an input
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def _accepts_all(*texts: str) -> None:
@@ -92,8 +91,8 @@ class Form:
         for name, text in zip(self.names, values, strict=True):
             if not isinstance(text, str) or not text.strip():
                 raise fault(f"{problem}: {name} has no text", fix)
-        if any(map(_NO_TEXT.search, values)):
-            raise fault("contains a NUL or half a surrogate pair", "remove it")
+        if problem := character_fault("".join(values)):
+            raise fault(problem, "remove it")
         if wrong := self.check(*values):
             raise fault(*wrong)
         first, second = values
@@ -104,7 +103,7 @@ class Form:
         line."""
         if not isinstance(line, list) or not all(isinstance(cell, str) for cell in line):
             return []
-        cells = list(map(str.strip, line))
+        cells = [cell.strip() or f"column {place}" for place, cell in enumerate(line, 1)]
         folded = set(map(str.casefold, cells))
         missing = [names[0] for names in self.fields if folded.isdisjoint(names)]
         if len(missing) == len(self.fields):
@@ -113,7 +112,7 @@ class Form:
             problem = f"the header has no column {missing[0]}"
             raise DataError(problem, file=file, line=number, fix="name the column")
         check_distinct(cells, file, number)
-        return [cell or f"column {place}" for place, cell in enumerate(cells, 1)]
+        return cells
 
     def named(
         self, line: Input, header: Sequence[str], file: str, number: int

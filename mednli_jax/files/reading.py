@@ -11,7 +11,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -261,9 +261,11 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
         except DataError as error:
             problems.add(error)
             return
-        except csv.Error:  # its message may quote the text
+        except csv.Error as error:  # its message may quote the text
             problem = "a quote of this record does not close"
             fix = "quote whole cells, and double quotes inside them"
+            if "new-line" in str(error):
+                problem, fix = "holds a CR that ends no line", "end all lines in LF"
             problems.add(line_fault(path.name, numbers[0], problem, fix))
             return
         if cells is None:
@@ -272,56 +274,63 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             yield numbers[0], cells
 
 
+COLUMNAR = (".parquet", ".arrow", ".feather")  # endings of files that column_records reads
+
+
 def column_records(
-    path: Path,
-    columns: Callable[[tuple[str, ...]], Sequence[str]],
-    is_text: Callable[[str], bool],
+    path: Path, rename: Callable[[Sequence[str]], Sequence[str]], fields: Collection[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
-    """(number from 1, values by column) of each row of a Parquet file, or of an Arrow file that
-    save_to_disk of the datasets library wrote.
+    """(number from 1, values by column) of each row of a Parquet, Arrow or Feather file, plain or
+    gzipped.
+
+    Values of fields are Python's, and their bytes are UTF-8. A value of another column is a
+    pa.Array of length 1: its type may be one that Python lacks.
 
     Args:
-      columns: names in the file -> names of the columns; "" for one that is not read. It may raise
+      rename: names in the file -> names of the columns; "" for one that is not read. It may raise
         DataError.
-      is_text: whether the bytes of a column of this name are UTF-8.
+      fields: names of columns in lower case.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
     number = 0
-    try:
-        with open(path, "rb") as file:
-            if path.suffix == ".parquet":
+    with opened(path) as file:
+        if path.is_fifo():  # pyarrow reads the end of a file first
+            file = io.BytesIO(file.read())
+        head = file.read(6)
+        file.seek(0)
+        try:
+            if head.startswith(b"PAR1"):
                 table = parquet.ParquetFile(file)
                 schema, batches = table.schema_arrow, table.iter_batches()
-            else:
-                batches = pa.ipc.open_stream(file)
-                schema = batches.schema
-            names = columns(tuple(schema.names))
+            else:  # a stream is what save_to_disk of the datasets library writes
+                open_arrow = pa.ipc.open_file if head == b"ARROW1" else pa.ipc.open_stream
+                table = open_arrow(file).read_all()
+                schema, batches = table.schema, table.to_batches()
+            names = rename(schema.names)
             check_distinct(names, path.name)
             for batch in batches:
-                values_of = {}
-                for name, column in zip(names, batch.columns, strict=True):
-                    if name:
-                        values_of[name] = _python_values(column, is_text(name))
-                for row in zip(*values_of.values(), strict=True):
+                for index in range(batch.num_rows):
                     number += 1
-                    yield number, dict(zip(values_of, row, strict=True))
-    except pa.ArrowException:  # its message may quote the text
-        raise DataError("is damaged or cut short", file=path.name, fix=FRESH_COPY) from None
+                    values = {}
+                    for name, column in zip(names, batch.columns, strict=True):
+                        if name.casefold() in fields:
+                            values[name] = _field_value(column[index], name, path.name, number)
+                        elif name:
+                            values[name] = column.slice(index, 1)
+                    yield number, values
+        except (pa.ArrowException, OSError):  # its message may quote the text
+            raise line_fault(path.name, None, "is damaged or cut short") from None
 
 
-def _python_values(column: pa.Array, is_text: bool) -> list[Json]:
-    """The values of a column. Times with nanoseconds, which Python does not have, are texts."""
-    import pyarrow as pa
-
-    types = pa.types
-    is_bytes = types.is_binary(column.type) or types.is_large_binary(column.type)
-    is_time = types.is_timestamp(column.type) or types.is_time64(column.type)
-    if (is_bytes and is_text) or (is_time and column.type.unit == "ns"):
-        column = column.cast(pa.string())
-    values: list[Json] = column.to_pylist()
-    return values
+def _field_value(scalar: pa.Scalar, name: str, file: str, number: int) -> Json:
+    """The value in Python, where bytes are a text."""
+    try:
+        value = scalar.as_py()
+        return value.decode() if isinstance(value, bytes) else value
+    except (ValueError, OverflowError):
+        raise line_fault(file, number, f"field '{name}' is no text in UTF-8") from None
 
 
 def is_quoted_cell(cell: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mednli_jax.data.corpus import check_name
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.files.reading import check_readable, either_name
+from mednli_jax.files.reading import COLUMNAR, check_readable, either_name
 from mednli_jax.nli.read.pair_rows import is_folder_of_parts, pair_file, parts_of, unread_format
 
 OWN = "file"  # the name of the user's own corpus
@@ -17,8 +17,8 @@ OWN_STEMS = {
     "dev": ("dev", "validation", "dev_matched", "validation_matched"),
     "test": ("test", "test_matched"),
 }
-TEXT_ENDINGS = (".jsonl", ".tsv", ".csv", ".txt")
-DATA_ENDINGS = {*TEXT_ENDINGS, ".parquet", ".json", ".xlsx", ".xls", ".ods", ".arrow", ".pkl"}
+READ_ENDINGS = (".jsonl", ".tsv", ".csv", ".txt", *COLUMNAR)
+DATA_ENDINGS = {*READ_ENDINGS, ".json", ".xlsx", ".xls", ".ods", ".pkl"}
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,10 @@ def _own_files(folder: Path, split: str) -> list[Path]:
     it."""
     files: list[Path] = []
     for stem in OWN_STEMS[split]:
-        for ending in TEXT_ENDINGS:
+        for ending in READ_ENDINGS:
             files += filter(Path.is_file, (folder / f"{stem}{ending}{gz}" for gz in ("", ".gz")))
-        files += filter(Path.is_file, [folder / f"{stem}.parquet"])
         files += parts_of(folder, stem)[:1]
-        folders = (folder / stem, folder / f"{stem}.parquet")
-        files += [path for path in folders if path.is_dir() and is_folder_of_parts(path)]
+        files += filter(is_folder_of_parts, (folder / stem, folder / f"{stem}.parquet"))
     return files
 
 
@@ -245,7 +243,7 @@ def _check_spelling(folder: Path, split: str, problems: Problems) -> None:
     if path is None:
         return
     name = f"{split}{''.join(path.suffixes)}"
-    if Path(name.removesuffix(".gz")).suffix not in (*TEXT_ENDINGS, ".parquet"):
+    if Path(name.removesuffix(".gz")).suffix not in READ_ENDINGS:
         problems.add(unread_format(path))
         return
     problem = f"is not read, and there is no file of {split}. Did you mean {name}?"
@@ -257,7 +255,8 @@ def _is_data(path: Path) -> bool:
 
 
 def _misspelled(folder: Path, split: str) -> Path | None:
-    """A file of data with nearly the name of a split, such as tset.tsv."""
+    """A file of data with nearly the name of a split, such as tset.tsv, or in a folder of the name,
+    such as a part of another format than parts are read in."""
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):
@@ -265,4 +264,5 @@ def _misspelled(folder: Path, split: str) -> Path | None:
         if _is_data(path) and (stem == split or stem not in stems_of_splits):
             path_of[stem] = path
     close = get_close_matches(split, path_of, n=1, cutoff=0.7)
-    return path_of[close[0]] if close else None
+    inside = sorted([*folder.glob(f"{split}/**/*"), *folder.glob(f"{split}.*/**/*")])
+    return path_of[close[0]] if close else next(filter(_is_data, inside), None)

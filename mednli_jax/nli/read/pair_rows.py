@@ -1,10 +1,12 @@
-"""Rows of files of sentence pairs: JSON lines, CSV, tables separated by TABs, and Parquet or Arrow
-files. Text files may be gzipped.
+"""Rows of files of sentence pairs: JSON lines, CSV, tables separated by TABs, and Parquet, Arrow or
+Feather files, plain or gzipped.
 
 Errors name the file, the line and the field; they never quote a sentence.
 """
 
 import itertools
+import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mednli_jax.data.inputs import SPARE
-from mednli_jax.data.labels import Part, parts, written
+from mednli_jax.data.labels import UNLABELLED, Part, is_number, parts, written
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
@@ -31,15 +33,13 @@ PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
 FIELDS = (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre", "id")
 SPELLINGS = {name.casefold(): name for name in FIELDS}
 NUMBERED = ("gold_label", "pairID", "captionID", "promptID")  # fields that may be whole numbers
-NAMES_OF_COLUMNS = (
-    "name the columns premise, hypothesis and label in the first line, separated by commas in "
-    ".csv, else by TABs, or say which they are: "
-)
 # Parts of a split: on the Hub (older ones end in a hash), in the Hub's converted branch, of Spark.
-HUB_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(-[0-9a-f]+)?\.parquet")
-NUMBERED_PART = re.compile(r"(?P<number>\d{4})\.parquet")
-SPARK_PART = re.compile(r"part-(?P<number>\d{5})-.+\.parquet")
-ARROW_PART = re.compile(r"data-(?P<number>\d{5})-of-(?P<count>\d{5})\.arrow")
+# version: the number of all parts, or the id of the job of Spark.
+HUB_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<version>\d{5})(-[0-9a-f]+)?\.parquet")
+NUMBERED_PART = re.compile(r"(?P<number>\d{4})\.parquet(?P<version>)")
+SPARK_PART = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[._](.+\.)?parquet")
+ARROW_PART = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
+STATE = "state.json"  # of save_to_disk of the datasets library
 
 Columns = tuple[Part, ...]  # (field, its column in files of the user), see columns_of
 
@@ -50,13 +50,23 @@ def columns_of(setting: str) -> Columns:
 
 
 class PairFields:
-    """The named fields of one pair; a bad field is a DataError, which does not quote it."""
+    """The named fields of one pair; a bad field is a DataError, which does not quote it.
+
+    names: of the columns in the file, for messages; by default those of the fields.
+    """
 
     def __init__(
-        self, file: str, number: int | None, values: Mapping[str, Any], columns: Columns = ()
+        self,
+        file: str,
+        number: int | None,
+        values: Mapping[str, Any],
+        columns: Columns = (),
+        names: Sequence[str] = (),
     ) -> None:
         self.file, self.number, self.values, self.columns = file, number, values, columns
-        self.has_names = True  # False where the first line of a table may be a pair
+        self.names = list(filter(None, names or values))
+        self.where_names_are = ""  # in a table, for messages
+        self.may_be_pair = False  # where a table has no header; no message may quote its cells
 
     def fault(self, problem: str, name: str, fix: str = FRESH_COPY) -> DataError:
         name = self._shown(name)
@@ -72,8 +82,8 @@ class PairFields:
 
     def missing(self, required: Sequence[str]) -> list[str]:
         """The required fields that the row lacks."""
-        names = self.values.keys()
-        return [name for name in required if names.isdisjoint({name, PLAIN_NAMES.get(name)})]
+        present = self.values.keys()
+        return [name for name in required if not {name, PLAIN_NAMES.get(name)} & present]
 
     def check(self, required: Sequence[str]) -> None:
         """Refuses a row without one of the required fields."""
@@ -82,29 +92,26 @@ class PairFields:
             return
         shown = list(map(self._shown, missing))
         fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
-        problem = f"{fields} missing; found: {self._present(len(missing) < len(required))}"
+        problem = f"{fields} missing; found: {self._shown_names()}"
         fix = "name the fields uid and label"
         if "sentence1" in required:
             named = [f"{plain}:COLUMN" for name, plain in PLAIN_NAMES.items() if name in missing]
             setting = f"config.data.columns={','.join(named)}"
-            fix = f"correct {setting}" if self.columns else f"{NAMES_OF_COLUMNS}{setting}"
+            fix = f"correct {setting}"
+            if not self.columns:
+                names = f"the columns premise, hypothesis and label{self.where_names_are}"
+                fix = f"name {names}, or say which they are: {setting}"
         raise DataError(problem, file=self.file, line=self.number, field=shown[0], fix=fix)
 
-    def _present(self, has_a_header: bool) -> str:
-        """The names of the fields. The first line of a table without a header is a pair, which no
-        message may quote."""
-        column_of = dict(self.columns)
-        names = [column_of.get(name, name.removeprefix(IGNORED)) for name in map(str, self.values)]
-        names = list(filter(None, names))
-        if not (has_a_header or self.has_names):
-            return f"{len(names)} other fields"
-        if not all(
-            map(reading.is_name, names)
-        ):  # a text, and then its neighbours may be texts, too
-            names = [name for name in names if name.casefold() in SPELLINGS]
-        others = len(self.values) - len(names[:SHOWN])
-        shown = names[:SHOWN] + ([f"{others} more"] if others else [])
-        return ", ".join(shown)
+    def _shown_names(self) -> str:
+        """The names of the columns; those of fields alone where the line may hold texts."""
+        if self.may_be_pair:
+            return f"{len(self.names)} other fields"
+        shown = self.names[:SHOWN]
+        if not all(map(reading.is_name, self.names)):
+            shown = [name for name in self.names if name.casefold() in SPELLINGS]
+        others = len(self.names) - len(shown)
+        return ", ".join([*shown, f"{others} more"] if others else shown)
 
     def text(self, name: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
@@ -125,10 +132,10 @@ class PairFields:
 
     def kind_of_label(self) -> str:
         """`numbers` or `texts`, for messages; "" for a pair without a label."""
-        label = self.values.get("gold_label", self.values.get("label"))
-        if label is None:
+        label = written(self.values.get("gold_label", self.values.get("label")))
+        if label in ("None", "", UNLABELLED):
             return ""
-        return "numbers" if isinstance(label, int | float | Decimal) else "texts"
+        return "numbers" if is_number(label) else "texts"
 
     def sentence(self, name: str) -> str:
         """The field as a text that is not blank."""
@@ -147,21 +154,21 @@ def _equal(name: str, value: object, plain: object) -> bool:
 
 PairRows = Iterator[tuple[int, PairFields]]  # (line number, fields)
 ReadRows = Callable[[Path, Problems, Sequence[str], Columns], PairRows]
-IGNORED = "\0"  # before the name of a column in whose place config.data.columns names another
 
 
 @cache
-def _spelled(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
-    """The names of fields as this module spells them; case is ignored."""
+def fields_of_columns(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
+    """The field of each column of a file, in the spelling of FIELDS; case is ignored. A column that
+    is no field keeps its name. One in whose place config.data.columns names another gets ""."""
     field_of = {part.right.casefold(): part.left for part in columns}
-    spelled = []
+    fields = []
     for name in names:
         folded = name.casefold()
         field = field_of.get(folded, SPELLINGS.get(folded, name))
-        replaced = PLAIN_NAMES.get(field, field) in field_of.values() and folded not in field_of
-        spelled.append(IGNORED + name if replaced else field)
-    has_uid = not {"uid", "pairID"}.isdisjoint((*spelled, *field_of.values()))
-    return tuple("uid" if name == "id" and not has_uid else name for name in spelled)
+        is_replaced = PLAIN_NAMES.get(field, field) in field_of.values() and folded not in field_of
+        fields.append("" if is_replaced else field)
+    has_uid = not {"uid", "pairID"}.isdisjoint((*fields, *field_of.values()))
+    return tuple("uid" if field == "id" and not has_uid else field for field in fields)
 
 
 SHOWN = 20  # names of fields in a message
@@ -173,20 +180,22 @@ def json_rows(
 ) -> PairRows:
     """Rows of JSON lines: one object with named fields a line."""
     for number, fields in reading.json_lines(path, problems):
-        names = _spelled(tuple(fields), columns)
-        values = reading.json_object(list(zip(names, fields.values(), strict=True)))
+        names = fields_of_columns(tuple(fields), columns)
+        named = zip(names, fields.values(), strict=True)
+        values = reading.json_object([(name, value) for name, value in named if name])
         if isinstance(values, reading.RepeatedField):
             problem = f"the line {values.problem}, case ignored"
             problems.add(reading.line_fault(path.name, number, problem, reading.KEEP_ONE))
         else:
-            yield number, PairFields(path.name, number, values, columns)
+            yield number, PairFields(path.name, number, values, columns, tuple(fields))
 
 
 def csv_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
     """Rows of a CSV table (RFC 4180) with a header."""
-    return _table_rows(path, reading.csv_records(path, problems), problems, required, columns)
+    records = reading.csv_records(path, problems)
+    return _table_rows(path, records, "commas", problems, required, columns)
 
 
 def tab_rows(
@@ -194,7 +203,7 @@ def tab_rows(
 ) -> PairRows:
     """Rows of a table with a header that TABs separate; quotes have no meaning."""
     records = _tab_records(path, problems)
-    return _table_rows(path, records, problems, required, columns)
+    return _table_rows(path, records, "TABs", problems, required, columns)
 
 
 def _tab_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -207,6 +216,7 @@ def _tab_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str
 def _table_rows(
     path: Path,
     records: Iterable[tuple[int, list[str]]],
+    separator: str,
     problems: Problems,
     required: Sequence[str],
     columns: Columns,
@@ -214,13 +224,13 @@ def _table_rows(
     records = iter(records)
 
     def names_of(number: int, header: list[str]) -> tuple[str, ...]:
-        names = _spelled(tuple(header), columns)
-        row = PairFields(path.name, number, dict.fromkeys(names, ""), columns)
-        if row.missing(required):  # labels recur below the first line, names of columns do not
+        names = fields_of_columns(tuple(header), columns)
+        row = PairFields(path.name, number, dict.fromkeys(names, ""), columns, header)
+        row.where_names_are = f" in the first line, with {separator} between"
+        if len(row.missing(required)) == len(required):
+            # Labels recur below the first line, names of columns do not.
             for _, cells in itertools.islice(records, SEEN):
-                row.has_names &= all(
-                    name != cell for name, cell in zip(header, cells, strict=False)
-                )
+                row.may_be_pair |= any(map(operator.eq, header, cells))
         row.check(required)
         return names
 
@@ -233,16 +243,17 @@ def _table_rows(
 def column_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
-    """Rows of a Parquet file, or of an Arrow file as save_to_disk writes it; numbers count from
-    1. Columns that are no fields of a pair are not read."""
+    """Rows of a Parquet, Arrow or Feather file; numbers count from 1. Columns that are no fields of
+    a pair are not read."""
 
-    def names_of(columns_of_file: tuple[str, ...]) -> list[str]:
-        names = _spelled(columns_of_file, columns)
-        PairFields(path.name, None, dict.fromkeys(names, ""), columns).check(required)
+    def names_of(columns_of_file: Sequence[str]) -> list[str]:
+        names = fields_of_columns(tuple(columns_of_file), columns)
+        row = PairFields(path.name, None, dict.fromkeys(names, ""), columns, columns_of_file)
+        row.check(required)
         return [name if name in FIELDS else "" for name in names]
 
     try:
-        for number, values in reading.column_records(path, names_of, is_text=lambda name: True):
+        for number, values in reading.column_records(path, names_of, SPELLINGS):
             yield number, PairFields(path.name, number, values, columns)
     except DataError as error:
         problems.add(error)
@@ -253,8 +264,7 @@ ENDINGS: dict[str, ReadRows] = {
     ".txt": tab_rows,
     ".tsv": tab_rows,
     ".csv": csv_rows,
-    ".parquet": column_rows,
-    ".arrow": column_rows,
+    **dict.fromkeys(reading.COLUMNAR, column_rows),
 }
 
 
@@ -272,16 +282,17 @@ class PairFile(NamedTuple):
 
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
         """The rows of all files; numbers go on from one to the next."""
-        before, kind_of_first = 0, ""
+        before = 0
+        first_of_kind: dict[str, str] = {}  # kind of labels -> the first file with it
         for path in self.paths:
             number = 0
             for number, row in self.read_rows(path, problems, required, columns):
-                if number == 1:
-                    kind = row.kind_of_label()
-                    kind_of_first = kind_of_first or kind
-                    if kind and kind != kind_of_first:
-                        problem = f"its labels are {kind}, and {kind_of_first} in {self.name}"
-                        raise DataError(problem, file=path.name, fix="write all parts alike")
+                if kind := row.kind_of_label():
+                    first_of_kind.setdefault(kind, path.name)
+                if len(set(first_of_kind.values())) > 1:
+                    (other, first), _ = first_of_kind.items()
+                    problem = f"its labels are {kind}, and {other} in {first}"
+                    raise DataError(problem, file=path.name, fix="write all parts alike")
                 yield before + number, row
             before += number
 
@@ -309,35 +320,53 @@ def parts_of(folder: Path, stem: str) -> tuple[Path, ...]:
 
 
 def is_folder_of_parts(folder: Path) -> bool:
-    """Whether a folder holds Arrow files of save_to_disk, or Parquet files."""
-    return any(folder.glob("data-*.arrow")) or any(folder.glob("*.parquet"))
+    """Whether a folder holds Arrow or Parquet files."""
+    return any(folder.glob("*.arrow")) or any(folder.glob("*.parquet"))
 
 
 def _parts_in(folder: Path) -> tuple[Path, ...]:
     """The parts of a split in a folder of its own."""
+    if (folder / STATE).is_file():
+        return _saved_files(folder)
     for pattern in (ARROW_PART, NUMBERED_PART, SPARK_PART):
         parts = tuple(path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name))
         others = [path for path in folder.glob("*.parquet") if path not in parts]
         if parts and others:
             problem = f"holds {parts[0].name} and {others[0].name}, parts of two kinds"
             raise DataError(problem, file=folder.name, fix="remove what does not belong there")
-        if parts and pattern is not SPARK_PART:  # Spark leaves out empty parts
-            _check_complete(parts, pattern)
         if parts:
+            _check_complete(parts, pattern)
             return parts
     problem = "holds no parts called 0000.parquet, part-00000-*.parquet or data-*-of-*.arrow"
     raise DataError(problem, file=folder.name, fix="rename its files, or write one file")
 
 
+def _saved_files(folder: Path) -> tuple[Path, ...]:
+    """The files that save_to_disk lists."""
+    state = json.loads((folder / STATE).read_bytes())
+    if state.get("_indices_data_files"):
+        problem = "selects rows by a file of indices, which is not read"
+        fix = "call flatten_indices() before save_to_disk"
+        raise DataError(problem, file=f"{folder.name}/{STATE}", fix=fix)
+    paths = tuple(folder / data_file["filename"] for data_file in state["_data_files"])
+    for path in paths:
+        reading.check_readable(path, f"put all files that {STATE} names into its folder")
+    return paths
+
+
 def _check_complete(parts: Sequence[Path], pattern: re.Pattern[str]) -> None:
     """Refuses parts of two versions of a split, and a split without all of its parts."""
-    names = [pattern.fullmatch(path.name) for path in parts]
-    numbers = [int(name["number"]) for name in names if name]
-    counts = {int(name["count"]) for name in names if name and "count" in pattern.groupindex}
-    if len(counts) > 1 or len(numbers) > len(set(numbers)):
+    numbers: list[int] = []
+    versions: set[str] = set()
+    for name in filter(None, map(pattern.fullmatch, [path.name for path in parts])):
+        numbers.append(int(name["number"]))
+        versions.add(name["version"])
+    if len(versions) == 1 and pattern is SPARK_PART:
+        return  # Spark leaves out empty parts, and writes several files (c000, c001) of a large one
+    if len(versions) > 1 or len(numbers) > len(set(numbers)):
         problem = f"{parts[0].name} and {parts[-1].name} are parts of two versions of the split"
         raise DataError(problem, file=parts[0].parent.name, fix="remove the older files")
-    count = counts.pop() if counts else numbers[-1] + 1
+    count = int(versions.pop() or numbers[-1] + 1)
     missing = sorted(set(range(count)) - set(numbers))
     if missing:
         problem = f"{len(parts)} of {count} parts are there; part {missing[0]:05d} is missing"
