@@ -15,6 +15,10 @@ UNLABELLED = "-"  # of a pair that belongs to no class, as where SNLI's annotato
 MOST = 100  # labels of a corpus
 LONGEST = 64  # characters of a label; a longer one is a text
 _WHOLE = re.compile(r"(-?\d+)\.0+")
+# The characters without an appearance that are no format characters: joiners, fillers, selectors.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 
 class Part(NamedTuple):
@@ -52,7 +56,8 @@ def written(value: object) -> str:
 def appearance(label: str) -> str:
     """What is seen of a label: equal for labels that differ in invisible characters, in kinds of
     blanks or in how an accent is written."""
-    visible = "".join(char for char in label if unicodedata.category(char) != "Cf")
+    marks = _INVISIBLE.sub("", label)
+    visible = "".join(char for char in marks if unicodedata.category(char) != "Cf")
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
 
 

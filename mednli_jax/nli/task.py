@@ -318,7 +318,7 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
             )
         absent = [label for label, count in counts.items() if not count]
         if absent:
-            shown = shown_names(absent, "label")
+            shown = shown_names(absent, "number")
             yield f"{split}: no pair has the label {shown}; is the file an excerpt?"
     for split, counts_of in manifest.get("shared", {}).items():
         for earlier, counts in counts_of.items():

@@ -46,14 +46,16 @@ OWN_IDS = "give each pair one of its own, or none: config.data.columns=uid:-"
 def decided(setting: str, path: Path, columns: Columns) -> Labels:
     """The labels of a config.data.labels without names: those of a training file. Rows with a fault
     are left out; read_nli_file reports them."""
-    labels = Labels.of(setting)
+    labels, problems = Labels.of(setting), Problems()
     file, in_file = pair_file(path), dict[str, int]()  # label -> its first line
     column = "is this their column? config.data.columns=label:COLUMN"
-    for number, row in file.rows(Problems(), REQUIRED, columns):
+    for number, row in file.rows(problems, REQUIRED, columns):
         try:
             label = written(row.text("gold_label", optional=True))
         except DataError:
             continue
+        if re.search(r"[\0-\x1f\x7f-\x9f]", label):
+            raise row.fault("holds a control character", "gold_label")
         if len(label) > LONGEST:
             problem = f"has {len(label)} characters, more than a label has"
             raise row.fault(problem, "gold_label", column)
@@ -64,6 +66,7 @@ def decided(setting: str, path: Path, columns: Columns) -> Labels:
     if count == 1 and labels.names[0] in LABELS:
         return labels.with_names(LABELS)  # of natural language inference, an excerpt
     if count == 1 or count > MOST:
+        problems.raise_if_any()  # they may be why
         problem = f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST} are read"
         raise DataError(problem, file=file.name, fix=column)
     return labels
