@@ -1,6 +1,7 @@
 """Finds the concepts that a tokenised sentence names."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import ahocorasick
 
 from mednli_jax.data.examples import Mention
+from mednli_jax.errors import ConfigError
 from mednli_jax.files.reading import text_lines
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers import mesh
@@ -23,6 +25,7 @@ from mednli_jax.knowledge.words import (
     singular,
 )
 
+SHOWN = 20  # types in a message
 MIN_LENGTH = 3  # characters of the shortest name that is linked
 BUNDLED = "bundled"  # the abbreviations of `read_abbreviations`, in a config
 _JOINED = re.compile(r"[\w.+'’]+(?:(?:[-‐‑‒–—]+|/)[\w.+'’]+)+")  # "nausea/vomiting", "HIV-positive"
@@ -293,12 +296,20 @@ class Linker:
             self._ambiguous.add(key.casefold())
 
     def _linked_concepts(self) -> list[bool]:
-        """[C], whether the concept has a type to link, and no everyday word as preferred name."""
+        """[C], whether the concept has a type to link, and no everyday word as preferred name.
+        Raises ConfigError where no concept has such a type."""
         is_linked = [not _is_everyday(label) for label in self.ontology.labels]
-        if self.types:
-            for concept, types in enumerate(self.ontology.types):
-                if not any(name.startswith(self.types) for name in types.split("|")):
-                    is_linked[concept] = False
+        if not self.types:
+            return is_linked
+        counts = Counter("|".join(self.ontology.types).split("|"))
+        linked = {name for name in counts if name.startswith(self.types)}
+        for concept, types in enumerate(self.ontology.types):
+            is_linked[concept] &= not linked.isdisjoint(types.split("|"))
+        if self.ontology.types and not linked:
+            present = [name for name, _ in counts.most_common(SHOWN) if name]
+            problem = f"no concept has a type that is linked; the types are {', '.join(present)}"
+            fix = f"give those to link, such as config.knowledge.types={','.join(present[:2])}"
+            raise ConfigError(problem, field="knowledge.ontology", fix=fix)
         return is_linked
 
 

@@ -30,7 +30,7 @@ from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snom
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 
 # of the readers' results; tests/data/test_prepared_content.py says when to raise it
-FORMAT = 8
+FORMAT = 9
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order
 
 from mednli_jax.errors import DataError
 from mednli_jax.files.writing import Digest
@@ -68,6 +69,16 @@ LINK_TYPES = (
     "clinical drug",
     "real clinical drug",
 )
+# The top concepts of hierarchies -> their tags.
+_TOPS = {
+    "404684003": "finding",
+    "64572001": "disorder",
+    "243796009": "situation",
+    "71388002": "procedure",
+    "123037004": "body structure",
+    "105590001": "substance",
+    "373873005": "product",
+}
 
 
 @dataclass
@@ -108,9 +119,10 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
 
     A concept's label is its fully specified name without the semantic tag: "Heart failure
     (disorder)" gives "Heart failure". A concept without such a name has its first synonym as label,
-    else its id. Its type is the tag of its English name, "disorder", whatever the chosen languages;
-    that of another language where there is none in English. Names are the labels and the
-    synonyms. With relations="all" the other relationships are kept by the name of their type in
+    else its id. Its type is the tag of its English name, "disorder", whatever the chosen languages.
+    A concept without an English name has the tag of the other language and the tags of the
+    hierarchies that it is in: "aandoening|finding|disorder". Names are the labels and the synonyms.
+    With relations="all" the other relationships are kept by the name of their type in
     lower case ("finding_site"): relations["finding_site"][a, b] says that b is the finding site of
     a.
 
@@ -127,7 +139,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     descriptions = [_table(path, "Description") for path in snapshot.descriptions]
     rows = _DescriptionRows(descriptions, concepts, options.languages, digest)
     if not (rows.full_name or rows.synonyms):
-        raise _other_languages(folder, rows.languages, options.languages)
+        raise _other_languages(folder, rows.languages)
     if not rows.is_named.all():
         first = int(concepts.lines[concepts.index >= 0][~rows.is_named].min())
         count = np.count_nonzero(~rows.is_named)
@@ -138,13 +150,18 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     table = _table(snapshot.relationship, "Relationship")
     edges = _read_relationships(table, concepts, names.labels, options.relations, digest)
     references = []
+    index = {code: concept for concept, code in enumerate(ids)}
     if conso is not None:
-        index = {code: concept for concept, code in enumerate(ids)}
         for code, cui in cuis_of_codes(conso, "SNOMEDCT_US"):
             if code in index:
                 references.append((cui, index[code]))
         digest.update(repr(tuple(references)).encode())
     parents, relations = graphs(edges, len(ids), options, lambda child: table.path.name)
+    types = list(names.types)
+    for top in filter(index.__contains__, _TOPS):
+        for concept in breadth_first_order(parents.T, index[top], return_predecessors=False):
+            if concept not in rows.english_name:
+                types[concept] = f"{types[concept]}|{_TOPS[top]}".lstrip("|")
     return Ontology(
         name="snomed",
         version=snapshot.edition,
@@ -153,7 +170,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
         names=names.names,
         parents=parents,
         sha256=digest.hexdigest(),
-        types=names.types,
+        types=tuple(types),
         link_types=LINK_TYPES,
         relations=relations,
         cross_references=tuple(references),
@@ -184,7 +201,7 @@ class Snapshot(NamedTuple):
 
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
     """The files of the one edition in a folder."""
-    codes = _language_codes(languages)
+    codes = list(map(_language_code, languages))
     editions: set[str] = set()
     languages_of_files: set[str] = set()
     # kind -> name without .gz -> path; the plain file where both exist
@@ -201,7 +218,7 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
         editions.add(f"{match['extension']}_{match['release']}".lstrip("_"))
         files[match["kind"]].setdefault(path.name.removesuffix(".gz"), path)
     if languages_of_files and not files["Description"]:
-        raise _other_languages(folder, languages_of_files, languages)
+        raise _other_languages(folder, languages_of_files)
     for kind, paths in files.items():
         if not paths:
             language = f"-{codes[0]}" if kind == "Description" and codes else ""
@@ -218,16 +235,17 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
     return Snapshot(editions.pop(), concept[0], descriptions, relationship[0])
 
 
-def _other_languages(folder: Path, present: Collection[str], chosen: Sequence[str]) -> DataError:
+def _other_languages(folder: Path, present: Collection[str]) -> DataError:
     """The error of a release without descriptions in the chosen languages."""
-    codes = ", ".join(sorted(present))
-    problem = f"has descriptions in {codes}, and none in {', '.join(_language_codes(chosen))}"
-    fix = f"give config.knowledge.languages={min(present, default='en')}"
+    codes = ",".join(sorted(set(map(_language_code, present))))
+    problem = f"has descriptions in {codes} alone"
+    fix = f"give config.knowledge.languages={codes}"
     return DataError(problem, file=folder.name, field="languageCode", fix=fix)
 
 
-def _language_codes(languages: Sequence[str]) -> list[str]:
-    return [_ISO.get(language, language.lower()) for language in languages]
+def _language_code(language: str) -> str:
+    """The code of a language in the files, "en", without a region: of ENG, en or en-GB."""
+    return _ISO.get(language, language.lower().partition("-")[0])
 
 
 def _read_concepts(table: Table, digest: Digest) -> _Concepts:
@@ -265,7 +283,7 @@ class _DescriptionRows:
         self.languages: set[str] = set()
         self.synonyms: list[tuple[str, int]] = []
         self.is_named = np.zeros(len(concepts.active), bool)
-        codes = _language_codes(languages)
+        codes = set(map(_language_code, languages))
         columns = ("conceptId", "active", "languageCode", "typeId", "term")
         for block in chain.from_iterable(table.blocks(digest, *columns) for table in tables):
             concept = concepts.find(block, "conceptId")
@@ -274,7 +292,7 @@ class _DescriptionRows:
             self.languages |= set(block.only(is_chosen).texts("languageCode"))
             self._read_english_names(block.only(is_chosen), concept[is_chosen])
             if codes:
-                is_chosen &= block.is_any("languageCode", *codes)
+                is_chosen &= _is_in(block, codes)
             block, concept = block.only(is_chosen), concept[is_chosen]
             block.refuse(block.is_blank("term"), "field 'term' is empty", "term")
             is_full = block.is_any("typeId", FULLY_SPECIFIED)
@@ -286,10 +304,16 @@ class _DescriptionRows:
             self.synonyms += zip(texts, concept[is_synonym].tolist(), strict=True)
 
     def _read_english_names(self, block: Block, concept: np.ndarray) -> None:
-        is_name = block.is_any("typeId", FULLY_SPECIFIED) & block.is_any("languageCode", ENGLISH)
+        is_name = block.is_any("typeId", FULLY_SPECIFIED) & _is_in(block, {ENGLISH})
         names = block.only(is_name).texts("term")
         for owner, name in zip(concept[is_name].tolist(), names, strict=True):
             self.english_name.setdefault(owner, name)
+
+
+def _is_in(block: Block, codes: Collection[str]) -> np.ndarray:
+    """bool [R]: which rows are in one of the languages, of any region."""
+    chosen = [text for text in set(block.texts("languageCode")) if _language_code(text) in codes]
+    return block.is_any("languageCode", *chosen)
 
 
 class _Names(NamedTuple):

@@ -1,6 +1,8 @@
 """The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, semantic tags,
 relationships, editions."""
 
+import re
+
 import pytest
 from support.files import write
 from support.ontologies import edges_of
@@ -18,7 +20,7 @@ from support.ontology_files import (
     snomed_folder,
 )
 
-from mednli_jax.errors import DataError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
@@ -231,23 +233,26 @@ def test_types_are_those_of_the_english_names_whatever_the_language(tmp_path, pl
     assert "koorts" in dict(ontology.names)
 
 
-@pytest.mark.parametrize("in_names_of_files", [True, False])
-def test_a_release_without_the_language_says_which_it_has_and_is_read_with_it(
-    tmp_path, in_names_of_files
+@pytest.mark.parametrize(
+    "language, in_names_of_files", [("nl", True), ("nl", False), ("nl-BE", False)]
+)
+def test_a_release_without_the_language_says_which_it_has_and_is_linked_with_it(
+    tmp_path, language, in_names_of_files
 ):
+    """Where the tags are in another language, the hierarchies say what is linked."""
     folder = snomed_folder(tmp_path)
     path = folder / RF2_FOLDER / RF2_FILES["Description"]
-    text = path.read_text().replace("\ten\t", "\tnl\t").replace("\tfr\t", "\tnl\t")
+    text = re.sub(r"\t(en|fr)\t", f"\t{language}\t", path.read_text())
     path.unlink()
-    language = "-nl_" if in_names_of_files else "_"
-    (folder / RF2_FOLDER / path.name.replace("-en_", language)).write_text(text)
+    in_name = "-nl_" if in_names_of_files else "_"
+    text = text.replace("(disorder)", "(aandoening)")
+    (folder / RF2_FOLDER / path.name.replace("-en_", in_name)).write_text(text)
 
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match=r"in nl alone\. Fix: give config\.knowledge\.languages=nl"):
         read_snomed(folder, PLAIN)
-    message = str(refused.value)
-
-    assert (
-        "has descriptions in nl, and none in en. Fix: give config.knowledge.languages=nl" in message
-    )
     ontology = read_snomed(folder, OntologyOptions(languages=("nl",)))
-    assert "disorder" in ontology.types
+    (mention,) = Linker(ontology).link(["quokka", "fever"])
+    assert mention.concept == "101"
+    message = r"types are disorder, aandoening, .+ config\.knowledge\.types=disorder,"
+    with pytest.raises(ConfigError, match=message):
+        Linker(ontology, types=("maladie",))
