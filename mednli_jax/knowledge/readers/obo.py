@@ -9,7 +9,6 @@ is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, logical
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -381,15 +380,16 @@ def _edges(
 
 
 def _own_space(path: Path, header: Mapping[str, str], terms: Sequence[_Term]) -> str:
-    """The id space of the file's own terms: that of the ontology that the header or the file's name
-    names, else that of most terms; a file may import more terms than it has of its own."""
-    spaces = Counter(_id_space(term.id) for term in terms)
-    for name in (header.get("ontology", ""), path.name):
-        first_word = re.split(r"\W|_", name)[0].casefold()
+    """The id space of the file's own terms: the only one, else the first that the header's
+    `ontology` (a name, path or URL) or the file's name names; "" where neither does. A file may
+    import more terms than it has of its own."""
+    spaces = {_id_space(term.id) for term in terms}
+    names = f"{header.get('ontology', '')} {path.name}"
+    for word in re.split(r"[\W_]", names.casefold()):
         for space in spaces:
-            if space.casefold() == first_word:
+            if space.casefold() == word or len(spaces) == 1:
                 return space
-    return max(spaces, key=spaces.__getitem__, default="")
+    return ""
 
 
 def _id_space(concept_id: str) -> str:

@@ -3,6 +3,7 @@
 from itertools import permutations
 
 import pytest
+from support.cases import cases
 from support.files import write
 from support.ontologies import edges_of
 from support.ontology_files import OBO
@@ -198,19 +199,24 @@ def test_relations_to_missing_terms_of_an_ontology_imported_in_part_are_left_out
     assert "left out 3 relations" in capsys.readouterr().err
 
 
-def test_a_file_may_import_more_terms_than_it_has_of_its_own(tmp_path, capsys):
-    """The name of the file, or of the ontology, tells which terms are its own."""
+@cases(
+    "name, header",
+    {
+        "name of the file": ("cl.obo", ""),
+        "header": ("download.obo", "ontology: cl"),
+        "URL": ("download.obo", "ontology: http://purl.obolibrary.org/obo/cl/cl-base.owl"),
+        "neither": ("download.obo", ""),
+    },
+)
+def test_a_file_may_import_more_terms_than_it_has_of_its_own(name, header, tmp_path, capsys):
     imported = "".join(stanza(f"UBERON:{n}", f"name: organ {n}") for n in range(3))
     dangling = stanza("UBERON:9", "name: organ", "is_a: UBERON:404")
-    path = tmp_path / "cl.obo"
-    path.write_text(stanza("CL:1", "name: cell") + imported + dangling)
+    terms = stanza("CL:1", "name: cell") + imported + dangling
 
-    assert read_obo(path, ALL).ids[0] == "CL:1"
+    ontology = read_obo(write(tmp_path / name, f"{header}\n\n{terms}"), ALL)
 
+    assert ontology.ids[0] == "CL:1"
     assert "left out 1 relations to terms of other ontologies" in capsys.readouterr().err
-    renamed = tmp_path / "download.obo"
-    renamed.write_text(f"ontology: cl\n\n{path.read_text()}")
-    assert read_obo(renamed, ALL).ids[0] == "CL:1"
 
 
 def test_a_concept_of_the_umls_is_found_by_its_cui_alone(read):
