@@ -77,8 +77,7 @@ class Job:
     def is_done(self) -> bool:
         """Whether the job has its result, and would read today what its record says that it read.
 
-        Of a run the record's results alone are compared: `check_settings` compares its config and
-        its files. A run that was trained by hand has no record, and is done when it is complete.
+        A run that was trained by hand has no record, and is done when it is complete.
         """
         record, is_complete = self.record(), self.is_complete()
         if not (record and is_complete):
@@ -87,8 +86,6 @@ class Job:
             inputs = self.inputs()
         except UserError:  # such as an ontology that is gone
             return False
-        if self.is_run:
-            return bool(record["results"] == inputs["results"])
         return {**record, **inputs} == record
 
     def is_complete(self) -> bool:
@@ -102,8 +99,12 @@ class Job:
         return values
 
     def inputs(self) -> dict[str, Json]:
-        """What the job would read now, as the record holds it: the words without folders, and the
-        digests of files and of results."""
+        """What the job would read now, as the record holds it: the digests of results and, of a
+        step, the words without folders and the digests of files. `check_settings` compares the
+        config and the files of a run."""
+        results = {name: _digest(self.folder / name) for name in self.after}
+        if self.is_run:
+            return {"results": results}
         words, files = [], []
         for word in self.words:
             flag, _, value = word.partition("=")
@@ -111,17 +112,11 @@ class Job:
                 files.append(Path(value))
                 value = files[-1].name
             words.append(f"{flag}={value}/".replace(f"{self.folder}/", ""))
-        if self.ontology and self.config:
-            from mednli_jax.knowledge.load import ontology_files  # imports scipy
-
-            folder = data_folder(self.config.data.dir)
-            paths = ontology_files(self.config.knowledge.ontology, folder)
-            files += filter(Path.is_file, paths)
-        return {
-            "words": words,
-            "files": Cache(cache_folder()).digests(files),
-            "results": {name: _digest(self.folder / name) for name in self.after},
-        }
+        if self.config:
+            pairs = tasks.task_of(self.config).pairs(self.config)
+            files += pairs.corpus_files()
+            files += pairs.terminology.files() if self.ontology else ()
+        return {"words": words, "results": results, "files": Cache(cache_folder()).digests(files)}
 
     def write_record(self, inputs: Mapping[str, Json]) -> None:
         """Writes the record of a result. inputs: from before the command."""
@@ -138,23 +133,23 @@ class Job:
         for field, value in self._settings(json.loads(json.dumps(self.config.to_dict()))).items():
             if actual.get(field, value) != value:
                 problems.append(f"{field} is {actual[field]!r}, not {value!r}")
-        problems += [f"the run read another {name}" for name in self._changed_files()]
+        problems += self._changed_files()
         if problems:
             fix = "give another FOLDER, or remove this run"
             raise RunError(f"{self.place}: {'; '.join(problems[:3])}", fix=fix)
 
-    def _changed_files(self) -> list[str]:
-        """The names of the files of the corpus, the vectors and the ontology that have another
-        content than the run read; not of files that are gone."""
+    def _changed_files(self) -> Iterator[str]:
+        """A problem for each file of the corpus, the vectors and the ontology that has another
+        content than the run read; none for files that are gone."""
         before = RunDirectory(self.place).data().sources
-        if not before:
-            return []
         try:
             corpus = tasks.task_of(self.config).corpus(self.config)
             now = corpus.key(Cache(cache_folder()))["sources"]
         except UserError:
-            return []
-        return [name for name, digest in now.items() if before.get(name) != digest]
+            return
+        for name, digest in now.items():
+            if before and before.get(name) != digest:
+                yield f"the run read another {name}"
 
     def _settings(self, config: Mapping[str, Json]) -> dict[str, Json]:
         """The fields of a config that decide the result. Of a path, its name decides."""

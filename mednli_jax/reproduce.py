@@ -72,7 +72,7 @@ def main(values: cli.Flags, *words: str) -> int:
     if not jobs.jobs:
         raise DataError("no run of these tables has its data", fix="see the lines above")
     private_folder(request.folder)
-    queue = Queue(jobs.jobs, request.folder, values.workers)
+    queue = Queue(jobs.jobs, jobs.done, request.folder, values.workers)
     queue.work()
     _show_tables(plan, request, values.out)
     if queue.failures:

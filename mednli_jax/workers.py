@@ -20,7 +20,7 @@ from typing import IO
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError, UserError
 from mednli_jax.files.writing import check_locks, lock_file, private_folder
-from mednli_jax.planning import RECORDS, Job, done_names
+from mednli_jax.planning import RECORDS, Job
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.terminal import say
 
@@ -130,11 +130,11 @@ class Queue:
       failures: name of a job -> why it failed.
     """
 
-    def __init__(self, jobs: Sequence[Job], folder: Path, workers: int) -> None:
+    def __init__(self, jobs: Sequence[Job], done: set[str], folder: Path, workers: int) -> None:
         self.jobs, self.folder, self.workers = jobs, folder, workers
         self.failures: dict[str, str] = {}
         self.commands = Commands(workers)
-        self._done = done_names(jobs)
+        self._done = done
         self._taken: set[str] = set()
         self._attempts: Counter[str] = Counter()
         self._mutex = threading.Lock()

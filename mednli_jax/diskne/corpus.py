@@ -42,7 +42,7 @@ from mednli_jax.nli.read.pair_rows import json_rows
 from mednli_jax.nli.read.readers import read_nli_file
 from mednli_jax.rundir import read_json
 
-FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 DEMO, FILE = NAMES[:2]
@@ -86,7 +86,8 @@ class DisKnECorpus(NLICorpus):
     def _licensed(self) -> list[str]:
         return [*super()._licensed(), self.names_from or "none"]
 
-    def _corpus_files(self) -> list[Path]:
+    def corpus_files(self) -> list[Path]:
+        """The files of the examples."""
         if self.name == DEMO:
             return [*demo.demo_files("diskne"), *ontology_files("mesh")]
         folder = self._folder()

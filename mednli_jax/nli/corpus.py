@@ -391,7 +391,7 @@ class NLICorpus:
         if linking is None:
             return None
         if linking.mentions is not None:
-            filtered = bool(self.limit or self.genre) or self._lacks_splits(splits)
+            filtered = bool(self.limit or self.genre or self.partial)
             ontology = cast(Ontology, self.ontology)  # None where entities alone are asked for
             return read_recognised(
                 linking.mentions, linking.candidates, ontology, splits, filtered=filtered
@@ -402,13 +402,6 @@ class NLICorpus:
         for example in examples_of(splits):
             tokens.update(example.premise_tokens, example.hypothesis_tokens)
         return linking.linker(self._ontology, tokens)
-
-    def _lacks_splits(self, splits: Splits) -> bool:
-        """Whether files of splits are missing, as `partial` allows."""
-        if not self.partial or self.name not in CORPORA:
-            return False
-        corpus = CORPORA[self.name]
-        return not corpus.files.keys() - set(corpus.optional) <= splits.keys()
 
     def _retrofit_graph(self, words: Sequence[str]) -> csr_array | None:
         """The words [V, V] that draw each other together, by the terminology or by a lexicon."""
@@ -547,7 +540,8 @@ class NLICorpus:
             formats["ontology"] = load.FORMAT
         return formats
 
-    def _corpus_files(self) -> list[Path]:
+    def corpus_files(self) -> list[Path]:
+        """The files of the examples."""
         if self._is_plugin:
             return []
         if self.name in CORPORA:
@@ -556,7 +550,7 @@ class NLICorpus:
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
-        files = self._corpus_files()
+        files = self.corpus_files()
         vectors_path = self.encoding.vectors_path
         for path in vector_files(vectors_path) if vectors_path else ():
             if not path.is_file():
