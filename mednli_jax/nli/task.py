@@ -25,6 +25,7 @@ from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.files.reading import shown_names
 from mednli_jax.nli import page
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
+from mednli_jax.nli.augment.augmentation import NONE_WRITTEN
 from mednli_jax.nli.augment.substitutions import substitutions
 from mednli_jax.nli.config import (
     EMPTY,
@@ -305,7 +306,7 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
     yield from coverage_warnings(manifest["vocabulary"])
     for split, facts in manifest["splits"].items():
         note = facts.get("note")
-        if note in (NO_TEST, NO_TEST_LABELS):
+        if note in (NO_TEST, NO_TEST_LABELS, NONE_WRITTEN):
             yield note.rstrip(".")
         yield from quoted_cells(facts)
         counts = facts.get("labels", {})
@@ -333,9 +334,9 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
         in_ontology, concepts = knowledge["concepts_in_ontology"], knowledge["concepts_mentioned"]
         if 2 * in_ontology < concepts:
             yield (
-                f"{knowledge['mentions']['file']}: only {in_ontology:,} of its {concepts:,} "
-                f"concepts are in the ontology '{knowledge['ontology']}'; does it have ids of "
-                "another terminology?"
+                f"{knowledge['mentions']['file']}: of its {concepts:,} concept ids {in_ontology:,} "
+                f"are in the ontology '{knowledge['ontology']}'; are they ids of another "
+                "terminology?"
             )
 
 
@@ -348,11 +349,10 @@ def check_links(prepared: Prepared, *, few: int) -> None:
     counts, size = prepared.manifest["knowledge"]["splits"][name], len(prepared.splits[name])
     if counts["pairs_with_links"]:
         return
-    sides = f"{counts['premises']:,} premises, {counts['hypotheses']:,} hypotheses with a concept"
-    problem = f"of {size:,} training pairs none has a link ({sides})"
-    if size < few:
-        warn(str(ConfigError(problem, field="knowledge.ontology")))
-        return
-    without = "train without (config.model.knowledge=none)"
-    fix = f"give another ontology or file of mentions, or {without}"
-    raise ConfigError(problem, field="knowledge.ontology", fix=fix)
+    sides = f"{counts['premises']:,} premises and {counts['hypotheses']:,} hypotheses"
+    problem = f"no path links the concepts of any of {size:,} training pairs; {sides} have concepts"
+    fix = "give another ontology or file of mentions, or config.model.knowledge=none"
+    error = ConfigError(problem, field="knowledge.ontology", fix=fix)
+    if size >= few:
+        raise error
+    warn(str(error))

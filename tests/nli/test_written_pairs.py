@@ -27,6 +27,7 @@ from mednli_jax.nli.augment.augmentation import Augment, Withheld, written_pairs
 from mednli_jax.nli.augment.changes import Sentence, WordChanges
 from mednli_jax.nli.config import corpus_of
 from mednli_jax.nli.scorer import NLIScorer
+from mednli_jax.nli.task import warnings_of
 
 # In the made-up WordNet "body" and "illness" are kinds of "entity", and "heat" is the antonym of
 # "cold". "body" is of a category whose kinds exclude each other.
@@ -209,14 +210,17 @@ def test_written_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
     assert is_written[own : sizes["train"]].all()
 
 
-def test_a_run_is_scored_on_a_folder_with_test_alone_without_what_wrote_its_pairs(
-    augmented, wordnet, tmp_path
-):
+def test_a_warning_says_that_no_pair_was_written(augmented):
+    prepared, _ = corpus_of(augmented(augment=0.01)).prepare()
+
+    (warning,) = (line for line in warnings_of(prepared) if "data.augment" in line)
+    assert warning == "No training pair was written: config.data.augment has no effect"
+
+
+def test_a_run_is_scored_without_what_wrote_its_pairs(augmented, wordnet, tmp_path):
     vectors = "".join(f"{word} {'0.5 ' * 8}\n" for word in (*WORDS.split(), "see", "the", "."))
     (tmp_path / "vectors.txt").write_text(vectors)
-    write_own(tmp_path / "test", test=[("See the body .", "x", label) for label in LABELS])
     shutil.copytree(wordnet, tmp_path / "wordnet")
-    config = config_flag("bow", "file")
     fields = (
         f"--config.data.dir={augmented().data.dir}",
         "--config.data.augment=0.5",
@@ -224,10 +228,10 @@ def test_a_run_is_scored_on_a_folder_with_test_alone_without_what_wrote_its_pair
         "--config.vectors.path=vectors.txt",
     )
     with at(tmp_path):
-        succeeds(train, config, *fields, *SMALL, "--workdir=run")
+        succeeds(train, config_flag("bow", "file"), *fields, *SMALL, "--workdir=run")
         shutil.rmtree(tmp_path / "wordnet")
 
-        figures = printed_json(evaluate, "--run=run", config, "--config.data.dir=test")
+        figures = printed_json(evaluate, "--run=run", "--split=dev")
 
     assert figures["examples"] == 3
 

@@ -20,23 +20,24 @@ from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.augment.changes import RULES, Change, Sentence, WordChanges
 from mednli_jax.nli.augment.polarity import NEGATIONS, operators_in
 
-FORMAT = 4  # raised when the same corpus gets other pairs
+FORMAT = 5  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"
+NONE_WRITTEN = "No training pair was written: config.data.augment has no effect."
 WRITTEN = "written "  # begins the uid of each written pair
 
 # (scope of the replaced word, its relation to the new one) -> label
 _ENTAILED, _OPEN = "entailment", "neutral"
 LABEL_OF = {
     **{("plain", kind): label for kind, label in RULES.items()},
-    # Beside a negation, and outside of its scope, words that exclude each other write no pair: the
-    # two sentences may be of two things.
+    # The sentence has a negation, and the word is outside of its scope. Antonyms and co-hyponyms
+    # write no pair here, because the two sentences may be about two things.
     ("outside", "synonym"): _ENTAILED,
     ("outside", "hypernym"): _ENTAILED,
     ("outside", "hyponym"): _OPEN,
-    # In its scope a general word entails a special one. Antonyms write no pair: "not hot" may be
-    # cold or warm.
+    # The word is in the scope of a negation: "no animal" entails "no dog". Antonyms write no pair,
+    # because "not hot" may be cold or warm.
     ("negated", "synonym"): _ENTAILED,
     ("negated", "hyponym"): _ENTAILED,
     ("negated", "hypernym"): _OPEN,
@@ -110,6 +111,8 @@ class Written:
     @property
     def note(self) -> str:
         """The counts as a sentence, for the log and the page of a run."""
+        if not self.examples:
+            return NONE_WRITTEN
         counts = [f"{name} {count:,}" for name, count in self.facts["categories"].items()]
         origin = "{pairs} training pairs were written by {ontology}"
         return f"{origin.format_map(self.facts)}: {'; '.join(counts)}"
