@@ -238,7 +238,7 @@ def _exit_code(work: Callable[[], int | None]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return INTERRUPTED if isinstance(error, ResumableError) else USAGE
     except KeyboardInterrupt:
-        print("interrupted.", file=sys.stderr)
+        print("interrupted. Give the same command again.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         message = _refusal(error) or errors.of_plugin(error)
@@ -305,11 +305,17 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     try:
         return list(values(words))[1:]
     except (flags.Error, TypeError, ValueError) as error:
-        message = " ".join(str(error).split())
+        message = _in_one_line(error)
         message = message.replace("Unknown command line flag '", "unknown flag '--")
         message = re.sub(r"mean: (.+) \?$", r"mean --\1?", message)
         types = ", and --fields for types" if "config" in values else ""
         raise UsageError(message, fix=f"see --help{types}") from None
+
+
+def _in_one_line(error: Exception) -> str:
+    """The message of a parser of flags. What it says about tuples is for Python's own syntax."""
+    message = " ".join(str(error).split())
+    return re.sub("Error while.* as tuple.*", "no values with commas between them", message)
 
 
 def _with_underscores(word: str) -> str:
@@ -412,7 +418,7 @@ def with_fields(config: ConfigDict, values: Mapping[str, object]) -> ConfigDict:
         parsed(words)
     except (flags.Error, TypeError, ValueError) as error:
         fix = "give values of the types of --fields"
-        raise UsageError(" ".join(str(error).split()), fix=fix) from None
+        raise UsageError(_in_one_line(error), fix=fix) from None
     changed: ConfigDict = parsed.config
     return changed
 

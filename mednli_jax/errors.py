@@ -42,7 +42,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         message = self._headline()
         if self.fix:
-            message = f"{_sentence(message)} Fix: {self.fix.removesuffix('.')}."
+            message = f"{_sentence(message)} Fix: {_sentence(self.fix)}"
         return message.replace("\n", "\\n")
 
     def _headline(self) -> str:

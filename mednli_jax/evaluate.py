@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mednli_jax import cli, tasks
+from mednli_jax.data.corpus import ORDER
 from mednli_jax.data.partitions import Partition, read_partitions
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
@@ -117,8 +118,7 @@ def scores(values: cli.Flags) -> Report:
 
 def _check_split(folder: Path, split: str) -> None:
     """Refuses a split that neither the run nor any official corpus has."""
-    directory = RunDirectory.existing(folder)
-    names = dict.fromkeys((*directory.data().splits, "train", "dev", "test"))
+    names = dict.fromkeys([*RunDirectory.existing(folder).data().splits, *ORDER])
     if split not in names:
         problem = f"--split={split}: there is no such split.{did_you_mean(split, names)}"
         raise UsageError(problem, fix=f"give one of {', '.join(names)}")

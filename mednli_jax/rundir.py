@@ -85,12 +85,12 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict[s
     """The JSON object of a file in a run directory. Raises RunError for a file without one, or
     without `fields`."""
     try:
-        values: dict[str, Json] = json.loads(path.read_bytes())
+        values: dict[str, Json] = dict(json.loads(path.read_bytes()))
     except FileNotFoundError:
         fix = "name the directory of a finished or interrupted run"
         raise RunError(f"{path}: no such file", fix=fix) from None
-    except (ValueError, OSError) as error:
-        problem = f"{path}: cannot be read as JSON ({type(error).__name__})"
+    except (ValueError, TypeError, OSError) as error:
+        problem = f"{path}: cannot be read as a JSON object ({type(error).__name__})"
         raise RunError(problem, fix=fix) from None
     for name in fields:
         if name not in values:
@@ -560,7 +560,7 @@ class RunDirectory:
         values = read_json(path, "status", fix=WRITE_AGAIN)
         number = values.get("format", 0)
         if number != FORMAT:
-            problem = f"{self.folder}: the run has format {number}, and this version reads {FORMAT}"
+            problem = f"{self.folder}: the run has format {number!r}, this version reads {FORMAT}"
             fix = "train it again with --force, or use the version of mednli_jax in its env.json"
             raise RunError(problem, fix=fix)
         return RunResult.from_json(values)

@@ -47,7 +47,8 @@ from mednli_jax.terminal import warn, watched
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 # The tokeniser that CliCR went through left the placeholder of some queries in two parts.
-_MARKED_BLANK = re.compile(rf"{BEGIN}\s*{PLACEHOLDER}\s*{END}")  # a placeholder marked as an entity
+# A placeholder marked as an entity.
+_MARKED_BLANK = re.compile(rf"{BEGIN}\s*(@\s?placeholder)\s*{END}")
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 Kind = TypeVar("Kind", dict, list, str, int)
 Json = Any  # a value of a JSON file
@@ -148,7 +149,7 @@ def parse_marked(text: str) -> Marked:
     line_ends: list[int] = []
     start = -1  # of the entity whose BEG__ has no __END yet
     lines_before = stray = joined = 0
-    text = _MARKED_BLANK.sub(PLACEHOLDER, text)
+    text = _MARKED_BLANK.sub(r"\1", text)
     for number, piece in enumerate(_MARKS.split(text)):
         if number % 2 == 0:  # text between two marks
             tokens += piece.split()

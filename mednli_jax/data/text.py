@@ -258,7 +258,7 @@ _LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # an MI, a UTI
 # after the prefixes un- and up-: an unidentified man, an unable one, an upended cart.
 _UN = r"n(?:[aeou](?!nim)|i(?:de|m[pm]|n|ll|rr|ss))"
 _YOU = rf"eu|ew|one\b|once|u(?!{_UN}|p)[bcdfghjklmnpqrstvwxz][aeiou]"
-_VOWEL_SOUND = re.compile(rf"(?!{_YOU})[aeiou]|hour|honest|heir")
+_VOWEL_SOUND = re.compile(rf"(?!{_YOU})[aeiou]|hour|honest|heir|8|1[18](?!\d)")  # an 8, an 18
 
 
 def indefinite_article(word: str) -> str:

@@ -270,8 +270,8 @@ class Placing:
                 f" {placed} are"
             )
             fix = (
-                "make the file from this corpus, with its pairIDs; is it of another corpus, or of"
-                " more splits?"
+                "make the file from this corpus, with its pairIDs and the splits train, dev and"
+                " test; is it of another corpus, or of more splits?"
             )
             self.fault(min(self._line_of_unknown.values()), problem, "id", fix)
         elif self.counts["other_pairs"] and not placed:

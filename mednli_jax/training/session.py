@@ -1,7 +1,6 @@
 """One training session of a run: log lines, result files and requests to stop."""
 
 import copy
-import itertools
 import signal
 import threading
 import time
@@ -112,9 +111,9 @@ class Session:
         """For result.json. XLA splits sums by the number of CPUs."""
         if len(set(self.cpus)) == 1:
             return []
-        numbers = ", then ".join(str(number) for number, _ in itertools.groupby(self.cpus))
+        numbers = " and ".join(map(str, dict.fromkeys(self.cpus)))
         return [
-            f"trained on {numbers} CPUs, so not bit-identical to a run on the first number alone"
+            f"trained on {numbers} CPUs: not bit-identical to a run that has one number of them"
         ]
 
     def count_earlier_sessions(self) -> None:

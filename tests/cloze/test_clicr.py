@@ -99,6 +99,7 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
         a BEG____END b | a b | | 2 | 1
         BEG__a @placeholder__END b | a @placeholder b | | 3 | 2
         a BEG__@placeholder__END b | a @placeholder b | | 3 | 0
+        a BEG__@ placeholder__END b | a @placeholder b | | 3 | 0
         # a mark without a partner joins no sentences, an entity does
         a BEG__b .\nc BEG__d\ne__END . | a b . c d e . | 4:6 | 3 7 | 1
         @placeholder f\nBEG__g\nh | @placeholder f g h | | 2 3 4 | 1

@@ -112,8 +112,9 @@ def test_no_text_reaches_the_special_words_of_a_vocabulary():
 @pytest.mark.parametrize(
     "article, words",
     [
-        ("a", "urinary unit unilateral unanimous uterus uremia user one euphoric house UTI"),
+        ("a", "urinary unit unilateral unanimous uterus uremia user one euphoric house UTI 110"),
         ("an", "unidentified unable uninjured ulcer upper umbrella hour MRI HIV-positive X-ray"),
+        ("an", "8 80-year 11 18-month"),
     ],
 )
 def test_the_article_fits_the_sound_of_a_word(article, words):

@@ -195,10 +195,9 @@ def _check_chosen(table: Table, column: str, chosen: tuple[str, ...], values: se
     has."""
     missing = sorted(set(chosen) - values)
     if missing:
-        examples = ", ".join(sorted(values)[:8])
-        more = " and others" if len(values) > 8 else ""
+        examples = ", ".join(sorted(values & set(map(str.upper, missing)) or values)[:8])
         problem = f"has no row whose {column} is {' or '.join(missing)}"
-        fix = f"leave it out; the file has {examples}{more}"
+        fix = f"leave it out, or give what the file has, such as {examples}"
         raise table.fault(problem, field=column, fix=fix)
 
 

@@ -159,6 +159,7 @@ def test_the_release_of_the_umls_is_the_version_of_the_ontology(read):
         # The fix has the source that the file has.
         sources=["SNOMEDCT"] | SAB / SNOMEDCT_US
         sources=["SNOMEDCT_US","SNOMEDCT"] | SAB / SNOMEDCT_US
+        sources=["snomedct_us"] | such as SNOMEDCT_US.
         languages=["ENG","SPA","GER"] | LAT / GER or SPA
         sources=["MSH"] languages=["FRE"] | MRCONSO.RRF
     """),
