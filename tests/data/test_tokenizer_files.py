@@ -66,6 +66,27 @@ def test_both_versions_agree_on_most_variants():
     assert sum(rows["4"] == rows["5"] for rows in all_rows) >= FEWEST_OF_BOTH
 
 
+@pytest.mark.parametrize("name", ["BertTokenizer", "ElectraTokenizerFast", "DistilBertTokenizer"])
+def test_tokenizers_like_berts_have_its_options(name, tmp_path):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    write(tmp_path / "vocab.txt", "\n".join([*special, "the", "The"]))
+    options = {"tokenizer_class": name, "do_lower_case": False}
+    write(tmp_path / "tokenizer_config.json", json.dumps(options))
+
+    assert list(PieceVocabulary.load(tmp_path).encode("The the").numbers) == [6, 5]
+
+
+def test_a_merge_of_two_hashes_is_no_comment(tmp_path):
+    files = KINDS["bpe"]["files"]
+    number_of = json.loads(files["vocab.json"])
+    number_of["##"] = len(number_of)
+    write(tmp_path / "vocab.json", json.dumps(number_of))
+    write(tmp_path / "merges.txt", files["merges.txt"] + "# #\n")
+    write(tmp_path / "config.json", files["config.json"])
+
+    assert list(PieceVocabulary.load(tmp_path).encode("##").numbers) == [number_of["##"]]
+
+
 MODEL = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
 PARTS = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 9}
 NO_ROW = {"tokenizer.json": json.dumps({"model": MODEL | PARTS})}
