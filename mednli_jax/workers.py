@@ -126,6 +126,8 @@ PAUSE = 1.0  # seconds between two looks at jobs of other processes
 class Queue:
     """The jobs of a request. A job comes after those that it reads.
 
+    done: names of the jobs that are done.
+
     Attributes:
       failures: name of a job -> why it failed.
     """
