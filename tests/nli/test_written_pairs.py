@@ -220,16 +220,16 @@ def test_a_warning_says_that_no_pair_was_written(augmented):
 def test_a_run_is_scored_without_what_wrote_its_pairs(augmented, wordnet, tmp_path):
     vectors = "".join(f"{word} {'0.5 ' * 8}\n" for word in (*WORDS.split(), "see", "the", "."))
     (tmp_path / "vectors.txt").write_text(vectors)
-    shutil.copytree(wordnet, tmp_path / "wordnet")
+    shutil.copytree(wordnet, tmp_path / "words")
     fields = (
         f"--config.data.dir={augmented().data.dir}",
         "--config.data.augment=0.5",
-        "--config.knowledge.ontology=wordnet",
+        "--config.knowledge.ontology=words",
         "--config.vectors.path=vectors.txt",
     )
     with at(tmp_path):
         succeeds(train, config_flag("bow", "file"), *fields, *SMALL, "--workdir=run")
-        shutil.rmtree(tmp_path / "wordnet")
+        shutil.rmtree(tmp_path / "words")
 
         figures = printed_json(evaluate, "--run=run", "--split=dev")
 
