@@ -211,7 +211,7 @@ def set_arguments(program: str, arguments: Sequence[str]) -> None:
     sys.argv = [program, *arguments]
 
 
-def typed(command: str) -> str:
+def typed_command(command: str) -> str:
     """How a user of this process starts a command: `mednli-jax train` or `python -m
     mednli_jax.train`."""
     script = Path([*sys.orig_argv, "", ""][1]).name
@@ -241,7 +241,7 @@ def _exit_code(work: Callable[[], int | None]) -> int:
         print("interrupted. Give the same command again.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        message = _refusal(error) or errors.of_plugin(error)
+        message = _refusal(error) or errors.plugin_message(error)
         if message:
             errors.print_traceback_if_asked(error)
             print(f"error: {message}", file=sys.stderr)

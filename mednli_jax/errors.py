@@ -180,7 +180,7 @@ class Problems:
             raise errors[0]
 
 
-def of_plugin(error: BaseException) -> str:
+def plugin_message(error: BaseException) -> str:
     """`mymodel.py:12 (__call__): TypeError: ...` for an error in code of a package in $PLUGINS,
     else ""."""
     packages = os.environ.get(PLUGINS, "").split(",")

@@ -110,7 +110,7 @@ def scores(values: cli.Flags) -> Report:
     run = _opened(folder, values)
     if elsewhere is not None:
         run.check_task(elsewhere)
-        run = run.on(elsewhere.data)
+        run = run.on_corpus(elsewhere.data)
     if values.workdir:
         run.write(values.workdir, cli.command_line())
     return run.task.evaluate(run, _options(values, partitions))

@@ -18,7 +18,7 @@ import numpy as np
 
 from mednli_jax import tasks
 from mednli_jax.data import batching, partitions
-from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, roomy
+from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, pad_to_powers_of_two
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import corpus_folder
 from mednli_jax.data.examples import Split
@@ -58,12 +58,12 @@ from mednli_jax.training.transfer import check_words
 
 Manifest = dict[str, Json]  # of a prepared corpus, see data.cache
 Inputs = Any  # see Run.predict
-Prediction = dict[str, Any]  # of one input, see Scorer.described
+Prediction = dict[str, Any]  # of one input, see Scorer.describe
 PairCorpus = Any  # nli.corpus.NLICorpus
 
 
 class Predictions(list[Prediction]):
-    """The prediction for each new input, in the order of the inputs, see Scorer.described.
+    """The prediction for each new input, in the order of the inputs, see Scorer.describe.
 
     Attributes:
       unknown_words: side -> number of tokens without a vector.
@@ -116,7 +116,7 @@ class System(ABC):
 
     Attributes:
       directory: of the run; for answers its `folder` is the path of their file.
-      config: of the system; on another corpus (`Run.on`) with that corpus.
+      config: of the system; on another corpus (`Run.on_corpus`) with that corpus.
       result: of the run.
       merged_by: the source of the entities whose tokens are merged, if any are.
     """
@@ -363,7 +363,7 @@ class Run(System):
         except UserError:  # perhaps of files that training alone needs
             if self.predictor or not isinstance(self.scorer, LabelScorer):
                 raise
-            prepared = self.on(self.config.data).prepared
+            prepared = self.on_corpus(self.config.data).prepared
             self.directory.check_data(prepared.manifest, partial=True)
             return prepared
         self.directory.check_data(prepared.manifest)
@@ -380,7 +380,7 @@ class Run(System):
             return self.score(split).scores
         other_config = named_config(config)
         self.check_task(other_config)
-        return self.on(other_config.data).score(split).scores
+        return self.on_corpus(other_config.data).score(split).scores
 
     def _origin(self) -> dict[str, Json]:
         source, corpus = self.directory.folder.name, self.result.corpus
@@ -428,7 +428,7 @@ class Run(System):
             corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
             raise UsageError(f"--config is of {corpora}", fix="give another")
 
-    def on(self, data: Config) -> Run:
+    def on_corpus(self, data: Config) -> Run:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its
@@ -450,21 +450,21 @@ class Run(System):
         corpus: PairCorpus = experiment.corpus
         corpus = replace(corpus, folder=corpus_folder(config.data))
         vocabulary = self.checked_file(VOCABULARY)
-        corpus = corpus.asked_by(vocabulary, self.vectors, self.graph_concepts)
+        corpus = corpus.with_vocabulary(vocabulary, self.vectors, self.graph_concepts)
         scorer = self.scorer
         if isinstance(scorer, LabelScorer):
-            scorer = scorer.on(experiment.scorer)
+            scorer = scorer.on_corpus(experiment.scorer)
         experiment = replace(experiment, corpus=corpus, scorer=scorer)
         prepared, _ = corpus.prepare()
         check_words(self, prepared)
         self._check_ontology(prepared)
         prepared = prepared.with_vectors(self.vectors_for(prepared))
         prepared = scorer.with_rows(prepared, corpus)
-        other = self.having(prepared)
+        other = self.with_arrays(prepared)
         other.config, other.experiment = config, experiment
         return other
 
-    def having(self, prepared: Prepared, merged_by: str = "") -> Run:
+    def with_arrays(self, prepared: Prepared, merged_by: str = "") -> Run:
         """A copy of the run that scores other arrays; what is loaded is shared."""
         other = Run(self.folder)
         other.config, other.experiment = self.config, self.experiment
@@ -505,7 +505,7 @@ class Run(System):
         for name, count in prepared.manifest["truncated"].items():
             if count:
                 truncated[PLURAL.get(name, name)] = count
-        rows = self.scorer.described(prepared.splits[NEW], logits)
+        rows = self.scorer.describe(prepared.splits[NEW], logits)
         return Predictions(rows, prepared.manifest["unknown_tokens"], truncated)
 
     def warm_up(self, lengths: Iterable[Sequence[int]]) -> None:
@@ -520,7 +520,7 @@ class Run(System):
             for count in (1, 2):
                 self.predictions([texts] * count)
 
-    def of_new(self, split: Split) -> tuple[Rows, np.ndarray]:
+    def rows_and_logits(self, split: Split) -> tuple[Rows, np.ndarray]:
         """(rows, logits [S, N, C]) of new examples."""
         prepared = self._encoded(split.examples)
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
@@ -541,14 +541,14 @@ class Run(System):
         self._check_ontology(prepared)
         # Where the logits depend on the padded length, it is that of training.
         width = self.result.width if self.scorer.padded_length else None
-        prepared = replace(prepared, arrays=roomy(prepared.arrays, width))
+        prepared = replace(prepared, arrays=pad_to_powers_of_two(prepared.arrays, width))
         return self.scorer.with_rows(prepared, corpus)
 
     def _logits_of_new(self, examples: Sequence[Any], prepared: Prepared) -> np.ndarray:
         """[S, N, C] of new examples and their arrays."""
         if self.predictor:
             corpus = self.experiment.corpus
-            return self.predictor.of_new(corpus, examples, self.vocabulary, self.vectors)
+            return self.predictor.logits_of_new(corpus, examples, self.vocabulary, self.vectors)
         program = self._program
         program.data = program.devices.replicate(self.scorer.resident(prepared))
         logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
@@ -578,7 +578,7 @@ class Run(System):
         return self.experiment.bare_program(self.vectors, facts, Devices())
 
     def attention(self, inputs: Inputs) -> list[dict[str, Json]]:
-        """The attention weights of each input, for each seed: see AttentionScorer.looked_at."""
+        """The attention weights of each input, for each seed: see AttentionScorer.attention_map."""
         examples = self._new_examples(inputs)
         if not examples:
             return []
@@ -611,7 +611,7 @@ class Run(System):
             first_N, second_N = rows.length
             lengths = int(first_N[number]), int(second_N[number])
             weights = jax.tree.map(np.asarray, sown)
-            maps.append(scorer.looked_at(corpus, self.vocabulary, example, lengths, weights))
+            maps.append(scorer.attention_map(corpus, self.vocabulary, example, lengths, weights))
         return maps
 
 

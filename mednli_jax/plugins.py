@@ -4,12 +4,12 @@ import os
 import pkgutil
 from typing import Any
 
-from mednli_jax.errors import PLUGINS, ConfigError, of_plugin
+from mednli_jax.errors import PLUGINS, ConfigError, plugin_message
 
 Imported = Any  # an object of the user's own code
 
 
-def imported(name: str, field: str) -> Imported:
+def import_object(name: str, field: str) -> Imported:
     """The object `package.module:name` of the user's own code, which a field of a config names.
 
     A config, even one from another person's run directory, may name any code; therefore only
@@ -26,7 +26,7 @@ def imported(name: str, field: str) -> Imported:
             f"{error.filename}:{error.lineno}: {error.msg}", fix="correct this module"
         ) from None
     except (ImportError, AttributeError, ValueError) as error:
-        if of_plugin(error):  # an error of the module itself, which names its line
+        if plugin_message(error):  # an error of the module itself, which names its line
             raise
         fix = (
             "check the name after the colon" if isinstance(error, AttributeError) else "install it"

@@ -220,7 +220,7 @@ def _records(
     quoted = []
     for number, raw in lines:
         try:
-            line = reading.decoded(raw)
+            line = reading.decode(raw)
         except UnicodeDecodeError:
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
             continue

@@ -217,6 +217,6 @@ def _training_data(experiment: Experiment, process: hosts.Hosts) -> TrainingData
         source = Run(experiment.transfer.init_from)
         transfer.check_source(source, experiment, prepared)
         vectors = source.vectors_for(prepared)
-    prepared = prepared.with_vectors(process.of_first(vectors))
+    prepared = prepared.with_vectors(process.broadcast(vectors))
     prepared = experiment.scorer.with_rows(prepared, experiment.corpus)
     return TrainingData(prepared, was_cached, source)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # `--help` needs none of them
         Analysis,
         AnalysisOptions,
         EvaluationOptions,
+        PaperAnalyses,
         PaperTable,
-        Part,
         Plan,
         ReportOptions,
     )
@@ -50,7 +50,7 @@ class Predictor(Protocol):
     def logits(self, corpus: Own, prepared: Prepared, rows: Rows) -> np.ndarray:
         """Of a split of a prepared corpus."""
 
-    def of_new(
+    def logits_of_new(
         self, corpus: Own, examples: Own, vocabulary: Own, vectors: np.ndarray, /
     ) -> np.ndarray:
         """Of new examples."""
@@ -170,7 +170,7 @@ class Task(Protocol):
         """The scores of any system's answers to a corpus that --corpus names."""
 
     def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a row of `predict --output`. row: of Scorer.described."""
+        """The columns of a row of `predict --output`. row: of Scorer.describe."""
 
     def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """What `predict` prints: a header, then a line for each row."""
@@ -213,11 +213,11 @@ def tasks() -> dict[str, Task]:
     return {name: task() for name, task in _TASKS.items()}
 
 
-def papers() -> Mapping[str, Sequence[Part]]:
+def papers() -> Mapping[str, Sequence[PaperAnalyses]]:
     """{name of a task: the papers on its corpora that have no TASK of their own}."""
-    from mednli_jax.artifacts.tables import PART
+    from mednli_jax.artifacts.tables import ANALYSES
 
-    return {NLI: (PART,)}
+    return {NLI: (ANALYSES,)}
 
 
 def plans() -> Mapping[str, Plan]:
@@ -231,7 +231,7 @@ def plans() -> Mapping[str, Plan]:
     return {plan.name: plan for plan in every_plan}
 
 
-def named(name: str) -> Task:
+def task_named(name: str) -> Task:
     """The TASK of this name."""
     if name not in list(_TASKS):  # which takes a value of any type
         fix = f"give one of {', '.join(_TASKS)}"
@@ -241,7 +241,7 @@ def named(name: str) -> Task:
 
 def task_of(config: Config) -> Task:
     """The TASK of a config."""
-    return named(config.task)
+    return task_named(config.task)
 
 
 def with_labels(config: Config) -> Config:
@@ -253,7 +253,7 @@ def task_of_run(folder: Path) -> Task:
     """The TASK of the run in a folder."""
     from mednli_jax.rundir import RunDirectory
 
-    return named(RunDirectory.existing(folder).task)
+    return task_named(RunDirectory.existing(folder).task)
 
 
 def form_of_run(folder: Path) -> Form:

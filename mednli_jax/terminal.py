@@ -166,7 +166,7 @@ class Bar:
         self.advance(done - self.done)
 
 
-def watched(examples: Sequence[Example], title: str) -> Iterator[Example]:
+def with_progress(examples: Sequence[Example], title: str) -> Iterator[Example]:
     """The examples, with a bar where there are many."""
     if len(examples) <= _STRIDE:
         yield from examples

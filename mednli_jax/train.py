@@ -89,7 +89,7 @@ def main(values: cli.Flags) -> int:
                 force=values.force,
                 wait=values.wait,
                 profile=values.profile,
-                resume_command=f"{cli.typed('train')} {shlex.join(resumed)}",
+                resume_command=f"{cli.typed_command('train')} {shlex.join(resumed)}",
                 command_line=cli.command_line(),
             ):
                 say(f"page: {run.write_page(directory, experiment.task)}")

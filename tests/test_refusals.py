@@ -63,7 +63,7 @@ def read_diseases(path):
 
 def new(task):
     """Reads the inputs of `predict`."""
-    form = tasks.named(task).form
+    form = tasks.task_named(task).form
     return lambda path: list(read_chunks(io.BytesIO(), form, source=path))
 
 

@@ -74,7 +74,7 @@ def test_lines_may_end_in_cr_alone(tmp_path):
 def test_a_write_that_fails_while_a_file_is_open_is_no_fault_of_the_file(tmp_path, number):
     (tmp_path / "in.txt").write_text("a\n")
 
-    with pytest.raises(OSError, match="standard output"), reading.opened(tmp_path / "in.txt"):
+    with pytest.raises(OSError, match="standard output"), reading.open_binary(tmp_path / "in.txt"):
         raise OSError(number, "of standard output")
 
 

@@ -35,7 +35,7 @@ from xml.etree import ElementTree
 from mednli_jax import cli, tasks
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files.reading import json_lines, line_fault, opened, text_lines
+from mednli_jax.files.reading import json_lines, line_fault, open_binary, text_lines
 from mednli_jax.files.writing import write_atomic
 from mednli_jax.knowledge import mentions
 from mednli_jax.knowledge.mentions import FIELDS, Splits, is_positions, sentence_of
@@ -141,7 +141,7 @@ def read_brat(path: Path, problems: Problems) -> Iterator[Entity]:
 
 def read_bioc(path: Path, problems: Problems) -> Iterator[Entity]:
     """The locations of each annotation."""
-    with opened(path) as stream:
+    with open_binary(path) as stream:
         root = ElementTree.parse(stream).getroot()
     for document in root.iter("document"):
         sentence_id = document.findtext("id", "")

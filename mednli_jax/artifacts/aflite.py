@@ -27,10 +27,10 @@ from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.files.writing import atomic_file, private_folder
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.encode.links import Tokens, rows_in, units
+from mednli_jax.nli.encode.links import Tokens, rows_in, words_and_entities
 from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import of_corpus
+from mednli_jax.report.tables import corpus_fields
 from mednli_jax.rundir import Json
 from mednli_jax.terminal import Bar
 
@@ -330,7 +330,7 @@ def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "z
     vectors = load_vectors(
         encoding.vectors_path, words_V, dim=encoding.vectors_dim, seed=encoding.vectors_seed
     )
-    vocabulary, matrix = vectors.covered()
+    vocabulary, matrix = vectors.known_words()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
     total = np.zeros((), np.float32)
     counts: Counter[str] = Counter()
@@ -360,7 +360,7 @@ def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[
             tokens, entities = getattr(example, f"{side}_tokens"), pairs.entities[side][row]
         if lowercase:
             tokens = tuple(map(str.lower, tokens))
-        texts.append(units(tokens, entities))
+        texts.append(words_and_entities(tokens, entities))
     return texts
 
 
@@ -458,7 +458,7 @@ def _section(name: str, figures: Figures, labels: Sequence[str]) -> Section:
         f"{len(figures['rounds'])} rounds; ended as {figures['ended']}",
     ]
     # The paper's settings cannot lead to the partition that it published.
-    if paper := of_corpus("artifacts", name, "partition").get(figures["input"]):
+    if paper := corpus_fields("artifacts", name, "partition").get(figures["input"]):
         words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
     header = ("split", "part", "pairs", "% of the split", *map("{}, %".format, labels))
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")

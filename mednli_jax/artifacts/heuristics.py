@@ -20,7 +20,7 @@ from mednli_jax.nli.analyses import PERSONS, Pairs
 from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, p_value, points
-from mednli_jax.report.tables import of_corpus
+from mednli_jax.report.tables import corpus_fields
 from mednli_jax.rundir import Json
 
 SKEWED = 1.2  # times the even share of a class
@@ -245,7 +245,7 @@ def _grid(corpus: str, spreads: Mapping[str, Spread], classes: Sequence[str]) ->
         counts = map("{:,}".format, of_name.labels.values())
         tested = tested_cells(asdict(of_name)) if of_name.pairs else ("-",) * 4
         rows.append((name, f"{of_name.pairs:,}", *counts, *tested))
-        if paper := of_corpus("artifacts", corpus, "tables", "5", name):
+        if paper := corpus_fields("artifacts", corpus, "tables", "5", name):
             rows.append(("  in the paper", *[""] * (1 + len(classes)), *tested_cells(paper)))
     header = ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%")
     return Grid("", header, rows)

@@ -24,7 +24,7 @@ from mednli_jax.report import charts
 from mednli_jax.report.metrics import holm
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full, p_value, points
-from mednli_jax.report.tables import of_corpus, published
+from mednli_jax.report.tables import corpus_fields, published
 from mednli_jax.rundir import Json
 
 PAPER = published("artifacts")["source"]
@@ -250,7 +250,7 @@ def _tokens_shown(name: str, table: TokenTable, left_out: str = "") -> Report:
     ]
     if left_out:
         words.append(left_out)
-    paper = of_corpus("artifacts", name, "tables", "3")
+    paper = corpus_fields("artifacts", name, "tables", "3")
     columns = ["PMI", "%", "p", "smoothed", "pairs", "premises"]
     if paper:
         columns += ["paper", "paper, %"]
@@ -405,7 +405,7 @@ def _length_grids(corpus: str, kinds: Mapping[str, Lengths]) -> list[Grid]:
         for of_class in of_kind.classes.values():
             cells += [f"{of_class.mean:.2f}", f"{of_class.median:.1f}"]
         rows.append(tuple(cells))
-        if paper := of_corpus("artifacts", corpus, "tables", "4", kind):
+        if paper := corpus_fields("artifacts", corpus, "tables", "4", kind):
             values = chain.from_iterable(paper[label] for label in of_kind.classes)
             rows.append(("  in the paper", *map("{:.1f}".format, values)))
         whole = p_value(of_kind.kruskal_wallis.p_value)

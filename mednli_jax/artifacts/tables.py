@@ -26,9 +26,9 @@ from mednli_jax.artifacts.runs import (
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import majority_share
-from mednli_jax.report.options import PaperTable, Part, Read, TableOptions
+from mednli_jax.report.options import PaperAnalyses, PaperTable, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import check_folder, heading, published, unlike
+from mednli_jax.report.tables import check_folder, differences_from_paper, heading, published
 from mednli_jax.rundir import RunDirectory, RunResult, read_json
 
 PAPER = published(NAME)
@@ -45,7 +45,7 @@ class Filled(NamedTuple):
     grid: Grid
 
 
-def filled(folder: Path, options: TableOptions) -> Report:
+def fill_tables(folder: Path, options: TableOptions) -> Report:
     """The tables whose runs and analyses are there; the others are named."""
     folder = check_folder(folder)
     grids, words = [], []
@@ -87,7 +87,7 @@ def _remarks(folder: Path, read: Read) -> Iterator[str]:
             yield f"Filtering, {INPUTS[name]}: {features}."
     for name, run in RUNS.items():
         is_run = (folder / name / "config.json").is_file()
-        if is_run and (remarks := unlike(folder / name, read, run)):
+        if is_run and (remarks := differences_from_paper(folder / name, read, run)):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(remarks)}."
 
 
@@ -227,7 +227,7 @@ TABLES = (_accuracies, _confusion, _tokens, _lengths, _heuristics, _partitions)
 # -- for the commands ------------------------------------------------------------------------------
 
 
-PART = Part(
+ANALYSES = PaperAnalyses(
     analyses={
         "lexical": tokens,
         "lengths": hypothesis_lengths,
@@ -235,5 +235,5 @@ PART = Part(
         "aflite": difficulty,
     },
     # Table 2 counts single pairs, and Table 6 small partitions.
-    tables={NAME: PaperTable(filled, PAPER["source"], shareable=False)},
+    tables={NAME: PaperTable(fill_tables, PAPER["source"], shareable=False)},
 )

@@ -1,1 +1,1 @@
-"""Cloze queries over passages: readers, views and encoding."""
+"""Cloze queries over passages: readers, set-ups and encoding."""

@@ -42,12 +42,12 @@ import numpy as np
 
 from mednli_jax.cloze.setups import (
     ENTITY,
-    PassageView,
-    QueryView,
+    SetupPassage,
+    SetupQuery,
     Span,
-    all_views,
     loose_positions,
     phrase_of,
+    texts_in_setup,
 )
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.examples import Answer, ClozeExample, Split
@@ -60,7 +60,7 @@ from mednli_jax.data.vectors import (
     training_coverage,
 )
 from mednli_jax.errors import DataError
-from mednli_jax.terminal import watched
+from mednli_jax.terminal import with_progress
 
 Facts = dict[str, Any]  # JSON values of a manifest
 
@@ -226,9 +226,11 @@ class _FlatLists:
         facts = {**split.facts, "first": len(self._numbers["gold"]), "first_passage": first_passage}
         answerable = {"exact": 0, "synonym": 0, "none": 0}
         lost = {"passages": 0, "tokens": 0, "answers": 0}
-        queries = watched(split.examples, "queries")
+        queries = with_progress(split.examples, "queries")
         examples = []
-        for example, view in all_views(queries, encoding.setup, max_tokens=encoding.max_passage):
+        for example, view in texts_in_setup(
+            queries, encoding.setup, max_tokens=encoding.max_passage
+        ):
             answerable[view.answerable] += 1
             if view.gold < 0:
                 phrases = {phrase_of(answer.text) for answer in example.answers}
@@ -247,7 +249,7 @@ class _FlatLists:
         facts |= {"answerable": answerable, "truncated": lost}
         return _Taken(replace(split, examples=tuple(examples)), facts)
 
-    def _add_passage(self, view: PassageView) -> None:
+    def _add_passage(self, view: SetupPassage) -> None:
         self._numbers["passage"].extend(map(self._word_numbers.__getitem__, view.tokens))
         for phrase in view.candidates:
             type_name = view.names[phrase] if self.encoding.setup == "anonym" else phrase
@@ -267,7 +269,7 @@ class _FlatLists:
                 self._numbers[name].extend(range(start, end))
                 self._numbers[f"{name}_candidate"].extend([candidate] * (end - start))
 
-    def _add_query(self, example: ClozeExample, view: QueryView) -> None:
+    def _add_query(self, example: ClozeExample, view: SetupQuery) -> None:
         query, blank = view.query, view.blank
         if self.encoding.query_bounds:
             query = (BEGIN, *query, END)

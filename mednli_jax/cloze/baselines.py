@@ -166,7 +166,7 @@ def known_vectors(
         problem = "has a vector for none of the corpus's words"
         fix = "give vectors of the corpus's language"
         raise DataError(problem, file=Path(vectors.file).name, fix=fix)
-    return vectors.covered()
+    return vectors.known_words()
 
 
 def most_similar_entity(

@@ -39,10 +39,10 @@ from mednli_jax.files.reading import (
     either_name,
     json_object,
     json_text,
-    opened_text,
+    open_text,
 )
 from mednli_jax.files.writing import sha256, write_atomic
-from mednli_jax.terminal import warn, watched
+from mednli_jax.terminal import warn, with_progress
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -265,7 +265,7 @@ def read_clicr(
     """
     path = either_name(Path(path)) or Path(path)
     try:
-        with opened_text(path) as stream:
+        with open_text(path) as stream:
             values = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
     except (json.JSONDecodeError, RecursionError):
         problem = "the file is not valid JSON, or cut short"
@@ -276,7 +276,7 @@ def read_clicr(
         raise top.fault(f"is not {VERSION}", "version", fix)
     reader = _Reader(path.name, titles)
     articles = top.get("data", list)
-    for number, article in enumerate(watched(articles, path.name)):
+    for number, article in enumerate(with_progress(articles, path.name)):
         reader.take(Node(path.name, f"data[{number}]", article))
         if limit is not None and len(reader.examples) >= limit:
             break
@@ -444,7 +444,7 @@ def load_demo_cloze() -> dict[str, Split[ClozeExample]]:
     splits = {}
     for name, facts in demo.facts("cloze").items():
         path = demo.FOLDER / "cloze" / f"{FILES[name]}.gz"
-        with opened_text(path) as stream:
+        with open_text(path) as stream:
             reports = json.load(stream)["data"]
         tag_of: dict[str, str] = {}
         for report in reports:

@@ -18,7 +18,7 @@ import numpy as np
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.corpus import corpus_named, split_of
-from mednli_jax.cloze.scores import comparison, finished, queries_of
+from mednli_jax.cloze.scores import comparison, queries_of, read_system
 from mednli_jax.cloze.setups import SEEN, UNSEEN
 from mednli_jax.cloze.stats import read_skills
 from mednli_jax.cloze.tables import (
@@ -66,7 +66,7 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
         words = known_vectors(options.vectors, (), sorted(rows.strings()))
         rows = replace(rows, words=words)
         splits = {**run.prepared.splits, split: rows}
-        run = run.having(replace(run.prepared, splits=splits))
+        run = run.with_arrays(replace(run.prepared, splits=splits))
     scores, logits = run.score(split)
     scored = run.scorer.scored(rows, logits) if options.item_scores or options.skills else ()
     if options.skills:
@@ -133,7 +133,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
     queries, names = queries_of(folders[0], split), names_of(folders)
     runs = []
     for folder, name in zip(folders, names, strict=True):
-        runs.append(finished(folder, split, queries)._replace(name=name))
+        runs.append(read_system(folder, split, queries)._replace(name=name))
     rows = [{**comparison(runs[0], run), "split": split} for run in runs[1:]]
     sections = [
         verdict(list(map(_judged, rows))),
@@ -307,7 +307,7 @@ def attention_page(seen: Scores, answer: str) -> str:
     """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates
     underlined, the query above.
 
-    seen: see ClozeScorer.looked_at. answer: the most likely candidate.
+    seen: see ClozeScorer.attention_map. answer: the most likely candidate.
     """
 
     def shown(token: str) -> str:

@@ -22,7 +22,7 @@ from mednli_jax.cloze.arrays import Query, Texts, types_of_train
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.corpus import ClozeCorpus
-from mednli_jax.cloze.setups import passage_view, query_view
+from mednli_jax.cloze.setups import passage_in_setup, query_in_setup
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
 from mednli_jax.data.corpus import Corpus
@@ -169,7 +169,7 @@ class ClozeScorer:
         for split in prepared.splits:
             if split != "train":
                 batches[split] = _batches(prepared, split, PREDICT_GROUP, plan)
-        return batching.sharing(batches)[name]
+        return batching.share_layouts(batches)[name]
 
     def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[ClozeExample]:
         """Queries without answers from marked (passage, query) strings; equal passages become one
@@ -304,7 +304,7 @@ class ClozeScorer:
 
     # -- predictions
 
-    def described(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
+    def describe(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
         """For each query "answer", the most likely candidate ("" for none), "best", the five most
         likely ones with their probabilities, and "candidates", their number."""
         descriptions: list[Json] = []
@@ -331,7 +331,7 @@ class ClozeScorer:
         f1 = f", F1 {scores['f1']['mean']:.4f}"
         return summary(f"{split} exact match", scores, self.units, f1)
 
-    def looked_at(
+    def attention_map(
         self,
         corpus: ClozeCorpus,
         vocabulary: Vocab,
@@ -343,8 +343,8 @@ class ClozeScorer:
         "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
         to the passage's tokens [S, N]."""
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
-        passage = passage_view(example.passage, setup, max_tokens=max_tokens)
-        view = query_view(example, setup, passage)
+        passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
+        view = query_in_setup(example, setup, passage)
         names = {token: phrase for phrase, token in view.names.items() if phrase}
         spans = [list(map(list, spans)) for spans in passage.positions]
         return {

@@ -32,7 +32,7 @@ from mednli_jax.files.reading import (
     json_lines,
     json_object,
     json_text,
-    opened_text,
+    open_text,
 )
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
@@ -337,7 +337,7 @@ def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[st
 
 def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, Json]]:
     """(line or "entry NUMBER", uid, answer) of each entry of either form."""
-    with opened_text(path) as stream:
+    with open_text(path) as stream:
         try:
             whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
         except (json.JSONDecodeError, RecursionError):
@@ -398,7 +398,7 @@ def queries_of(folder: Path, split: str) -> list[Query]:
     return queries
 
 
-def finished(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem:
+def read_system(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem:
     """A finished run on the queries of its split, joined by uid."""
     directory, result = complete(folder)
     name, seeds = directory.folder.resolve().name, len(result.seeds)

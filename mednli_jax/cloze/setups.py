@@ -30,7 +30,7 @@ class _EntityNames(dict[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class PassageView:
+class SetupPassage:
     """A passage in one set-up, the same for all its queries.
 
     tokens: lower-cased. candidates: distinct marked phrases by first occurrence, single spaces
@@ -49,14 +49,14 @@ class PassageView:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryView:
+class SetupQuery:
     """A query and its passage in one set-up.
 
     query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see RightCandidate.
     names: phrase -> its token, of passage, query and answer (ent, anonym).
     """
 
-    passage: PassageView
+    passage: SetupPassage
     query: tuple[str, ...]
     blank: int
     gold: int
@@ -89,7 +89,7 @@ def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> Righ
     return RightCandidate(-1, "none")
 
 
-def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
+def passage_in_setup(passage: Passage, setup: str, *, max_tokens: int = 0) -> SetupPassage:
     """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer
     marked."""
     words = list(map(str.lower, passage.tokens))
@@ -100,7 +100,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
             phrase = " ".join(words[entity.start : entity.end])
             spans[phrase].append((entity.start, entity.end))
     else:
-        words, marked = merged(words, passage.entities, names.__getitem__)
+        words, marked = merge_entities(words, passage.entities, names.__getitem__)
         for phrase, place in marked:
             spans[phrase].append((place, place + 1))
     length = max_tokens or len(words)
@@ -109,7 +109,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
         whole_spans = [span for span in spans_of_phrase if span[1] <= length]
         if whole_spans:
             positions[phrase] = tuple(whole_spans)
-    return PassageView(
+    return SetupPassage(
         tokens=tuple(words[:length]),
         candidates=tuple(positions),
         positions=tuple(positions.values()),
@@ -120,9 +120,11 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
     )
 
 
-def query_view(example: ClozeExample, setup: str, passage: PassageView | None = None) -> QueryView:
-    """A query in one set-up. passage: the view of its passage, None = of the whole passage."""
-    passage = passage or passage_view(example.passage, setup)
+def query_in_setup(
+    example: ClozeExample, setup: str, passage: SetupPassage | None = None
+) -> SetupQuery:
+    """A query in one set-up. passage: its passage in the set-up, None = the whole passage."""
+    passage = passage or passage_in_setup(example.passage, setup)
     words = list(map(str.lower, example.query))
     blank = example.blank
     names = _EntityNames(setup, passage.names)
@@ -130,23 +132,23 @@ def query_view(example: ClozeExample, setup: str, passage: PassageView | None = 
         for entity in example.query_entities:
             if entity.end <= example.blank:
                 blank -= entity.end - entity.start - 1
-        words, _ = merged(words, example.query_entities, names.__getitem__)
+        words, _ = merge_entities(words, example.query_entities, names.__getitem__)
         names[phrase_of(example.answers[0].text)]  # gives the answer a name, too
     words[blank] = PLACEHOLDER
     right = right_candidate(example, passage.number_of)
-    return QueryView(passage, tuple(words), blank, right.number, right.kind, names)
+    return SetupQuery(passage, tuple(words), blank, right.number, right.kind, names)
 
 
-def all_views(
+def texts_in_setup(
     examples: Iterable[ClozeExample], setup: str, *, max_tokens: int = 0
-) -> Iterator[tuple[ClozeExample, QueryView]]:
-    """Each example with its view; neighbours with the same passage share its view."""
+) -> Iterator[tuple[ClozeExample, SetupQuery]]:
+    """Each example with its query in the set-up; neighbours with the same passage share it."""
     last_passage = None
     for example in examples:
         if example.passage is not last_passage:
             last_passage = example.passage
-            shared_view = passage_view(example.passage, setup, max_tokens=max_tokens)
-        yield example, query_view(example, setup, shared_view)
+            shared_view = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
+        yield example, query_in_setup(example, setup, shared_view)
 
 
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> list[tuple[Span, ...]]:
@@ -218,7 +220,7 @@ class Merged(NamedTuple):
     phrases: list[tuple[str, int]]
 
 
-def merged(
+def merge_entities(
     words: Sequence[str], entities: Iterable[Entity], name_of: Callable[[str], str]
 ) -> Merged:
     """Puts one token in the place of the words of each entity. name_of: phrase -> its token."""

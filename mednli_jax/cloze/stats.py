@@ -19,7 +19,7 @@ import numpy as np
 from mednli_jax.cloze.arrays import Query
 from mednli_jax.cloze.clicr import SEMANTIC_TYPES
 from mednli_jax.cloze.corpus import corpus_named, notes_of
-from mednli_jax.cloze.setups import passage_view, phrase_of, right_candidate
+from mednli_jax.cloze.setups import passage_in_setup, phrase_of, right_candidate
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
@@ -86,7 +86,7 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
     candidates = {}
     specialties: Counter[str] = Counter()
     for uid, passage in passages.items():
-        candidates[uid] = passage_view(passage, "noent").number_of
+        candidates[uid] = passage_in_setup(passage, "noent").number_of
         names = {name.strip().lower() for name in passage.specialty.split(SEVERAL)}
         specialties.update(names - {""})
     answer_lengths: Counter[int] = Counter()

@@ -9,9 +9,9 @@ from mednli_jax.cloze.corpus import CLICR, DEMO, FILE
 from mednli_jax.cloze.runs import BASELINES, RUNS, TABLE, answers_file
 from mednli_jax.cloze.scores import (
     comparison,
-    finished,
     queries_of,
     read_answers,
+    read_system,
     scored_system,
 )
 from mednli_jax.cloze.stats import read_skills, skill_section, skill_statistics
@@ -24,10 +24,10 @@ from mednli_jax.report.tables import (
     MISSING,
     check_folder,
     command_line,
+    differences_from_paper,
     published,
     section,
     state,
-    unlike,
 )
 from mednli_jax.rundir import RunDirectory, read_json
 
@@ -79,7 +79,7 @@ class FilledRow:
     Args:
       state: complete, missing or that of its run; "" for humans.
       ours: metric -> mean_sd over the seeds.
-      unlike: see report.tables.unlike.
+      unlike: see report.tables.differences_from_paper.
     """
 
     row: Row
@@ -132,7 +132,7 @@ class FilledTable:
 
 def report(folder: Path, options: TableOptions) -> Report:
     """The table, the comparison of GA-Anonym with the baselines, and scores by skill."""
-    table = filled(folder, options.read, options.split, options.command)
+    table = fill_table(folder, options.read, options.split, options.command)
     if options.public:
         table = replace(table, lacking={})  # commands name folders
     figures, sections = table.to_json(), [table_section(table)]
@@ -149,7 +149,7 @@ def report(folder: Path, options: TableOptions) -> Report:
 # -- filling the table -----------------------------------------------------------------------------
 
 
-def filled(folder: Path, read: Read, split: str = "test", command: str = "") -> FilledTable:
+def fill_table(folder: Path, read: Read, split: str = "test", command: str = "") -> FilledTable:
     """The table with the results of a folder. command: see TableOptions."""
     folder = check_folder(folder)
     baselines, corpus_of_baselines = baselines_in(folder, split)
@@ -203,7 +203,7 @@ def _of_run(row: Row, folder: Path, read: Read, split: str) -> FilledRow:
         return FilledRow(row, run_state)
     result = RunDirectory(folder).result()
     ours = dict(_metrics(result.values[split]))
-    remarks = unlike(folder, read, RUNS[row.run])
+    remarks = differences_from_paper(folder, read, RUNS[row.run])
     return FilledRow(row, COMPLETE, ours, len(result.seeds), remarks)
 
 
@@ -316,7 +316,7 @@ def against_baselines(folder: Path, split: str) -> Iterator[dict[str, Json]]:
     if state(folder / COMPARED) != COMPLETE:
         return
     queries = queries_of(folder / COMPARED, split)
-    reader = finished(folder / COMPARED, split, queries)
+    reader = read_system(folder / COMPARED, split, queries)
     for name in RIVALS:
         path = (folder / BASELINES).parent / "private" / answers_file(name, split)
         if path.is_file():
@@ -364,7 +364,7 @@ def skills_of_runs(folder: Path, split: str, skills: Path) -> dict[str, Json]:
     queries = queries_of(next(iter(complete.values())), split)
     f1 = {}
     for system, path in complete.items():
-        scores = finished(path, split, queries)
+        scores = read_system(path, split, queries)
         f1[system] = dict(zip(scores.uids, scores.f1.tolist(), strict=True))
     statistics: dict[str, Json] = skill_statistics(read_skills(skills), queries, f1)
     return statistics

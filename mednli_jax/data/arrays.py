@@ -129,7 +129,9 @@ def power_of_two(number: int, least: int = 1) -> int:
     return max(least, 1 << max(number - 1, 0).bit_length())
 
 
-def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None) -> dict[str, np.ndarray]:
+def pad_to_powers_of_two(
+    arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None
+) -> dict[str, np.ndarray]:
     """The arrays of new inputs in round sizes, so that inputs of similar size, and lists of up to
     FEW, share compiled programs.
 

@@ -3,7 +3,7 @@ function.
 
 Batches are stratified by length: the rows of a length bucket are sorted by length into as many
 strata as a batch has rows, and each batch draws one row of every stratum. The batches of a bucket
-then have nearly the same lengths, and one compiled program with a *staircase* serves them (see
+then have nearly the same lengths, and one compiled program with packed segments serves them (see
 docs/architecture.md). With one bucket every batch is a fair sample of the corpus; with two, the
 default of training, half of the work is in batches of short premises.
 
@@ -25,9 +25,9 @@ from mednli_jax.data.arrays import FEW, LEAST, power_of_two
 
 MAX_BUCKETS = 4
 UNITS_OF_FEW = 8  # of a batch of few new rows
-Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
+Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of packed segments, sentences falling
 # The time that one more segment takes, whatever it computes, as a share of the time of the whole
-# staircase.
+# loop.
 SEGMENT_COST = 0.006
 # Compiling the loop of one more segment takes 2.8 CPU seconds (ESIM on the demo). In that time the
 # model trains on this many tokens.
@@ -36,7 +36,7 @@ COMPILE_TOKENS = 30_000
 MARGIN = 0.02
 # A GPU computes up to this many sentences in about the time of one.
 GPU_LEAST_ROWS = 256
-EXAMINED_UNITS = 400_000  # at most this many units of plans are examined to fit a staircase
+EXAMINED_UNITS = 400_000  # at most this many units of plans are examined to fit segments
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TrainingBatches:
 class Shapes(Enum):
     """How the layouts of a split's batches are chosen.
 
-    FITTED: widths and staircases are those that the split's batches need.
+    FITTED: widths and segments are those that the split's batches need.
     ROUNDED: widths and numbers of units are rounded up, so that other rows reuse the programs.
     FULL: every sentence is computed to the width of the plan, so that one program serves all rows.
     """
@@ -71,9 +71,9 @@ class Layout:
 
     units: number of premises. group: hypotheses of each.
     width: padded tokens of (premise, hypothesis).
-    sentences: staircase of the Q premises and Q G hypotheses, sorted by length.
-    pairs: staircase of Q G premises and Q G hypotheses, for layers after the alignment.
-    Both staircases are of premises alone where the sides do not share a loop (`BatchPlan.joint`).
+    sentences: segments of the Q premises and Q G hypotheses, sorted by length.
+    pairs: segments of Q G premises and Q G hypotheses, for layers after the alignment.
+    Both are of premises alone where the sides do not share a loop (`BatchPlan.joint`).
     words: most distinct words in the batch; 0 if words are not shared.
     """
 
@@ -115,7 +115,7 @@ def least_rows_on(platform: str) -> int:
     return GPU_LEAST_ROWS if platform == "gpu" else 1
 
 
-def staircase(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Segments:
+def pack_segments(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Segments:
     """The segments that cover the sentences alive at each step (falling) with the least area and
     few loops: a shortest path over cut points.
 
@@ -171,9 +171,9 @@ class BatchPlan:
       batch_size: rows per batch over all devices, on average; at least one unit a device.
       width: padded tokens of the two sides, at least the longest.
       shares: devices that a batch is split over.
-      max_buckets: 1 to 4 length buckets of units, each with a staircase of its own.
+      max_buckets: 1 to 4 length buckets of units, each with segments of its own.
       first: number of the split's first row, added to each row number.
-      seeds, epochs: those that the run will plan; the staircases are fitted to some of these plans.
+      seeds, epochs: those that the run will plan; the segments are fitted to some of these plans.
       passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for
         training.
       shapes: how the layouts are chosen.
@@ -183,7 +183,7 @@ class BatchPlan:
         length; "random": all units of a bucket are drawn at random; "binned": likewise, with a
         bucket for the premises of each power of two (lengths 33 to 64, 65 to 128, ...), whatever
         `max_buckets` says.
-      least_rows: of the staircases, see `staircase`.
+      least_rows: of the segments, see `pack_segments`.
     """
 
     batch_size: float
@@ -292,13 +292,15 @@ class Batches:
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
         self._most_words = 1 + max((int(side.max(initial=0)) for side in tokens or ()), default=0)
         self.buckets = self.cut_into_buckets()
-        self.roomy = list(map(self._roomy, self.buckets))
-        self.layouts = list(self.roomy)
+        self.full_layouts = list(map(self._full_layout, self.buckets))
+        self.layouts = list(self.full_layouts)
         if plan.shapes is Shapes.FITTED:
             draws = self.examined_draws() if plan.epochs else []
             for number, bucket in enumerate(self.buckets):
                 need = self.need(number, draws)
-                self.layouts[number] = self.fitted(number, need, bucket.batches * plan.all_passes)
+                self.layouts[number] = self.fit_layout(
+                    number, need, bucket.batches * plan.all_passes
+                )
 
     # -- buckets and layouts
 
@@ -355,7 +357,7 @@ class Batches:
         _, exponents = np.frexp(longest_but_one)  # 2^(exponent - 1) < length <= 2^exponent
         return np.split(units, np.flatnonzero(np.diff(exponents)) + 1)
 
-    def _roomy(self, bucket: Bucket) -> Layout:
+    def _full_layout(self, bucket: Bucket) -> Layout:
         """The layout that holds any `per_batch` units of a bucket."""
         units = -(-bucket.per_batch // self.plan.shares)
         return Layout.full(units, self._width(bucket), self.group, self.plan.joint)
@@ -378,17 +380,17 @@ class Batches:
         multiple = max(LEAST, power_of_two(longest) // 4)
         return -(-longest // multiple) * multiple
 
-    def fitted(self, number: int, need: Need, uses: int) -> Layout:
-        """The layout of a bucket with the room that its batches need; uses: see `staircase`."""
+    def fit_layout(self, number: int, need: Need, uses: int) -> Layout:
+        """The layout of a bucket with the room that its batches need; uses: see `pack_segments`."""
         return replace(
-            self.roomy[number],
-            sentences=staircase(need.sentences, self.plan.least_rows, uses),
-            pairs=staircase(need.pairs, self.plan.least_rows, uses),
+            self.full_layouts[number],
+            sentences=pack_segments(need.sentences, self.plan.least_rows, uses),
+            pairs=pack_segments(need.pairs, self.plan.least_rows, uses),
             words=-(-need.words // 32) * 32,
         )
 
     def examined_draws(self) -> list[Draw]:
-        """The plans that a staircase is fitted to."""
+        """The plans that the segments are fitted to."""
         epochs = range(1, min(self.plan.epochs, 8) + 1)
         return [Draw(seed, epoch) for epoch in epochs for seed in self.plan.seeds[:6]]
 
@@ -534,7 +536,7 @@ class Batches:
 
         The sequence of buckets depends on the epoch alone, so that all seeds share one program; the
         rows within depend on (seed, epoch). A batch that does not fit for one of the seeds takes
-        the roomy layout, which changes no result. Each row occurs once per seed.
+        the full layout, which changes no result. Each row occurs once per seed.
         """
         batches = []
         for number in range(len(self.buckets)):
@@ -552,17 +554,17 @@ class Batches:
 
     def _planned(self, number: int, dealt: np.ndarray) -> list[PlannedBatch]:
         """The batches [B, (S,) Q, G] of a bucket. A batch that the fitted layout cannot hold gets
-        the roomy one."""
-        fitted, roomy = self.layouts[number], self.roomy[number]
+        the full one."""
+        fitted, full = self.layouts[number], self.full_layouts[number]
         fits = np.ones(len(dealt), bool)
-        if fitted is not roomy:
+        if fitted is not full:
             fits = self._fits(dealt, fitted)
         rows = np.where(dealt >= 0, dealt + self.plan.first, -1).astype(np.int32)
-        layouts = [fitted if fit else roomy for fit in fits]
+        layouts = [fitted if fit else full for fit in fits]
         return list(map(PlannedBatch, layouts, rows))
 
 
-def sharing(splits: dict[str, Batches]) -> dict[str, Batches]:
+def share_layouts(splits: dict[str, Batches]) -> dict[str, Batches]:
     """The splits with shared layouts that have room for each of them, so that one program serves
     all.
 
@@ -578,17 +580,17 @@ def sharing(splits: dict[str, Batches]) -> dict[str, Batches]:
 def _share_layout(splits: Sequence[Batches], number: int) -> None:
     """Gives a bucket of each split the same layout."""
     per_batch = max(split.buckets[number].per_batch for split in splits)
-    widths = [split.roomy[number].width for split in splits]
+    widths = [split.full_layouts[number].width for split in splits]
     premise_width, hypothesis_width = np.max(widths, axis=0).tolist()
     for split in splits:
         units, plan = split.buckets[number].units, split.plan
         split.buckets[number] = Bucket(units, per_batch, -(-len(units) // max(per_batch, 1)))
         width = (premise_width, hypothesis_width)
         share = -(-per_batch // plan.shares)
-        split.roomy[number] = Layout.full(share, width, split.group, plan.joint)
+        split.full_layouts[number] = Layout.full(share, width, split.group, plan.joint)
     need = splits[0].need(number)
     for split in splits[1:]:
         need = need.joined(split.need(number))
     uses = sum(split.buckets[number].batches * split.plan.all_passes for split in splits)
     for split in splits:
-        split.layouts[number] = split.fitted(number, need, uses)
+        split.layouts[number] = split.fit_layout(number, need, uses)

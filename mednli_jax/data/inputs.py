@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from mednli_jax.data.labels import parts
+from mednli_jax.data.labels import label_entries
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files.reading import character_fault, check_distinct
 
@@ -37,7 +37,7 @@ class Form:
 
     def with_columns(self, setting: str) -> "Form":
         """The form that also takes the columns of a config.data.columns, "premise:note"."""
-        column_of = {part.left: part.right.casefold() for part in parts(setting)}
+        column_of = {part.left: part.right.casefold() for part in label_entries(setting)}
         fields = []
         for names in self.fields:
             column = column_of.get(names[0])

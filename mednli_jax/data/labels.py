@@ -21,19 +21,19 @@ _INVISIBLE = re.compile(
 )
 
 
-class Part(NamedTuple):
+class LabelEntry(NamedTuple):
     """A part of a setting: left:right, or one text for both."""
 
     left: str
     right: str
 
 
-def parts(setting: str) -> list[Part]:
+def label_entries(setting: str) -> list[LabelEntry]:
     """The parts of "left:right,both". A comma or colon within a text follows a backslash."""
     parted = []
     for text in filter(str.strip, re.split(r"(?<!\\),", setting)):
         sides = list(map(_plain, re.split(r"(?<!\\):", text, maxsplit=1)))
-        parted.append(Part(sides[0], sides[-1]))
+        parted.append(LabelEntry(sides[0], sides[-1]))
     return parted
 
 
@@ -109,7 +109,7 @@ class Labels:
     repeated: tuple[str, ...] = ()
 
     @property
-    def of_user(self) -> bool:
+    def are_users(self) -> bool:
         """Whether files of the user have them, in which an empty cell is no label."""
         return "" in self.name_of
 
@@ -129,7 +129,7 @@ class Labels:
         name_of: dict[str, str] = {}
         labels: list[str] = []
         names: dict[str, None] = {}
-        for part in parts(setting):
+        for part in label_entries(setting):
             labels.append(part.left.casefold())
             name_of[labels[-1]] = _spelled(part.right)
             names[_spelled(part.right)] = None

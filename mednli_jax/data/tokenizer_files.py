@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mednli_jax.errors import DataError, RunError
-from mednli_jax.files.reading import opened_text
+from mednli_jax.files.reading import open_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -349,5 +349,5 @@ def _json(path: Path) -> Json:
 
 
 def _text(path: Path) -> str:
-    with opened_text(path) as stream:
+    with open_text(path) as stream:
         return stream.read()

@@ -32,7 +32,7 @@ from mednli_jax.files.reading import (
     empty_file,
     line_fault,
     no_such_file,
-    opened,
+    open_binary,
 )
 
 WORDS_OF_PAIR, NUMBERS_OF_PAIR = "types.txt", "vectors.txt"  # BioASQ's names
@@ -156,7 +156,7 @@ def _kind_of(path: Path) -> str:
             raise no_such_file(file, fix)
     if len(files) == 2:
         return "pair"
-    with opened(path) as stream:
+    with open_binary(path) as stream:
         start = stream.read(_START_BYTES)
     if start.startswith(_FASTTEXT_START):
         problem = "a fastText model, whose n-grams are not read"
@@ -272,7 +272,7 @@ def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
 
 def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
     numbers_bytes = 4 * head.dim
-    with opened(path) as stream:
+    with open_binary(path) as stream:
         stream.readline()
         block, start = b"", 0
         for row in range(1, head.rows + 1):

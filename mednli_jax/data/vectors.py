@@ -75,7 +75,7 @@ class Vectors:
         """Number of words whose vector is that of their lower-case form."""
         return int((self.route_V == LOWERED).sum())
 
-    def covered(self) -> tuple[Vocab, np.ndarray]:
+    def known_words(self) -> tuple[Vocab, np.ndarray]:
         """A vocabulary without the words that have no vector, and its matrix [2 + words, D]."""
         return Vocab(SPECIALS + self.words), self.matrix[[PAD, UNK, *self.rows]]
 

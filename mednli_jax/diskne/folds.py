@@ -291,7 +291,7 @@ def slot_code(fold: int, seed: int) -> int:
     return seed * MOST_FOLDS + fold
 
 
-def of_code(code: int) -> Slot:
+def slot_of(code: int) -> Slot:
     """The slot of a number."""
     return Slot(int(code) % MOST_FOLDS, int(code) // MOST_FOLDS)
 
@@ -364,6 +364,6 @@ class FoldBatches(Batches):
 
     def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
         assert draw is not None, "the seed of a draw is the number of a slot"
-        fold = of_code(draw.seed).fold
+        fold = slot_of(draw.seed).fold
         rows = super().deal(number, draw, self._buckets_of[fold][number])
         return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)

@@ -25,7 +25,7 @@ from mednli_jax.data.corpus import left_out
 from mednli_jax.diskne import scores as fold_scores
 from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS, benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS, POSITIVE, Benchmark
-from mednli_jax.diskne.folds import Fold, FoldBatches, FoldChoice, Slot, of_code, slot_code
+from mednli_jax.diskne.folds import Fold, FoldBatches, FoldChoice, Slot, slot_code, slot_of
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files.writing import write_atomic, write_json
 from mednli_jax.nli import scorer as nli
@@ -148,7 +148,7 @@ class DisKnEScorer(nli.NLIScorer):
         losses, accuracies, f1 = [], [], []
         no_length = np.zeros(0, np.int32)
         for code, logits_NC in zip(codes, logits, strict=True):
-            of_fold = rows.member[of_code(code).fold]
+            of_fold = rows.member[slot_of(code).fold]
             logits_NC, label = logits_NC[of_fold], rows.label[of_fold]
             predicted = logits_NC.argmax(axis=-1)
             fold_rows = Rows("", 0, label, (no_length, no_length), (), ())

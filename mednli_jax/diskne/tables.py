@@ -19,10 +19,10 @@ from mednli_jax.report.tables import (
     COMPLETE,
     check_folder,
     command_line,
+    differences_from_paper,
     heading,
     published,
     state,
-    unlike,
 )
 from mednli_jax.rundir import RunDirectory
 
@@ -42,7 +42,7 @@ class System:
     Args:
       about: `diskne` of its data.json.
       categories: its `scores`.
-      unlike: how it differs from the paper's, see report.tables.unlike.
+      unlike: how it differs from the paper's, see report.tables.differences_from_paper.
       weights: name of the folder of its pretrained weights.
       corpus: the name of the benchmark in its config.
     """
@@ -98,7 +98,7 @@ def _system(run: RunDirectory, read: Read) -> System:
         path.name,
         run.data().values["diskne"],
         result.values["categories"],
-        unlike(path, read, paper_run),
+        differences_from_paper(path, read, paper_run),
         Path(weights).name,
         config["data"]["name"],
     )

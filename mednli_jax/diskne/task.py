@@ -14,7 +14,7 @@ from mednli_jax.diskne import comparison, scores, tables
 from mednli_jax.diskne.corpus import FILE, NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
-from mednli_jax.nli.config import corpus_of, of_pieces, padded_length
+from mednli_jax.nli.config import corpus_of, padded_length, uses_pieces
 from mednli_jax.nli.task import NLI
 from mednli_jax.report.options import PaperTable
 from mednli_jax.report.sections import Report, RunSections, Section
@@ -92,7 +92,7 @@ class DisKnE(NLI):
 
         # The published scripts train two classes, positive and negative: the first two of LABELS.
         classes = tuple(range(len(LABELS)))[: config.model.get("num_classes")]
-        return DisKnEScorer(of_pieces(config), padded_length(config), classes=classes)
+        return DisKnEScorer(uses_pieces(config), padded_length(config), classes=classes)
 
     def with_labels(self, config: Config) -> Config:
         return config

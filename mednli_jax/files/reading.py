@@ -73,12 +73,12 @@ def check_readable(path: Path, fix: str = "check the path") -> None:
     """Raises DataError where the file does not exist or may not be read."""
     if not os.path.isfile(path):
         raise no_such_file(path, fix)
-    with opened(path):
+    with open_binary(path):
         pass
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_binary(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a plain or gzipped file as a buffered stream."""
     path = Path(path)
     if not (os.path.isfile(path) or path.is_fifo()):
@@ -100,11 +100,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def opened_text(path: Path) -> Iterator[io.TextIOBase]:
+def open_text(path: Path) -> Iterator[io.TextIOBase]:
     """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks
     are not changed."""
     try:
-        with opened(path) as stream:
+        with open_binary(path) as stream:
             yield io.TextIOWrapper(stream, "utf-8-sig", newline="")
     except UnicodeDecodeError:
         raise DataError(
@@ -123,7 +123,7 @@ def raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with opened(path) as stream:
+    with open_binary(path) as stream:
         yield from raw_lines(stream)
 
 
@@ -133,7 +133,7 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         yield number, line.replace(_MARK_BYTES, b"")
 
 
-def decoded(line: bytes) -> str:
+def decode(line: bytes) -> str:
     """The text of a line in UTF-8, without U+FEFF."""
     return line.replace(_MARK_BYTES, b"").decode()
 
@@ -159,7 +159,7 @@ def text_lines(
         if digest is not None:
             digest.update(line + b"\n")
         try:
-            text = decoded(line)
+            text = decode(line)
             problem = "the line holds a NUL character" if "\0" in text else ""
         except UnicodeDecodeError:
             problem = "the line is not valid UTF-8"
@@ -295,7 +295,7 @@ def column_records(
     from pyarrow import parquet
 
     number = 0
-    with opened(path) as file:
+    with open_binary(path) as file:
         if path.is_fifo():  # pyarrow reads the end of a file first
             file = io.BytesIO(file.read())
         head = file.read(6)

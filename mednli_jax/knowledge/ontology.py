@@ -140,7 +140,7 @@ class Ontology:
         return {self.ids[concept]: length for concept, length in steps.items()}
 
 
-def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
+def induced_subgraph(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     """The ontology with only the edges between `concepts` (ids or cross-references), of which some
     may be unknown."""
     is_inside = np.zeros(len(ontology), bool)
@@ -160,7 +160,7 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     )
 
 
-def permuted(ontology: Ontology, seed: int) -> Ontology:
+def permute(ontology: Ontology, seed: int) -> Ontology:
     """A control: the same ids and the same graph, but every concept's names now belong to a random
     concept.
 

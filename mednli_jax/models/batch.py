@@ -109,12 +109,12 @@ class QueryBatch:
 
     @property
     def segments(self) -> Segments | None:
-        """The staircase of the passages, each once."""
+        """The segments of the passages, each once."""
         return None if self.layout is None else self.layout.sentences
 
     @property
     def paired_segments(self) -> Segments | None:
-        """The staircase of the passages, one for each query."""
+        """The segments of the passages, one for each query."""
         if self.layout is None or self.group == 1:
             return self.segments
         return self.layout.pairs

@@ -16,7 +16,7 @@ from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.esim import ESIM
 from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.infersent import InferSent
-from mednli_jax.plugins import imported
+from mednli_jax.plugins import import_object
 
 FieldValue = Any  # a number, a string or a bool
 
@@ -155,15 +155,15 @@ MODELS = {
 def entry(name: str) -> Entry:
     """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user.
 
-    The class attribute `task` of such a class names its task; see plugins.imported for what may be
-    imported.
+    The class attribute `task` of such a class names its task; plugins.import_object says what may
+    be imported.
     """
     if ":" not in name:
         if name in MODELS:
             return MODELS[name]
         fix = f"give one of {', '.join(MODELS)}, or package.module:Class"
         raise ConfigError(f"unknown model '{name}'", field="model.name", fix=fix)
-    module = imported(name, "model.name")
+    module = import_object(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
         problem = f"'{name}' is not a subclass of flax.linen.Module"
         raise ConfigError(problem, field="model.name", fix="name one")

@@ -22,12 +22,12 @@ from mednli_jax.data.labels import Labels
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files.writing import sha256
 from mednli_jax.knowledge.load import TABLES
-from mednli_jax.knowledge.ontology import induced
+from mednli_jax.knowledge.ontology import induced_subgraph
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.encode import links, texts
 from mednli_jax.nli.read.corpora import OWN
-from mednli_jax.nli.read.readers import decided, quoted_cells, read_nli_file
+from mednli_jax.nli.read.readers import labels_of_file, quoted_cells, read_nli_file
 from mednli_jax.report import charts
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import (
@@ -39,7 +39,7 @@ from mednli_jax.report.sections import (
     count,
     mean,
 )
-from mednli_jax.report.tables import of_corpus
+from mednli_jax.report.tables import corpus_fields
 
 OPEN = {"demo", "demo_full", "snli", "multinli"}
 # Types of MeSH for persons who smoke, drink or are homeless. MeSH's reader links these types only
@@ -132,7 +132,7 @@ class Pairs:
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury ->
         brain_injury."""
-        examples = links.merged(self.examples, self.entities) if merged else self.examples
+        examples = links.merge_entities(self.examples, self.entities) if merged else self.examples
         sentences = []
         for example in examples:
             sentences.append(tuple(map(str.lower, example.hypothesis_tokens)))
@@ -158,7 +158,7 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     if corpus.name == OWN and path.is_file():
         labels = corpus.labels
         if not Labels.of(labels.setting).names:
-            labels = decided(labels.setting, path, corpus.columns)
+            labels = labels_of_file(labels.setting, path, corpus.columns)
             corpus = replace(corpus, labels=labels)
         split = read_nli_file(
             path, split="train", limit=corpus.limit, labels=labels, columns=corpus.columns
@@ -267,7 +267,7 @@ def sizes_section(corpus: str, values: Facts, labels: Sequence[str] = LABELS) ->
     rows.append(("distinct words", count, "words"))
     rows.append((f"  not in {next(iter(values['splits']))}", count, "new_words"))
     rows += [(f"tokens from {name}", count, "tokens", name) for name in values["all"]["tokens"]]
-    cells = columns_of(columns, rows, of_corpus("mednli", corpus, "statistics"))
+    cells = columns_of(columns, rows, corpus_fields("mednli", corpus, "statistics"))
     return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])
 
 
@@ -284,7 +284,7 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     graph = source.ontology
     if settings.graph == "mentioned":
         rows = links.rows_in(pairs.splits)
-        graph = induced(graph, links.mentioned(pairs.linked.whole, rows))
+        graph = induced_subgraph(graph, links.mentioned_concepts(pairs.linked.whole, rows))
 
     def distances(ends: np.ndarray) -> np.ndarray:
         return corpus_paths(graph, ends, direction=settings.direction, max_length=settings.max_path)

@@ -91,7 +91,7 @@ class Trees:
         """[S, N, C] of a split."""
         return self._logits(load(corpus, prepared)[rows.place])
 
-    def of_new(
+    def logits_of_new(
         self,
         corpus: NLICorpus,
         examples: Sequence[NLIExample],
@@ -150,7 +150,7 @@ def fit_predict(
         model.fit(table[rows], label[rows], monitor=lambda *_: on_tree())
         probabilities = np.zeros((len(table), classes))  # 0 for a class that training lacks
         probabilities[:, model.classes_] = model.predict_proba(table)
-        return probabilities, model.feature_importances_, of_model(model)
+        return probabilities, model.feature_importances_, forest_of(model)
 
     # Trees are grown outside the interpreter's lock, so that threads serve.
     with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
@@ -230,7 +230,7 @@ def _table(
 # ---- trees as JSON values ----
 
 
-def of_model(model: "GradientBoostingClassifier") -> Forest:
+def forest_of(model: "GradientBoostingClassifier") -> Forest:
     """A fitted classifier as JSON values. A leaf of a tree has feature -2."""
     rounds = []
     for estimators in model.estimators_:

@@ -11,7 +11,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.labels import MOST, NLI_LABELS, Labels
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli.augment.augmentation import Augment
+from mednli_jax.nli.augment.augmentation import Augmentation
 from mednli_jax.nli.corpus import (
     BLANKS,
     FORMATS,
@@ -25,7 +25,7 @@ from mednli_jax.nli.encode.links import Encoding
 from mednli_jax.nli.encode.texts import PieceEncoding
 from mednli_jax.nli.read.corpora import OWN, labelled_file
 from mednli_jax.nli.read.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
-from mednli_jax.nli.read.readers import decided
+from mednli_jax.nli.read.readers import labels_of_file
 
 Config = Any  # a ConfigDict
 Experiment = Any  # a run.Experiment, which imports jax
@@ -45,26 +45,26 @@ KNOWLEDGE = {
 }
 
 
-def of_pieces(config: Config) -> bool:
+def uses_pieces(config: Config) -> bool:
     return bool(config.data.tokens == "pieces")
 
 
-def of_blanks(config: Config) -> bool:
+def uses_blanks(config: Config) -> bool:
     return bool(config.data.tokens == BLANKS)
 
 
-def of_features(config: Config) -> bool:
+def uses_features(config: Config) -> bool:
     return bool(config.model.name == "features")
 
 
-def of_rows(config: Config) -> bool:
+def trains_rows(config: Config) -> bool:
     """Whether the model trains only single rows of its table, by plain SGD."""
     return bool(config.model.name == "fasttext")
 
 
 def lacks_polarity(config: Config) -> bool:
     """Whether a config has no typed links between words."""
-    return config.model.knowledge != "typed" or of_pieces(config)
+    return config.model.knowledge != "typed" or uses_pieces(config)
 
 
 def has_mentions(config: Config) -> bool:
@@ -75,20 +75,20 @@ def has_mentions(config: Config) -> bool:
 
 # (fields, condition on a config, reason): where the condition holds, the fields must be empty.
 EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
-    ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
-    ("model.knowledge", of_blanks, "concepts are not found in tokens 'blanks'"),
+    ("vectors.path vectors.retrofit knowledge.mentions", uses_pieces, "word pieces do not use it"),
+    ("model.knowledge", uses_blanks, "concepts are not found in tokens 'blanks'"),
     (
         "knowledge.types knowledge.abbreviations",
         has_mentions,
         "is for the linker, not for mentions",
     ),
     ("knowledge.polarity", lacks_polarity, "is for typed links of words"),
-    ("data.augment", of_blanks, "pairs are not written in tokens 'blanks'"),
+    ("data.augment", uses_blanks, "pairs are not written in tokens 'blanks'"),
     ("data.augment", has_mentions, "knowledge.mentions has no concepts of written pairs"),
-    ("data.augment", of_features, "features are of the corpus's own pairs"),
-    ("transfer.init_from", of_features, "features have no weights to transfer"),
-    ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
-    ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
+    ("data.augment", uses_features, "features are of the corpus's own pairs"),
+    ("transfer.init_from", uses_features, "features have no weights to transfer"),
+    ("train.weight_decay train.clip", trains_rows, "model 'fasttext' has no such setting"),
+    ("vectors.path vectors.retrofit", trains_rows, "model 'fasttext' has no such setting"),
 )
 
 
@@ -96,11 +96,11 @@ def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
     """The rules of sentence pairs that a config breaks. with_builder: corpora that TFDS reads."""
     if config.train.shuffle == "binned":
         yield "train.shuffle", "'binned' is for passages", "give even or random"
-    if of_rows(config) and config.train.optimizer != "sgd":
+    if trains_rows(config) and config.train.optimizer != "sgd":
         yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
-    if of_pieces(config) and "weights" not in config.model:
+    if uses_pieces(config) and "weights" not in config.model:
         yield "data.tokens", "this model reads words", "leave it out, or give model bert"
-    if "weights" in config.model and not of_pieces(config):
+    if "weights" in config.model and not uses_pieces(config):
         yield "data.tokens", "this model reads pieces of words", "leave it out, or give pieces"
     if config.data.builder == "tfds" and config.data.name not in with_builder:
         yield "data.builder", "this corpus has no TFDS builder", LEAVE
@@ -137,7 +137,7 @@ def _broken_file_rules(data: Config) -> Iterator[Rule]:
 
 def _broken_knowledge_rules(config: Config) -> Iterator[Rule]:
     model, knowledge = config.model, config.knowledge
-    if of_blanks(config) and config.vectors.retrofit == "concepts":
+    if uses_blanks(config) and config.vectors.retrofit == "concepts":
         yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
     if knowledge.mentions and not has_format(knowledge.mentions):
         yield "knowledge.mentions", "unknown file ending", FORMATS
@@ -178,7 +178,9 @@ def with_labels(config: Config) -> Config:
     if data.name != OWN or Labels.of(data.labels).names or folder is None or not folder.is_dir():
         return config
     path = labelled_file(folder)
-    labels = decided(data.labels, path, columns_of(data.columns)) if path else labels_of(data)
+    labels = (
+        labels_of_file(data.labels, path, columns_of(data.columns)) if path else labels_of(data)
+    )
     if labels.names in ((), LABELS):
         return config
     named = config.copy_and_resolve_references()
@@ -207,7 +209,7 @@ def corpus_of(
     if ":" not in data.name:
         check_name(data.name, names)
     pieces = None
-    if of_pieces(config):
+    if uses_pieces(config):
         weights = file_path(model.get("weights"), folder)
         file = find_weights(weights) if weights else None
         pieces = PieceEncoding(file, data.pieces, data.max_length)
@@ -226,7 +228,7 @@ def corpus_of(
         augment=_augment(data, folder),
         labels=labels_of(data),
         columns=columns_of(data.columns),
-        blanks=of_blanks(config),
+        blanks=uses_blanks(config),
         pieces=pieces,
         terminology=_terminology(config, folder) if has_terminology else None,
         linking=_linking(config, folder) if has_links or concepts_as_words else None,
@@ -235,10 +237,10 @@ def corpus_of(
     )
 
 
-def _augment(data: Config, folder: Path | None) -> Augment | None:
+def _augment(data: Config, folder: Path | None) -> Augmentation | None:
     if not data.augment:
         return None
-    return Augment(data.augment, data.augment_seed, file_path(data.augment_without, folder))
+    return Augmentation(data.augment, data.augment_seed, file_path(data.augment_without, folder))
 
 
 def _encoding(config: Config, folder: Path | None) -> Encoding:

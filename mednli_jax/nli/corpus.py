@@ -34,11 +34,11 @@ from mednli_jax.knowledge.linking import (
     read_abbreviations,
 )
 from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_mentions
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permute
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.augment import polarity
-from mednli_jax.nli.augment.augmentation import WRITTEN, Augment, Withheld, written_pairs
+from mednli_jax.nli.augment.augmentation import AUGMENTED, Augmentation, Withheld, augmented_pairs
 from mednli_jax.nli.encode.links import ConceptSource, Encoding, MentionFinder, TextLinker
 from mednli_jax.nli.encode.texts import FORMAT as TEXTS_FORMAT
 from mednli_jax.nli.encode.texts import (
@@ -177,7 +177,7 @@ class Terminology:
         ontology = load.load_ontology(
             self.name, self.folder, self.options, cache_dir=cache_folder()
         )
-        return ontology if self.permute_seed is None else permuted(ontology, self.permute_seed)
+        return ontology if self.permute_seed is None else permute(ontology, self.permute_seed)
 
     def key(self) -> Facts:
         """The settings as JSON."""
@@ -277,7 +277,7 @@ class NLICorpus:
     graph_of_run: Sequence[str] | None = None
     partial: bool = False
     many_names: int = MANY_NAMES
-    augment: Augment | None = None
+    augment: Augmentation | None = None
 
     @property
     def title(self) -> str:
@@ -459,7 +459,9 @@ class NLICorpus:
         )
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
-    def asked_by(self, file: Path, vectors: np.ndarray, graph: Sequence[str] | None) -> "NLICorpus":
+    def with_vocabulary(
+        self, file: Path, vectors: np.ndarray, graph: Sequence[str] | None
+    ) -> "NLICorpus":
         """This corpus for a finished run, which is asked about it. Its training pairs are not
         needed.
 
@@ -588,7 +590,7 @@ class NLICorpus:
         )
         if self.augment is not None:
             uids = [example.uid for example in examples_of(splits)]
-            arrays["written"] = np.char.startswith(np.array(uids, str), WRITTEN)
+            arrays["written"] = np.char.startswith(np.array(uids, str), AUGMENTED)
         facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)
@@ -596,13 +598,13 @@ class NLICorpus:
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
         return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
 
-    def _augmented(self, train: Split[NLIExample], augment: Augment) -> Split[NLIExample]:
+    def _augmented(self, train: Split[NLIExample], augment: Augmentation) -> Split[NLIExample]:
         """The training pairs, and after them those that WordNet writes."""
         if self.terminology is None or not self.terminology.is_wordnet:
             fix = f"leave it out, or give config.knowledge.ontology={WORDNET}"
             raise ConfigError("only WordNet writes pairs", field="data.augment", fix=fix)
         withheld = Withheld.of_files(augment.files())
-        written = written_pairs(train.examples, Lemmas(self._ontology), augment, withheld)
+        written = augmented_pairs(train.examples, Lemmas(self._ontology), augment, withheld)
         facts = {**train.facts, "written": written.facts, "note": written.note}
         return replace(train, examples=train.examples + written.examples, facts=facts)
 

@@ -50,7 +50,7 @@ from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.encode.links import Encoding, Tokens, all_tokens
 from mednli_jax.nli.encode.texts import examples_of
-from mednli_jax.terminal import watched
+from mednli_jax.terminal import with_progress
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -173,7 +173,7 @@ def _wording(sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarra
     texts = list(map(_Sentence, sentences))
     values: dict[str, list[float]] = {name: [] for group in WORDING for name in GROUPS[group]}
     pairs = list(zip(left_N.tolist(), right_N.tolist(), strict=True))
-    for left, right in watched(pairs, "features of wording"):
+    for left, right in with_progress(pairs, "features of wording"):
         p, h = texts[left], texts[right]
         of_pair = {"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)}
         for name, value in of_pair.items():
@@ -420,7 +420,7 @@ def _crossed(
 
     rows = []
     pairs = list(zip(premise_mentions, hypothesis_mentions, strict=True))
-    for pair, (premise, hypothesis) in enumerate(watched(pairs, "paths between concepts")):
+    for pair, (premise, hypothesis) in enumerate(with_progress(pairs, "paths between concepts")):
         in_premise = sorted({place for mention in premise for place in places(mention)})
         concepts = sorted(set(map(places, hypothesis)))
         for number, concept in enumerate(concepts):

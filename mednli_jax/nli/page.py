@@ -254,7 +254,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
     names = outcomes.names_of(folders)
     runs, drawn = [], []
     for folder, name in zip(folders, names, strict=True):
-        run = replace(outcomes.finished(folder, split), name=name)
+        run = replace(outcomes.read_finished(folder, split), name=name)
         title, counts = f"{name}, {split}: confusion", run.outcomes.confusion().tolist()
         labels, seeds = run.outcomes.labels, len(run.outcomes.predicted)
         drawn.append(_confusion(title, title, counts, labels, seeds))

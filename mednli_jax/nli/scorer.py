@@ -54,7 +54,7 @@ class NLIScorer:
       pieces: whether rows hold word pieces.
       padded_length: tokens to which each side is padded for models that do not mask padding
         (`masking="paper"`), so that all batches have one width; 0 for other models.
-      written_weight: of the pairs that an ontology wrote (nli.written_pairs) in the training loss.
+      written_weight: of the pairs that an ontology wrote (nli.augment) in the training loss.
       scored: the labels over which rows are scored, in the order of their numbers.
       classes: numbers of the labels of the training pairs; None for all. A model has one logit for
         each. A corpus that is scored may have others.
@@ -86,7 +86,7 @@ class NLIScorer:
             splits[name] = replace(rows, label=number_C[rows.label])
         return replace(prepared, splits=splits)
 
-    def on(self, other: Scorer) -> "NLIScorer":
+    def on_corpus(self, other: Scorer) -> "NLIScorer":
         """This scorer for the corpus of another: rows are also scored over labels of that corpus
         for which the model has no logit."""
         scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
@@ -155,7 +155,7 @@ class NLIScorer:
         batches_of = {
             split: self._predicted(prepared, split, training, shares, model) for split in held_out
         }
-        return batching.sharing(batches_of)[name]
+        return batching.share_layouts(batches_of)[name]
 
     def _predicted(
         self,
@@ -248,7 +248,7 @@ class NLIScorer:
             examples.append(NLIExample(str(number), premise, hypothesis, "", *tokens))
         return examples
 
-    def described(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
+    def describe(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
         """{"label": "entailment", "entailment": .7, "neutral": ..., "contradiction": ...} for each
         pair: the most probable class, and mean probabilities of the seeds."""
         described: list[Facts] = []
@@ -257,7 +257,7 @@ class NLIScorer:
             described.append({"label": self.scored[mean_C.argmax()], **share_of})
         return described
 
-    def looked_at(
+    def attention_map(
         self,
         corpus: NLICorpus,
         vocabulary: Vocabulary,

@@ -37,13 +37,13 @@ from mednli_jax.nli.config import (
     broken_rules,
     corpus_of,
     labels_of,
-    of_features,
-    of_pieces,
     padded_length,
+    uses_features,
+    uses_pieces,
     with_labels,
 )
 from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
-from mednli_jax.nli.encode.links import find_mentions, merged
+from mednli_jax.nli.encode.links import find_mentions, merge_entities
 from mednli_jax.nli.read.corpora import CORPORA, OWN, RESTRICTED, licensed, source_files
 from mednli_jax.nli.read.pair_rows import columns_of
 from mednli_jax.nli.read.readers import (
@@ -68,7 +68,7 @@ from mednli_jax.report.options import (
     ReportOptions,
     TableOptions,
 )
-from mednli_jax.report.outcomes import finished
+from mednli_jax.report.outcomes import read_finished
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
@@ -117,7 +117,7 @@ class NLI:
         from mednli_jax.nli.scorer import NLIScorer
 
         return NLIScorer(
-            of_pieces(config),
+            uses_pieces(config),
             padded_length(config),
             written_weight=config.data.augment_weight,
             scored=labels_of(config.data).names,
@@ -127,7 +127,7 @@ class NLI:
         return with_labels(config)
 
     def fit(self, config: Config) -> Callable | None:
-        if not of_features(config):
+        if not uses_features(config):
             return None
         from mednli_jax.nli import boosting
 
@@ -201,7 +201,9 @@ class NLI:
             warn(line)
         if run.manifest["tokeniser"] == BLANKS:
             split = between_blanks(split)
-        return page.evaluate_probe(run, run.scorer.score(*run.of_new(split)), split.facts["file"])
+        return page.evaluate_probe(
+            run, run.scorer.score(*run.rows_and_logits(split)), split.facts["file"]
+        )
 
     def linked(self, config: Config) -> NLICorpus:
         """The pairs that a run was trained on, linked to concepts, whether or not its model uses
@@ -227,10 +229,10 @@ class NLI:
         joined = {}
         for name, split in splits.items():
             mentions = find_mentions(split.examples, finder, corpus.encoding).visible
-            joined[name] = replace(split, examples=tuple(merged(split.examples, mentions)))
+            joined[name] = replace(split, examples=tuple(merge_entities(split.examples, mentions)))
         prepared = trained.encoded(joined, run.vocabulary, run.vectors)
         merged_by = spans.name if spans else corpus.knowledge
-        return run.having(prepared=prepared, merged_by=merged_by)
+        return run.with_arrays(prepared=prepared, merged_by=merged_by)
 
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         report = Report({})
@@ -240,7 +242,7 @@ class NLI:
             else:
                 corpus = self.linked(options.config_of(folders[0]))
                 categories_of = categories_by_rules(corpus, options.split)
-            runs = [finished(folder, options.split) for folder in folders]
+            runs = [read_finished(folder, options.split) for folder in folders]
             report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
         return replace(report, page_only=sections_of_file(options.paths))
 
@@ -276,12 +278,12 @@ TASK: NLI = NLI()
 
 
 def _reproduction(runs: Path, options: TableOptions) -> Report:
-    check = reproduction.checked(runs, options)
+    check = reproduction.check_reproduction(runs, options)
     return Report(check.to_json(), reproduction.sections(check))
 
 
 def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
-    table = tables_3_to_7.filled(TABLES[number], runs, options)
+    table = tables_3_to_7.fill_table(TABLES[number], runs, options)
     if options.public:
         table = table.shareable()
     names = {name for filled in table.cells for name, _ in filled.cell.keys}

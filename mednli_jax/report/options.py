@@ -179,7 +179,7 @@ class PaperTable(NamedTuple):
 Analysis = Callable[[Any, AnalysisOptions], Report]  # of a corpus, as Task.analysed gives it
 
 
-class Part(NamedTuple):
+class PaperAnalyses(NamedTuple):
     """A paper on the corpora of another paper's TASK.
 
     Args:

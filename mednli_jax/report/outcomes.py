@@ -114,7 +114,7 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 # -- predictions of a run --------------------------------------------------------------------------
 
 
-def finished(folder: Path, split: str = "test") -> Finished:
+def read_finished(folder: Path, split: str = "test") -> Finished:
     directory, result = complete(folder)
     data = directory.data()
     path = directory.folder.resolve()
@@ -322,7 +322,7 @@ def check_corpora(first: Named, second: Named) -> None:
         raise RunError(f"{first.name} and {second.name}: {problem}", fix=fix)
 
 
-def aligned(first: Finished, second: Finished) -> Finished:
+def align(first: Finished, second: Finished) -> Finished:
     """The second run with its pairs in the order of the first's. Raises RunError where these are
     not the same."""
     check_corpora(first, second)
@@ -361,7 +361,7 @@ def other_training(first: Finished, second: Finished) -> bool:
 
 def comparison(first: Finished, second: Finished) -> Comparison:
     """A comparison on its own: p_holm is the p-value."""
-    second = aligned(first, second)
+    second = align(first, second)
     ours, theirs = first.outcomes, second.outcomes
     mcnemar = metrics.mcnemar(ours.gold, ours.voted, theirs.voted)
     return Comparison(

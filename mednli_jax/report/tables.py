@@ -47,7 +47,7 @@ def published(name: str) -> Fields:
     return figures
 
 
-def of_corpus(name: str, corpus: str, *path: str) -> Fields:
+def corpus_fields(name: str, corpus: str, *path: str) -> Fields:
     """The figures at a path of names in published/NAME.json; empty for another corpus than the
     paper's."""
     figures = published(name)
@@ -145,7 +145,7 @@ def section(
 # -- how runs differ from a paper's ----------------------------------------------------------------
 
 
-def unlike(folder: Path, read: Read, paper_run: PaperRun) -> list[str]:
+def differences_from_paper(folder: Path, read: Read, paper_run: PaperRun) -> list[str]:
     """How a run differs from a paper's: fields of its config and their numbers, seeds, vectors; no
     names of files."""
     directory = RunDirectory.existing(folder)

@@ -108,7 +108,7 @@ class Hosts:
                 problem = f"process {index} has another {name} than process 0"
                 raise RunError(problem, fix="give all processes the same files, folders and flags")
 
-    def of_first(self, array: np.ndarray) -> np.ndarray:
+    def broadcast(self, array: np.ndarray) -> np.ndarray:
         """The array of the first process; those of the others have its shape and type."""
         if self.count == 1:
             return array

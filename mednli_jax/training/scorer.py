@@ -99,7 +99,7 @@ class Scorer(Protocol):
         """Examples without labels from the texts of each input. manifest: of the corpus that the
         run was trained on."""
 
-    def described(self, rows: Rows, logits: np.ndarray) -> list[Json]:
+    def describe(self, rows: Rows, logits: np.ndarray) -> list[Json]:
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the
         seeds."""
 
@@ -141,14 +141,14 @@ class PhraseScorer(Scorer, Protocol):
 class LabelScorer(Scorer, Protocol):
     """A Scorer of a classifier, which may score pairs of a corpus with other labels."""
 
-    def on(self, other: Scorer) -> Scorer:
+    def on_corpus(self, other: Scorer) -> Scorer:
         """This scorer for the corpus of another one."""
 
 
 class AttentionScorer(Scorer, Protocol):
     """A Scorer whose models show attention (see tasks.Task.write_attention)."""
 
-    def looked_at(
+    def attention_map(
         self,
         corpus: Corpus,
         vocabulary: Vocabulary,

@@ -1,5 +1,5 @@
 """Transfer: training starts from the weights of a finished run (Romanov & Shivade 2018, section
-4.1). Direct transfer, without training, is `Run.on` of finished.py.
+4.1). Direct transfer, without training, is `Run.on_corpus` of finished.py.
 
 The merge is strict: every weight of the new model is taken from the best epoch of the source, or
 is drawn anew because its name matches `skip`. Otherwise the merge is refused with the names that do

@@ -287,7 +287,7 @@ def ask(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
     # The filtering has tests of its own.
-    monkeypatch.delitem(tables.PART.analyses, "aflite")
+    monkeypatch.delitem(tables.ANALYSES.analyses, "aflite")
 
     def call(name, *flags):
         return call_command("analyze", name, "--config.knowledge.ontology=own.tsv", *flags)

@@ -11,8 +11,8 @@ from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.setups import (
     SETUPS,
     loose_positions,
-    passage_view,
-    query_view,
+    passage_in_setup,
+    query_in_setup,
     right_candidate,
     tag_seen,
     with_titles,
@@ -50,7 +50,7 @@ def texts_of(view):
 
 
 def test_in_the_set_up_noent_entities_are_plain_text():
-    view = query_view(BY_HAND, "noent")
+    view = query_in_setup(BY_HAND, "noent")
 
     assert texts_of(view) == (
         "the heart failure and pain . no heart pain or heart failure of mri .",
@@ -62,7 +62,7 @@ def test_in_the_set_up_noent_entities_are_plain_text():
 
 
 def test_loose_positions_are_the_words_of_a_candidate_anywhere_in_the_passage():
-    view = passage_view(BY_HAND.passage, "noent")
+    view = passage_in_setup(BY_HAND.passage, "noent")
 
     heart_failure = loose_positions(view.tokens, view.candidates)[0]
 
@@ -70,7 +70,7 @@ def test_loose_positions_are_the_words_of_a_candidate_anywhere_in_the_passage():
 
 
 def test_in_the_set_up_ent_an_entity_is_a_token():
-    view = query_view(BY_HAND, "ent")
+    view = query_in_setup(BY_HAND, "ent")
 
     assert texts_of(view) == (
         "the @entityheart_failure and @entitypain . no heart @entitypain or @entityheart_failure"
@@ -84,7 +84,7 @@ def test_in_the_set_up_ent_an_entity_is_a_token():
 
 
 def test_in_the_set_up_anonym_entities_are_numbered_in_passage_then_query_then_answer():
-    view = query_view(replace(BY_HAND, answers=(Answer("new thing"),)), "anonym")
+    view = query_in_setup(replace(BY_HAND, answers=(Answer("new thing"),)), "anonym")
 
     assert texts_of(view) == (
         "the @entity0 and @entity1 . no heart @entity1 or @entity0 of @entity2 .",
@@ -105,7 +105,7 @@ def test_the_title_may_become_the_first_sentence():
 
     titled, second, untitled = with_titles(Split("dev", examples, {"file": "f"})).examples
 
-    view = query_view(titled, "ent").passage
+    view = query_in_setup(titled, "ent").passage
     assert view.candidates == ("gout", "heart failure", "pain", "mri")
     assert " ".join(view.tokens[:5]) == "on @entitygout the @entityheart_failure and"
     assert titled.passage.title == ()
@@ -126,18 +126,18 @@ def test_the_datasets_answer_comes_before_synonyms_and_case_and_blanks_do_not_co
     answers, gold, kind
 ):
     asked = example("@placeholder", *answers.split("/"))
-    number_of = passage_view(asked.passage, "noent").number_of
+    number_of = passage_in_setup(asked.passage, "noent").number_of
 
     assert right_candidate(asked, number_of) == (int(gold), kind)
-    assert query_view(asked, "noent").gold == int(gold)
+    assert query_in_setup(asked, "noent").gold == int(gold)
 
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_truncation_drops_mentions_that_are_not_whole(setup):
     for passage in {case.passage for case in split("x", 4).examples}:
-        whole = passage_view(passage, setup)
+        whole = passage_in_setup(passage, setup)
         for size in range(1, len(whole.tokens) + 2):
-            part = passage_view(passage, setup, max_tokens=size)
+            part = passage_in_setup(passage, setup, max_tokens=size)
 
             positions = {}
             for phrase, spans in zip(whole.candidates, whole.positions, strict=True):

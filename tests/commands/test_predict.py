@@ -116,7 +116,7 @@ def test_predictions_depend_on_the_texts(run):
 def test_a_run_scored_on_another_corpus_stays_as_it_is(at_home, run):
     of_dev, of_test = (run.score(split)[0] for split in ("dev", "test"))
 
-    moved = run.having(replace(run.prepared, splits={"test": run.prepared.splits["dev"]}))
+    moved = run.with_arrays(replace(run.prepared, splits={"test": run.prepared.splits["dev"]}))
 
     assert moved.score("test")[0] == of_dev != of_test
     assert run.score("test")[0] == of_test
@@ -370,7 +370,7 @@ def test_what_is_no_pair_is_refused_by_its_index(task, pair):
     good = ("a", "b @placeholder" if task == "cloze" else "b")
 
     with pytest.raises(DataError, match=r"^item 2: .* Fix: ") as caught:
-        tasks.named(task).form.checked([good, good, json.loads(pair)])
+        tasks.task_named(task).form.checked([good, good, json.loads(pair)])
 
     assert SECRET not in str(caught.value)
 
@@ -420,7 +420,7 @@ def test_a_bad_line_is_named_and_gets_no_prediction(at_home, bad):
 
 def chunks_of(text, size=None, source=None, task="nli"):
     stream = io.BytesIO(text.encode())
-    return predict.read_chunks(stream, tasks.named(task).form, size, source)
+    return predict.read_chunks(stream, tasks.task_named(task).form, size, source)
 
 
 def test_a_bad_line_ends_the_chunk_in_which_it_stands():

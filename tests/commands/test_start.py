@@ -41,7 +41,7 @@ def mednli_jax(monkeypatch, capsys):
 def test_hints_name_the_program_that_was_typed(words, typed, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", words)
 
-    assert cli.typed("train") == typed
+    assert cli.typed_command("train") == typed
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from support.diskne import seven_diseases
 from support.pair_files import write_own_pairs
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, groups_of, staircase
+from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, groups_of, pack_segments
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
@@ -85,7 +85,7 @@ def assert_every_row_once(plan, batches, seeds):
 
 
 def steps_of(segments):
-    """The number of sentences that a staircase has room for at each step."""
+    """The number of sentences that the segments have room for at each step."""
     steps, rows = np.array(segments).T
     return np.repeat(rows, steps)
 
@@ -99,7 +99,7 @@ def assert_covers(segments, lengths_of_sentences):
 
 
 def assert_fits(layout, index, batches):
-    """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the
+    """Each device's share of one seed's batch [Q, G] fits the segments and the words of the
     layout."""
     premise, hypothesis = batches.length
     for share in np.split(index, batches.plan.shares):
@@ -317,7 +317,7 @@ def test_every_batch_fits_its_layout(rows, shares, grouped, most):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_staircase_is_the_cheapest_of_all_that_cover(seed):
+def test_the_segments_are_the_cheapest_of_all_that_cover(seed):
     """The reference tries every way of cutting the steps."""
     rng = np.random.default_rng(seed)
     steps = int(rng.integers(1, 9))
@@ -330,15 +330,15 @@ def test_a_staircase_is_the_cheapest_of_all_that_cover(seed):
         segments = tuple((end - start, int(alive[start])) for start, end in pairwise(cuts))
         costs[segments] = sum(length * rows + segment_cost for length, rows in segments)
 
-    segments = staircase(np.append(alive, [0, 0]))
+    segments = pack_segments(np.append(alive, [0, 0]))
 
     assert costs[segments] == pytest.approx(min(costs.values()))
     assert (steps_of(segments) >= alive).all()
 
 
 @pytest.mark.parametrize("alive", [[], [0, 0]])
-def test_a_staircase_of_no_sentences_has_one_step(alive):
-    assert staircase(alive) == ((1, 1),)
+def test_the_segments_of_no_sentences_have_one_step(alive):
+    assert pack_segments(alive) == ((1, 1),)
 
 
 def two_buckets(**settings):

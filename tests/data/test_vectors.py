@@ -119,7 +119,7 @@ def test_every_kind_of_file_gives_the_same_vectors(path):
     assert_near(vectors.matrix, expected, rtol=1e-6)
     assert vectors.matrix.dtype == np.float32
     assert vectors.duplicates == 0
-    vocab, matrix = vectors.covered()
+    vocab, matrix = vectors.known_words()
     assert vocab.words == (*SPECIALS, *vectors.words)
     assert_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
 

@@ -13,7 +13,7 @@ from support.models import as_type
 from mednli_jax import defaults, load_run
 from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
-from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, of_code, slot_code
+from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, slot_code, slot_of
 from mednli_jax.diskne.scorer import DisKnEScorer, FoldTraining, PartRows, chunks_of
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.experiment import experiment_of
@@ -135,7 +135,7 @@ def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
             assert index.shape == (len(CODES), layout.units * fold_batches.plan.shares, 1)
             assert (index >= 0).any(axis=(1, 2)).all()
         for place, code in enumerate(CODES):
-            assert rows_of(plan, place) == np.flatnonzero(MEMBER[of_code(code).fold]).tolist()
+            assert rows_of(plan, place) == np.flatnonzero(MEMBER[slot_of(code).fold]).tolist()
     assert len({layout for layout, _ in plan}) <= 2 * fold_batches.plan.max_buckets
 
 
@@ -252,7 +252,7 @@ def test_folds_and_seeds_of_one_program_predict_differently(whole):
 
 
 def test_all_chunks_run_at_most_four_programs(alone):
-    """Training (fitted, and roomy for batches that do not fit), dev and test."""
+    """Training (fitted, and full for batches that do not fit), dev and test."""
     assert len(alone.chunks) == 2 * len(SEEDS)
     assert len(alone.program.compiled) <= 4
 

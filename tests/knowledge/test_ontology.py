@@ -8,7 +8,7 @@ from support.tables import table_rows
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
-from mednli_jax.knowledge.ontology import induced, permuted
+from mednli_jax.knowledge.ontology import induced_subgraph, permute
 from mednli_jax.knowledge.readers.mesh import BUNDLED, read_mesh
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
@@ -38,7 +38,7 @@ def names_of(ontology, concept):
 
 def test_the_permuted_control_keeps_the_graph_and_moves_names_labels_and_types_together():
     mesh = load_ontology("mesh")
-    control = permuted(mesh, seed=1)
+    control = permute(mesh, seed=1)
 
     assert control.ids == mesh.ids
     assert (control.parents != mesh.parents).nnz == 0  # so path lengths by id are equal
@@ -55,11 +55,11 @@ def test_the_permuted_control_keeps_the_graph_and_moves_names_labels_and_types_t
 
 def test_the_permuted_control_depends_on_the_seed_alone_and_never_changes():
     """Another version of NumPy or Python repeats the control."""
-    control = permuted(small(), 0)
+    control = permute(small(), 0)
 
     assert control.labels == ("deep", "twig", "left", "stray", "leaf", "root", "right")
-    assert control.names == permuted(small(), 0).names != permuted(small(), 1).names
-    assert len({small().sha256, control.sha256, permuted(small(), 1).sha256}) == 3
+    assert control.names == permute(small(), 0).names != permute(small(), 1).names
+    assert len({small().sha256, control.sha256, permute(small(), 1).sha256}) == 3
 
 
 @pytest.mark.parametrize("file", ["own.tsv", "own.tsv.gz"])
@@ -141,8 +141,8 @@ def test_snomed_of_the_config_is_joined_with_the_umls_of_the_variable(tmp_path, 
 def test_the_induced_graph_has_all_relations_between_mentioned_concepts_alone():
     """As in the code of Romanov & Shivade 2018."""
     whole = small(relations={"part_of": is_a_matrix([(5, 4), (5, 0)], 7)})
-    mentioned = induced(whole, ["X1", "X3", "X5", "X4", "absent"])
-    unrelated = induced(whole, ["X3", "X4"])
+    mentioned = induced_subgraph(whole, ["X1", "X3", "X5", "X4", "absent"])
+    unrelated = induced_subgraph(whole, ["X3", "X4"])
 
     assert edges_of(mentioned.parents, whole.ids) == {("X3", "X1")}
     assert edges_of(mentioned.relations["part_of"], whole.ids) == {("X5", "X4")}

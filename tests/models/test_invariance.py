@@ -79,7 +79,7 @@ def plain(name):
 
 
 def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plain):
-    """A staircase of shared premises or passages, and distinct words: some units lack rows, one
+    """Packed segments of shared premises or passages, and distinct words: some units lack rows, one
     unit is padding, both sides are wider, and all padding holds words."""
     gradient, logits = plain
     corpus = models.corpus_of(name)

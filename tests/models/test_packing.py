@@ -1,7 +1,7 @@
 """Packed sentences are the padded ones in another order: no token is lost or mixed up, also in
 gradients.
 
-In float64, on a staircase that just holds the sentences and on one that computes all of them to the
+In float64, in segments that just hold the sentences and in one that computes all of them to the
 end.
 """
 
@@ -12,7 +12,7 @@ import pytest
 from jax.test_util import check_grads
 from support.trees import assert_equal, assert_near
 
-from mednli_jax.data.batching import staircase
+from mednli_jax.data.batching import pack_segments
 from mednli_jax.models.packing import Packing
 from mednli_jax.models.recurrence import CELLS, offsets
 
@@ -20,9 +20,9 @@ SHAPES = ((3, 4), (4, 3))  # two sides: sentences and padded positions
 LENGTH = np.array([4, 0, 2, 1, 0, 3, 1])
 IS_TOKEN = np.arange(4) < LENGTH[:, None]
 SIDE_MASKS = [IS_TOKEN[:3], IS_TOKEN[3:, :3]]
-STAIRCASES = {
+SEGMENTS = {
     "full": None,
-    "fitted": staircase(IS_TOKEN.sum(axis=0)),  # for five sentences
+    "fitted": pack_segments(IS_TOKEN.sum(axis=0)),  # for five sentences
     "loose": ((2, 7), (1, 4), (3, 1)),  # goes beyond the longest sentence
 }
 SIZE = 4
@@ -37,7 +37,7 @@ def _float64():
 @pytest.fixture(params=[pytest.param("full", marks=pytest.mark.slow), "fitted", "loose"])
 def packing(request):
     with jax.enable_x64(True):
-        return Packing(jnp.asarray(LENGTH), STAIRCASES[request.param], steps=4)
+        return Packing(jnp.asarray(LENGTH), SEGMENTS[request.param], steps=4)
 
 
 def random_sides():

@@ -13,7 +13,7 @@ import pytest
 from support.golden_files import assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.batching import Layout, staircase
+from mednli_jax.data.batching import Layout, pack_segments
 from mednli_jax.models import table
 from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import optim
@@ -84,11 +84,11 @@ def inputs():
 
 
 def fitted(batches):
-    """A layout that holds each of these batches: a staircase and distinct words, as in training."""
+    """A layout that holds each of these batches: segments and distinct words, as in training."""
     rows = np.stack(batches)
     lengths = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in SIDES]
     alive = np.concatenate(lengths, axis=1)[:, :, None] > np.arange(max(WIDTH))
-    stairs = staircase(alive.sum(axis=1).max(axis=0))
+    stairs = pack_segments(alive.sum(axis=1).max(axis=0))
     assert len(stairs) > 1
     return Layout(
         ROWS,
@@ -163,7 +163,7 @@ TRAINED = ("bow-replace-masked", "esim-bias-masked")
 
 @pytest.mark.parametrize("name", cases(FACTS["trained"], TRAINED))
 def test_three_steps_of_adam_equal_those_of_the_pytorch_reference(name):
-    """Losses, weights and running statistics agree. The layout is a staircase, and every distinct
+    """Losses, weights and running statistics agree. The layout has segments, and every distinct
     word is projected once.
 
     Only float64 serves: Adam divides by the size of the gradient, and where that vanishes, noise of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.trees import assert_near
 
-from mednli_jax.data.batching import staircase
+from mednli_jax.data.batching import pack_segments
 from mednli_jax.models import layers
 from mednli_jax.models.packing import Packing
 
@@ -18,7 +18,7 @@ RAGGED = [15, 5, 15, 0, 6, 0]
 
 def fitted(lengths, least_rows=1):
     steps = np.arange(max(*lengths, 1))
-    return staircase((np.array(lengths)[:, None] > steps).sum(axis=0), least_rows)
+    return pack_segments((np.array(lengths)[:, None] > steps).sum(axis=0), least_rows)
 
 
 def states_and_gradients(platform, cell, lengths, segments, seeds):
@@ -63,7 +63,7 @@ def test_recurrent_loops_for_gpus_equal_those_for_other_devices(cell, lengths, s
     assert_near(stacked, expected, rtol=1e-5, atol=2e-6)
 
 
-def test_a_least_number_of_rows_widens_a_staircase_to_all_sentences():
+def test_a_least_number_of_rows_widens_the_segments_to_all_sentences():
     profile = np.array([8, 5, 2, 1])
 
-    assert staircase(profile) != staircase(profile, 256) == ((4, 8),)
+    assert pack_segments(profile) != pack_segments(profile, 256) == ((4, 8),)

@@ -93,7 +93,7 @@ def test_trees_stored_as_json_predict_as_scikit_learns(labels):
     model = GradientBoostingClassifier(n_estimators=15, subsample=0.7, random_state=1)
     model.fit(table, label)
 
-    stored = json.loads(json.dumps(boosting.of_model(model)))
+    stored = json.loads(json.dumps(boosting.forest_of(model)))
 
     p_NC = boosting.probabilities(stored, table, 3)
     np.testing.assert_allclose(p_NC[:, list(labels)], model.predict_proba(table), atol=1e-12)

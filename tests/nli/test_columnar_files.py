@@ -13,7 +13,7 @@ from support.cases import cases
 
 from mednli_jax.errors import DataError
 from mednli_jax.nli.read import corpora
-from mednli_jax.nli.read.readers import decided, read_nli_file
+from mednli_jax.nli.read.readers import labels_of_file, read_nli_file
 
 LABELS = ("0", "1", "2")
 BYTES = pa.array([label.encode() for label in LABELS])
@@ -46,7 +46,7 @@ def write(path, content):
 def read(folder):
     """The pairs of train."""
     path = corpora.find_files("file", folder, "train")["train"]
-    labels = decided("", path, ())
+    labels = labels_of_file("", path, ())
     return read_nli_file(path, split="train", labels=labels).examples
 
 

@@ -58,7 +58,7 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
 
     recogniser = linked.recogniser(splits, spans and tmp_path / spans)
     mentions = find_mentions(examples, recogniser, linked.encoding).visible
-    merged, *_ = links.merged(examples, mentions)
+    merged, *_ = links.merge_entities(examples, mentions)
 
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if entity else []] * 9
     assert mentions["premise"] == [[]] * 9
@@ -121,12 +121,12 @@ TOKENS = blank_tokens("a severe brain injury")
 
 def test_the_longer_of_overlapping_mentions_becomes_a_token():
     mentions = [Mention(2, 4, "b"), Mention(1, 4, "a")]
-    assert links.units(TOKENS, mentions) == [("a",), ("severe", "brain", "injury")]
+    assert links.words_and_entities(TOKENS, mentions) == [("a",), ("severe", "brain", "injury")]
 
 
 def test_an_empty_side_has_no_entity():
     example = NLIExample("u", "", "", "", (), TOKENS)
     mentions = {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]}
-    (merged,) = links.merged([example], mentions)
+    (merged,) = links.merge_entities([example], mentions)
     assert merged.premise_tokens == ()
     assert merged.hypothesis_tokens == ("a", "severe", "brain_injury")

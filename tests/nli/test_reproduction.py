@@ -39,11 +39,11 @@ def write_figures(path, figures):
 
 
 def checked(folder):
-    return reproduction.checked(folder, TableOptions(read_config)).to_json()
+    return reproduction.check_reproduction(folder, TableOptions(read_config)).to_json()
 
 
 def sections(folder):
-    return reproduction.sections(reproduction.checked(folder, TableOptions(read_config)))
+    return reproduction.sections(reproduction.check_reproduction(folder, TableOptions(read_config)))
 
 
 def cell_of(folder, number, run):

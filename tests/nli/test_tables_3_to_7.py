@@ -13,7 +13,7 @@ from mednli_jax.nli.tables import tables_3_to_7
 from mednli_jax.nli.tables.runs import TABLES
 from mednli_jax.report import sections
 from mednli_jax.report.options import PaperRun, TableOptions
-from mednli_jax.report.tables import unlike
+from mednli_jax.report.tables import differences_from_paper
 
 
 def write_runs(folder, corpus="mednli", **predictions):
@@ -23,7 +23,7 @@ def write_runs(folder, corpus="mednli", **predictions):
 
 
 def filled(number, folder):
-    return tables_3_to_7.filled(TABLES[number], folder, TableOptions(read_config)).to_json()
+    return tables_3_to_7.fill_table(TABLES[number], folder, TableOptions(read_config)).to_json()
 
 
 def cell_of(table, **fields):
@@ -133,7 +133,7 @@ def test_a_gain_without_its_baseline_has_no_figure(tmp_path, demo, state):
 def test_figures_of_another_corpus_are_not_compared_with_the_papers(tmp_path):
     write_runs(tmp_path, corpus="demo", esim=wrong(2))
 
-    table = tables_3_to_7.filled(TABLES[3], tmp_path, TableOptions(read_config))
+    table = tables_3_to_7.fill_table(TABLES[3], tmp_path, TableOptions(read_config))
     section = tables_3_to_7.table_section(table)
 
     assert not table.comparable
@@ -257,6 +257,6 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path, named):
 
     paper_run = PaperRun("biobert", "diskne_bert", {"model.hidden_size": 768} if named else {})
 
-    differences = unlike(run, read_config, paper_run)
+    differences = differences_from_paper(run, read_config, paper_run)
     assert "train.learning_rate 0.0001" in differences
     assert ("model.hidden_size 768" in differences) != named

@@ -66,7 +66,7 @@ def test_two_logits_are_trained_on_two_classes():
 
 def test_predictions_of_two_logits_have_three_classes():
     rows = TWO_CLASSES.predictions(ROWS, LOGITS_NC[None])
-    label, *probabilities = TWO_CLASSES.described(ROWS, LOGITS_NC[None])[0].values()
+    label, *probabilities = TWO_CLASSES.describe(ROWS, LOGITS_NC[None])[0].values()
 
     predicted = [label for row in rows for label in row["predicted"]]
     assert predicted == ["entailment", "contradiction", "entailment"]

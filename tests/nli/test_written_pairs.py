@@ -23,7 +23,7 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
-from mednli_jax.nli.augment.augmentation import Augment, Withheld, written_pairs
+from mednli_jax.nli.augment.augmentation import Augmentation, Withheld, augmented_pairs
 from mednli_jax.nli.augment.changes import Sentence, WordChanges
 from mednli_jax.nli.config import corpus_of
 from mednli_jax.nli.scorer import NLIScorer
@@ -57,7 +57,7 @@ def training_pairs(*premises, labels=LABELS):
 
 
 def written_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
-    return written_pairs(training_pairs(*premises), linker, Augment(share, seed), withheld)
+    return augmented_pairs(training_pairs(*premises), linker, Augmentation(share, seed), withheld)
 
 
 def all_labels(linker, premise, withheld=NOTHING):
@@ -170,7 +170,7 @@ def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
     with pytest.raises(
         UserError, match=r"data\.augment: no training pair has the label contradiction"
     ):
-        written_pairs(train, linker, Augment(1.0), NOTHING)
+        augmented_pairs(train, linker, Augmentation(1.0), NOTHING)
 
 
 # ---- in a corpus and in the loss ----

@@ -14,7 +14,7 @@ from mednli_jax.report import outcomes
 
 
 def opened(folder, *seeds, **settings):
-    return outcomes.finished(write_run(folder, *seeds, **settings))
+    return outcomes.read_finished(write_run(folder, *seeds, **settings))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_tie_of_votes_goes_to_the_likelier_class(tmp_path):
     tied["probabilities"] = [[0.6, 0.3, 0.1]] * 2 + [[0.2, 0.7, 0.1]] * 2
     path.write_text(lines(tied, clear))
 
-    assert outcomes.finished(folder).outcomes.voted.tolist() == [1, 1]
+    assert outcomes.read_finished(folder).outcomes.voted.tolist() == [1, 1]
 
 
 @cases(
@@ -59,7 +59,7 @@ def test_damaged_predictions_are_named_by_line(tmp_path, line):
     path.write_text(path.read_text() + lines(line))
 
     with pytest.raises(DataError, match=rf"^{path.name}:10: ") as caught:
-        outcomes.finished(tmp_path / "run")
+        outcomes.read_finished(tmp_path / "run")
 
     assert "u0" not in str(caught.value)
 
@@ -69,7 +69,7 @@ def test_a_run_without_predictions_is_refused(tmp_path):
     (folder / "private" / "predictions.test.jsonl").unlink()
 
     with pytest.raises(RunError, match=r"predictions\.test\.jsonl"):
-        outcomes.finished(folder)
+        outcomes.read_finished(folder)
 
 
 # -- two systems -----------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
     uids = [f"u{i}" for i in reversed(range(9))]
     second = opened(tmp_path / "b", "eeenenccc"[::-1], gold=GOLD[::-1], uids=uids)
 
-    moved = outcomes.aligned(first, second).outcomes
+    moved = outcomes.align(first, second).outcomes
 
     assert moved.uids == first.outcomes.uids
     assert moved.predicted.tolist() == first.outcomes.predicted.tolist()
@@ -100,7 +100,7 @@ def test_runs_on_different_pairs_are_not_compared(tmp_path, difference):
     second = opened(tmp_path / "b", GOLD, **difference)
 
     with pytest.raises(RunError, match="a and b: "):
-        outcomes.aligned(first, second)
+        outcomes.align(first, second)
 
 
 def test_runs_on_files_of_different_content_are_not_compared(tmp_path):
@@ -109,10 +109,10 @@ def test_runs_on_files_of_different_content_are_not_compared(tmp_path):
         folder = write_run(tmp_path / name, GOLD)
         test = {"rows": 9, "file": "x.jsonl", "sha256": name * 64}
         edit(folder / "data.json", splits={"test": test})
-        runs.append(outcomes.finished(folder))
+        runs.append(outcomes.read_finished(folder))
 
     with pytest.raises(RunError, match="a and b: "):
-        outcomes.aligned(*runs)
+        outcomes.align(*runs)
 
 
 def test_training_pairs_may_differ_and_are_noted(tmp_path):

@@ -13,7 +13,7 @@ from mednli_jax.cloze.runs import RUNS as CLICR
 from mednli_jax.diskne.runs import BERT, BERT_BASE, OWN_SYSTEMS, RANDOM_NEGATIVES, wordings
 from mednli_jax.nli.tables.runs import RUNS as MEDNLI
 from mednli_jax.report.options import PaperRun
-from mednli_jax.report.tables import unlike
+from mednli_jax.report.tables import differences_from_paper
 
 GA = CLICR["ga_ent"]
 PAIR = ARTIFACTS["pair"]
@@ -45,7 +45,7 @@ def test_a_run_with_the_settings_of_a_papers_run_is_not_unlike_it(tmp_path):
         folder = tmp_path / str(number)
         write_paper_run(folder, run)
 
-        assert unlike(folder, read_config, run) == [], run.name
+        assert differences_from_paper(folder, read_config, run) == [], run.name
 
 
 @cases(
@@ -62,7 +62,7 @@ def test_places_and_fields_without_effect_make_no_run_unlike_the_papers(
     write_paper_run(tmp_path / "run", run)
     change(tmp_path / "run" / "config.json", **{field: value})
 
-    assert unlike(tmp_path / "run", read_config, run) == []
+    assert differences_from_paper(tmp_path / "run", read_config, run) == []
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_a_run_that_differs_in_a_field_is_unlike_the_papers(tmp_path, name, chan
     write_paper_run(tmp_path / "run", run)
     change(tmp_path / "run" / "config.json", **fields_of(changed))
 
-    assert len(unlike(tmp_path / "run", read_config, run)) == 1
+    assert len(differences_from_paper(tmp_path / "run", read_config, run)) == 1
 
 
 def test_a_run_of_fewer_seeds_is_unlike_the_papers(tmp_path):
     write_paper_run(tmp_path / "run", BERT)
     edit(tmp_path / "run" / "result.json", seeds=[0])
 
-    assert len(unlike(tmp_path / "run", read_config, BERT)) == 1
+    assert len(differences_from_paper(tmp_path / "run", read_config, BERT)) == 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from mednli_jax.cloze.scorer import ClozeScorer
 from mednli_jax.data.arrays import SIDES, Prepared
-from mednli_jax.data.batching import Layout, staircase
+from mednli_jax.data.batching import Layout, pack_segments
 from mednli_jax.knowledge.relations import KINDS
 from mednli_jax.models import table
 from mednli_jax.models.batch import PairBatch
@@ -252,10 +252,10 @@ def layout_for(corpus: Corpus, index: np.ndarray, *, devices: int = 1, more: int
 
 
 def _stairs(lengths: Sequence[np.ndarray], steps: int) -> Any:
-    """The staircase of a loop over texts of these lengths, for the fullest batch at each step."""
+    """The segments of a loop over texts of these lengths, for the fullest batch at each step."""
     length_BN = np.concatenate([batch.reshape(len(batch), -1) for batch in lengths], axis=1)
     active_BT = (length_BN[:, :, None] > np.arange(steps)).sum(axis=1)
-    return staircase(active_BT.max(axis=0))
+    return pack_segments(active_BT.max(axis=0))
 
 
 def noisy(batch: Batch) -> Batch:

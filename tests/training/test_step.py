@@ -59,7 +59,7 @@ def drawn(name, fields, optimizer, seeds):
 def trained(name, seeds, *, device_count=1, tight=False):
     """(losses [steps, S], parameters) of steps in float64 with dropout.
 
-    tight: rows in another order, on a staircase of their own, with more padding.
+    tight: rows in another order, in segments of their own, with more padding.
     """
     corpus = models.corpus_of(name)
     devices = Devices(jax.local_devices()[:device_count])

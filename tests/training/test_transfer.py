@@ -236,7 +236,7 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     run = load_run(home.folder / "run")
     data = run.config.copy_and_resolve_references().data
     data.dir = "test-alone"
-    corpus = run.on(data)
+    corpus = run.on_corpus(data)
     _, logits = corpus.score("test")
     p_NC = jax.nn.softmax(logits).mean(axis=0)
     pairs = [own_pair("test", number, THERE) for number in range(SIZES["test"])]
@@ -285,7 +285,7 @@ def test_a_word_without_a_vector_is_the_unknown_word_of_the_run(home):
     data = run.config.copy_and_resolve_references().data
     data.dir = "odd"
 
-    prepared = run.on(data).prepared
+    prepared = run.on_corpus(data).prepared
 
     assert prepared.manifest["unknown_tokens"]["hypothesis"] > 0
     assert_equal(prepared.vectors[1], run.vectors[1])

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.files.reading import MARK, empty_file, opened, text_lines
+from mednli_jax.files.reading import MARK, empty_file, open_binary, text_lines
 from mednli_jax.files.writing import Digest
 
 WHOLE = "take a fresh, whole copy of the release"
@@ -53,7 +53,7 @@ class Table:
             self._check_header()
         first_line = 1 if self.is_rrf else 2
         line, problems = first_line, Problems()
-        with opened(self.path) as stream:
+        with open_binary(self.path) as stream:
             try:
                 for batch in self._batches(stream, columns, problems):
                     problems.raise_if_any()
@@ -168,7 +168,7 @@ class Block:
 
 def _sha256_of_content(path: Path) -> bytes:
     content = hashlib.sha256()
-    with opened(path) as stream:
+    with open_binary(path) as stream:
         while block := stream.read(_BLOCK_BYTES):
             content.update(block)
     return content.digest()

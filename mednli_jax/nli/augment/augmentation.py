@@ -25,7 +25,7 @@ WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"
 NONE_WRITTEN = "No training pair was written: config.data.augment has no effect."
-WRITTEN = "written "  # begins the uid of each written pair
+AUGMENTED = "written "  # begins the uid of each written pair
 
 # (scope of the replaced word, its relation to the new one) -> label
 _ENTAILED, _OPEN = "entailment", "neutral"
@@ -46,7 +46,7 @@ LABEL_OF = {
 
 
 @dataclass(frozen=True)
-class Augment:
+class Augmentation:
     """The fields data.augment of a config.
 
     Args:
@@ -142,8 +142,8 @@ class _Candidate(NamedTuple):
         return LABEL_OF[self.change.scope, self.change.kind]
 
 
-def written_pairs(
-    train: Sequence[NLIExample], linker: Lemmas, augment: Augment, withheld: Withheld
+def augmented_pairs(
+    train: Sequence[NLIExample], linker: Lemmas, augment: Augmentation, withheld: Withheld
 ) -> Written:
     """The pairs of WordNet for the training pairs of a corpus.
 
@@ -251,7 +251,7 @@ def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExamp
     hypothesis = premise.with_word(change.place, change.word)
     assert hypothesis is not None
     return NLIExample(
-        uid=f"{WRITTEN}{number:06}",
+        uid=f"{AUGMENTED}{number:06}",
         premise=premise.text,
         hypothesis=hypothesis.text,
         label=candidate.label,

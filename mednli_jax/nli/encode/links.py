@@ -19,11 +19,11 @@ from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
-from mednli_jax.knowledge.ontology import Ontology, induced
+from mednli_jax.knowledge.ontology import Ontology, induced_subgraph
 from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, UnitOf, kinds_of, typed_links
 from mednli_jax.knowledge.words import Lemmas, normalise, singular
 from mednli_jax.nli.augment.polarity import DOWN, directions
-from mednli_jax.terminal import watched
+from mednli_jax.terminal import with_progress
 
 GRAPH_SPLITS = ("train", "dev")
 Tokens = tuple[str, ...]
@@ -139,7 +139,7 @@ class MentionFinder:
         size = len(all_tokens(example, side))
         if size <= self.encoding.max_length:
             return mentions
-        return _within(mentions, self.encoding.first_kept(size), self.encoding.max_length)
+        return mentions_within(mentions, self.encoding.first_kept(size), self.encoding.max_length)
 
 
 def find_mentions(
@@ -153,13 +153,13 @@ def find_mentions(
     mentions = PairMentions({}, {})
     for side in SIDES:
         mentions.visible[side], mentions.whole[side] = [], []
-        for example in watched(examples, f"concepts of {PLURAL[side]}"):
+        for example in with_progress(examples, f"concepts of {PLURAL[side]}"):
             mentions.visible[side].append(finder.visible(example, side))
             mentions.whole[side].append(finder.whole(example, side))
     return mentions
 
 
-def _within(mentions: Sequence[Mention], first: int, size: int) -> list[Mention]:
+def mentions_within(mentions: Sequence[Mention], first: int, size: int) -> list[Mention]:
     """The mentions within the `size` tokens from `first` on, counted from there."""
     inside = []
     for mention in mentions:
@@ -175,7 +175,7 @@ def rows_in(splits: Mapping[str, Split]) -> dict[str, slice]:
     return {name: slice(*bounds) for name, bounds in zip(splits, pairwise(ends), strict=True)}
 
 
-def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
+def words_and_entities(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
     """The tokens, with each entity as one unit. Of overlapping entities the first is used; of
     several that begin at one token, the longest."""
     end_of: dict[int, int] = {}
@@ -190,15 +190,17 @@ def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Token
     return text_units
 
 
-def merged(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
+def merge_entities(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
     """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021,
     section 6)."""
 
     merged_examples = []
     pairs = zip(examples, mentions["premise"], mentions["hypothesis"], strict=True)
     for example, in_premise, in_hypothesis in pairs:
-        premise = tuple(map("_".join, units(example.premise_tokens, in_premise)))
-        hypothesis = tuple(map("_".join, units(example.hypothesis_tokens, in_hypothesis)))
+        premise = tuple(map("_".join, words_and_entities(example.premise_tokens, in_premise)))
+        hypothesis = tuple(
+            map("_".join, words_and_entities(example.hypothesis_tokens, in_hypothesis))
+        )
         merged_examples.append(
             replace(example, premise_tokens=premise, hypothesis_tokens=hypothesis)
         )
@@ -234,10 +236,10 @@ def encode_links(
     graph = source.ontology
     facts: Facts = {"graph": encoding.graph}
     if concepts is None and encoding.graph == "mentioned" and rows.keys() & set(GRAPH_SPLITS):
-        concepts = mentioned(mentions.whole, rows)
+        concepts = mentioned_concepts(mentions.whole, rows)
     if concepts is not None:
         facts["graph_concepts"] = sorted(_ids(concepts, source))
-        graph = induced(graph, facts["graph_concepts"])
+        graph = induced_subgraph(graph, facts["graph_concepts"])
     links = _links(graph, words, mentions.visible, source, encoding, paths)
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
@@ -249,7 +251,7 @@ def encode_links(
     return ArraysAndFacts(_link_arrays(links), facts)
 
 
-def mentioned(whole: SideMentions, rows: Mapping[str, slice]) -> set[str]:
+def mentioned_concepts(whole: SideMentions, rows: Mapping[str, slice]) -> set[str]:
     """The concepts that the pairs of GRAPH_SPLITS mention. rows: of each split."""
     concepts: set[str] = set()
     for name in GRAPH_SPLITS:
@@ -343,7 +345,7 @@ def _link_arrays(links: Links) -> dict[str, np.ndarray]:
     return arrays
 
 
-def projected(
+def project_relations(
     arrays: Mapping[str, np.ndarray], examples: Sequence[NLIExample], encoding: Encoding
 ) -> np.ndarray:
     """link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).

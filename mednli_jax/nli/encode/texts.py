@@ -33,15 +33,15 @@ from mednli_jax.nli.encode.links import (
     Paths,
     Tokens,
     _links_per_kind,
-    _within,
     all_tokens,
     encode_links,
     find_mentions,
-    projected,
+    mentions_within,
+    project_relations,
     rows_in,
     tokens_of,
 )
-from mednli_jax.terminal import watched
+from mednli_jax.terminal import with_progress
 
 FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
 Vocabulary = Any  # Vocab, for a corpus of word pieces PieceVocabulary
@@ -115,7 +115,7 @@ class WordTexts:
             unknown=encoding.unknown,
             lowered=encoding.lowered,
         )
-        vocabulary, matrix = vectors.covered()
+        vocabulary, matrix = vectors.known_words()
         graph = retrofit_graph(vocabulary.words)
         retrofitted = 0
         if graph is not None:
@@ -139,7 +139,7 @@ class WordTexts:
     def _counts(self, examples: Sequence[NLIExample]) -> Counter[str]:
         """The number of occurrences of each word in the examples."""
         counts: Counter[str] = Counter()
-        for example in watched(examples, "vocabulary"):
+        for example in with_progress(examples, "vocabulary"):
             for side in SIDES:
                 counts.update(tokens_of(example, side, self.encoding))
         return counts
@@ -153,7 +153,7 @@ class WordTexts:
         cut = dict.fromkeys(SIDES, 0)
         for side in SIDES:
             numbers[side] = []
-            for example in watched(examples, f"words of {PLURAL[side]}"):
+            for example in with_progress(examples, f"words of {PLURAL[side]}"):
                 numbers[side].append(self.vocabulary.encode(self.tokens(example, side)))
                 cut[side] += len(all_tokens(example, side)) > self.encoding.max_length
         return Encoded(examples, _padded(numbers), cut)
@@ -267,7 +267,7 @@ class ConceptTexts(WordTexts):
         phrases: Counter[tuple[str, int]] = Counter()
         trained = {example.uid for example in splits["train"].examples}
         for side in SIDES:
-            for example in watched(examples_of(splits), f"concepts of {PLURAL[side]}"):
+            for example in with_progress(examples_of(splits), f"concepts of {PLURAL[side]}"):
                 words = super().tokens(example, side)
                 for mention in self.finder.visible(example, side):
                     index = self.finder.source.ontology.index_of.get(mention.concept)
@@ -337,7 +337,7 @@ class PieceTexts:
         pieces: dict[str, list[Pieces]] = {}
         for side in SIDES:
             pieces[side] = []
-            for example in watched(examples, f"pieces of {PLURAL[side]}"):
+            for example in with_progress(examples, f"pieces of {PLURAL[side]}"):
                 text = getattr(example, side) if self.encoding.reads(side) else ""
                 pieces[side].append(pieces_of(text))
         numbers: dict[str, list[tuple[int, ...]]] = {"premise": [], "hypothesis": []}
@@ -366,12 +366,12 @@ class PieceTexts:
         mentions = PairMentions({}, {})
         for side, texts in encoded.pieces.items():
             mentions.whole[side], mentions.visible[side] = [], []
-            rows = watched(texts, f"concepts of {PLURAL[side]}")
+            rows = with_progress(texts, f"concepts of {PLURAL[side]}")
             sizes = encoded.arrays[f"{side}_length"].tolist()
             for text, size in zip(rows, sizes, strict=True):
                 whole = _over_pieces(linked(text.words), text)
                 mentions.whole[side].append(whole)
-                visible = _within(whole, self._first_kept(text, size), size)
+                visible = mentions_within(whole, self._first_kept(text, size), size)
                 mentions.visible[side].append(visible)
         return mentions
 
@@ -446,7 +446,7 @@ def encode_splits(
     label_N = np.array([number_of[example.label] for example in examples], np.int32)
     arrays = {**encoded.arrays, "label": label_N, **links.arrays}
     if texts.encoding.polarity:
-        relation_NK = projected(arrays, examples, texts.encoding)
+        relation_NK = project_relations(arrays, examples, texts.encoding)
         arrays["link_relation"] = relation_NK
         kinds = kinds_of(texts.encoding.relations or ())
         facts["knowledge"]["relations"] = _links_per_kind(relation_NK, kinds)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mednli_jax.data.inputs import SPARE
-from mednli_jax.data.labels import UNLABELLED, Part, is_number, parts, written
+from mednli_jax.data.labels import UNLABELLED, LabelEntry, is_number, label_entries, written
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
@@ -41,12 +41,12 @@ SPARK_PART = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[._
 ARROW_PART = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
 STATE = "state.json"  # of save_to_disk of the datasets library
 
-Columns = tuple[Part, ...]  # (field, its column in files of the user), see columns_of
+Columns = tuple[LabelEntry, ...]  # (field, its column in files of the user), see columns_of
 
 
 def columns_of(setting: str) -> Columns:
     """The columns that config.data.columns names: "premise:note,hypothesis:claim"."""
-    return tuple(parts(setting))
+    return tuple(label_entries(setting))
 
 
 class PairFields:

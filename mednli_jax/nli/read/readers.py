@@ -31,7 +31,7 @@ from mednli_jax.files.reading import FRESH_COPY, empty_file
 from mednli_jax.files.writing import sha256
 from mednli_jax.nli.read.corpora import OWN, check_options, find_files, ground_truth_path
 from mednli_jax.nli.read.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
-from mednli_jax.plugins import imported
+from mednli_jax.plugins import import_object
 
 NO_TEST = "The folder has no test file, so that only dev is scored."
 NO_TEST_LABELS = "The test file has no labels, so that only dev is scored."
@@ -43,7 +43,7 @@ OWN_IDS = "give each pair one of its own, or none: config.data.columns=uid:-"
 # ---- labels ----
 
 
-def decided(setting: str, path: Path, columns: Columns) -> Labels:
+def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
     """The labels of a config.data.labels without names: those of a training file. Rows with a fault
     are left out; read_nli_file reports them."""
     labels, problems = Labels.of(setting), Problems()
@@ -142,7 +142,7 @@ class _PairReader:
             return
         uid = row.text("pairID", optional=not self.truth) or f"{self.stem}:{number}"
         if uid in self.lines:
-            fix = OWN_IDS if self.labels.of_user else FRESH_COPY
+            fix = OWN_IDS if self.labels.are_users else FRESH_COPY
             raise row.fault(f"repeats that of line {self.lines[uid]}", "pairID", fix)
         self.lines[uid] = number
         label = self._label(row, uid)
@@ -163,7 +163,7 @@ class _PairReader:
         if self.truth and uid not in self.truth:
             fix = "take both files from the same release"
             raise row.fault("has no label in the ground truth", "pairID", fix)
-        own, name_of = self.labels.of_user, self.labels.name_of
+        own, name_of = self.labels.are_users, self.labels.name_of
         label = self.truth[uid] if self.truth else written(row.text("gold_label", optional=own))
         name = name_of.get(label.casefold())
         if name is None:
@@ -177,7 +177,7 @@ class _PairReader:
 
     def _fix(self, label: str) -> str:
         """The fix for a label without a name."""
-        if not self.labels.of_user:
+        if not self.labels.are_users:
             return "correct the label, or read your own files by the variant :file"
         shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
         labels = f"{self.labels.shown},{shown}:{UNLABELLED}"
@@ -404,7 +404,7 @@ def from_plugin(
     {"train": rows, "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an
     NLIExample. names: of its labels.
     """
-    returned = imported(name, "data.name")(folder)
+    returned = import_object(name, "data.name")(folder)
     rows_of: dict[str, list[object]] = {}
     if isinstance(returned, Mapping):
         rows_of = {split: list(rows) for split, rows in returned.items()}

@@ -41,7 +41,7 @@ Records = Iterator[tuple[int, Record]]
 
 
 @dataclasses.dataclass
-class Part(tfds.core.BuilderConfig):
+class BuilderSettings(tfds.core.BuilderConfig):
     """The part of a corpus that is built. limit: number of training pairs, None for all. genre: ""
     for all."""
 
@@ -49,15 +49,15 @@ class Part(tfds.core.BuilderConfig):
     genre: str = ""
 
 
-ALL = Part(name="all")  # TFDS compares configs by identity
+ALL = BuilderSettings(name="all")  # TFDS compares configs by identity
 
 
-def part(limit: int | None = None, genre: str = "") -> Part:
+def part(limit: int | None = None, genre: str = "") -> BuilderSettings:
     """The config of a part. Its name is all, slate, first2000 or slate-first2000, for example."""
     names = [genre] if genre else []
     if limit:
         names.append(f"first{limit}")
-    return Part(name="-".join(names), limit=limit, genre=genre) if names else ALL
+    return BuilderSettings(name="-".join(names), limit=limit, genre=genre) if names else ALL
 
 
 class PairBuilder(
@@ -143,7 +143,9 @@ def load_tfds(
     return splits
 
 
-def _build(builder: type[PairBuilder], root: Path, chosen: Part, manual_dir: Path) -> None:
+def _build(
+    builder: type[PairBuilder], root: Path, chosen: BuilderSettings, manual_dir: Path
+) -> None:
     """Writes a part of a corpus, for its owner alone."""
     config = tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False)
     with atomic_folder(root, fix=_FIX) as temporary:
@@ -155,7 +157,7 @@ def _build(builder: type[PairBuilder], root: Path, chosen: Part, manual_dir: Pat
 
 
 def _read(
-    builder: type[PairBuilder], root: Path, chosen: Part
+    builder: type[PairBuilder], root: Path, chosen: BuilderSettings
 ) -> dict[str, Split[NLIExample]] | None:
     """The splits below `root`; None where they are missing, or damaged by the checksums of
     array_record."""

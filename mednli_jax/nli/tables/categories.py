@@ -25,7 +25,7 @@ from mednli_jax.nli.encode.links import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.nli.tables.runs import CORPUS, ERRORS, KINDS, MODELS, NAMES
 from mednli_jax.report.options import TableOptions
-from mednli_jax.report.outcomes import Finished, Outcomes, aligned, finished
+from mednli_jax.report.outcomes import Finished, Outcomes, align, read_finished
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Report, Section, points
 from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, heading, state
@@ -209,8 +209,8 @@ def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Repor
         raise RunError(f"{folder}: holds no finished run of {', '.join(MODELS)}", fix=fix)
     corpus = linked(options.config_of(folders[0]))
     categories_of = categories_by_rules(corpus, options.split)
-    first = finished(folders[0], options.split)
-    runs = [aligned(first, finished(path, options.split)) for path in folders]
+    first = read_finished(folders[0], options.split)
+    runs = [align(first, read_finished(path, options.split)) for path in folders]
     errors = error_kinds(runs, categories_of)
     rows = _examples(corpus.splits()[options.split].examples, categories_of, runs)
     return Report(

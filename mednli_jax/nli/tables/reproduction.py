@@ -226,7 +226,7 @@ def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[i
     return [paper - half, paper + half]
 
 
-def checked(folder: Path, options: TableOptions) -> Check:
+def check_reproduction(folder: Path, options: TableOptions) -> Check:
     """The check of a folder that `reproduce mednli` filled."""
     folder = check_folder(folder)
     judged = {2: _statistics(folder)}
@@ -278,7 +278,7 @@ def _statistics(folder: Path) -> list[JudgedCell]:
 
 def _gains(table: Table, folder: Path, options: TableOptions) -> list[JudgedCell]:
     """The paper's cells of a table, and the further cells that have a figure."""
-    filled_table = tables_3_to_7.filled(table, folder, options)
+    filled_table = tables_3_to_7.fill_table(table, folder, options)
     filled_of = {filled.cell: filled for filled in filled_table.cells}
     elsewhere = "" if filled_table.comparable else filled_table.corpus
     cells = []
@@ -331,9 +331,9 @@ def _gained(folder: Path) -> Iterator[GainedPredictions]:
             folders = [folder / f"{name}{model}" for name in (baseline, run)]
             if any(state(path) != COMPLETE for path in folders):
                 continue
-            first, second = map(outcomes.finished, folders)
+            first, second = map(outcomes.read_finished, folders)
             try:
-                flips = outcomes.flips(first.outcomes, outcomes.aligned(first, second).outcomes)
+                flips = outcomes.flips(first.outcomes, outcomes.align(first, second).outcomes)
             except RunError:  # runs of other pairs, which Table 7 names
                 continue
             gained = {label: flip.gained for label, flip in flips.items()}

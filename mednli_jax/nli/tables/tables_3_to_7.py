@@ -25,7 +25,7 @@ from mednli_jax.nli.tables.runs import (
 )
 from mednli_jax.report import metrics, tables
 from mednli_jax.report.options import PaperRun, Read, TableOptions
-from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
+from mednli_jax.report.outcomes import Finished, align, other_training, read_finished
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, command_line
@@ -131,7 +131,7 @@ class _Runs:
     states: dict[RunKey, str]
 
 
-def filled(table: Table, folder: Path, options: TableOptions) -> FilledTable:
+def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable:
     """The table filled with the results of the folder's runs and of the user's systems."""
     folder = tables.check_folder(folder)
     every_cell = (*table.cells, *_further_cells(table, folder), *_cells_of(options.systems))
@@ -165,7 +165,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     for name, split in dict.fromkeys(key for cell in cells for key in cell.keys):
         states[name, split] = tables.state(folder / name)
         if states[name, split] == COMPLETE:
-            complete[name, split] = finished(folder / name, split)
+            complete[name, split] = read_finished(folder / name, split)
     corpora = Counter(run.corpus for (name, _), run in complete.items() if not own_corpus(name))
     corpus = max(corpora, key=corpora.__getitem__, default="")
     if CORPUS in corpora:
@@ -180,7 +180,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
             continue
         first = first_of_pairs.setdefault((run.corpus, split), run)
         try:
-            of_key[key] = aligned(first, run)
+            of_key[key] = align(first, run)
         except RunError:
             states[key] = f"of other {split} pairs"
     return _Runs(corpus, of_key, states)
@@ -287,7 +287,9 @@ def _unlike_paper(folder: Path, read: Read) -> list[str]:
     directory = RunDirectory.existing(folder)
     config, result = directory.config, directory.result()
     model = config["model"]["name"]
-    remarks = tables.unlike(folder, read, RUNS.get(folder.name, PaperRun(folder.name, model)))
+    remarks = tables.differences_from_paper(
+        folder, read, RUNS.get(folder.name, PaperRun(folder.name, model))
+    )
     if result.corpus == CORPUS and not (result.direct or result.answers):
         remarks += _other_data(directory, config)
     return remarks
