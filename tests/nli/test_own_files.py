@@ -2,6 +2,7 @@
 sets and of programs."""
 
 import csv
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -44,10 +45,12 @@ def write_saved(folder, rows_of):
     """The folder that save_to_disk of the datasets library writes."""
     for split, rows in rows_of.items():
         (folder / split).mkdir()
-        (folder / split / "state.json").write_text("{}")
+        name = "data-00000-of-00001.arrow"
+        (folder / split / "state.json").write_text(
+            json.dumps({"_data_files": [{"filename": name}]})
+        )
         content = pa.Table.from_pylist(rows)
-        path = str(folder / split / "data-00000-of-00001.arrow")
-        with pa.ipc.new_stream(path, content.schema) as stream:
+        with pa.ipc.new_stream(str(folder / split / name), content.schema) as stream:
             stream.write_table(content)
 
 

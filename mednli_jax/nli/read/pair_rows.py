@@ -343,12 +343,16 @@ def _parts_in(folder: Path) -> tuple[Path, ...]:
 
 def _saved_files(folder: Path) -> tuple[Path, ...]:
     """The files that save_to_disk lists."""
-    state = json.loads((folder / STATE).read_bytes())
+    try:
+        state = json.loads((folder / STATE).read_bytes())
+        names = [data_file["filename"] for data_file in state["_data_files"]]
+    except (ValueError, LookupError, TypeError):
+        raise DataError("lists no files", file=f"{folder.name}/{STATE}", fix=FRESH_COPY) from None
     if state.get("_indices_data_files"):
         problem = "selects rows by a file of indices, which is not read"
         fix = "call flatten_indices() before save_to_disk"
         raise DataError(problem, file=f"{folder.name}/{STATE}", fix=fix)
-    paths = tuple(folder / data_file["filename"] for data_file in state["_data_files"])
+    paths = tuple(folder / name for name in names)
     for path in paths:
         reading.check_readable(path, f"put all files that {STATE} names into its folder")
     return paths
