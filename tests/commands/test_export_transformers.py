@@ -200,6 +200,7 @@ def test_a_run_needs_nothing_outside_of_its_folder(roberta, tmp_path):
         first, carried = load_run("first"), load_run("carried")
         for run in (first, carried):
             assert run.evaluate() == run.result["test"]
+            assert run.config.model.weights == "roberta"
         assert carried.predict(PAIRS) == first.predict(PAIRS)
 
     assert read_json(tmp_path, "model", "tokenizer_config.json")["model_max_length"] == 60
