@@ -3,7 +3,7 @@
 import pytest
 from support.tables import table_rows
 
-from mednli_jax.data.labels import NLI_LABELS, Labels
+from mednli_jax.data.labels import NLI_LABELS, Labels, written
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,11 @@ def test_names_are_read_as_labels_too_where_old_labels_have_another_name():
     assert name_of["yes"] == "entailment"
     assert name_of["entailment"] == "entailment"
     assert Labels.of("0:1,1:0").name_of["1"] == "0"
+
+
+@pytest.mark.parametrize("number", [-1, 0, 12])
+def test_a_whole_number_with_a_point_is_that_number(number):
+    assert written(float(number)) == written(f" {number}.00 ") == written(number) == str(number)
 
 
 def test_minus_one_is_no_label_only_beside_the_names_from_0_up():
