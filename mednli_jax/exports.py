@@ -27,7 +27,7 @@ def export(folder: Path, target: Path) -> None:
     model card."""
     run = Run(folder)
     source = run.directory
-    # Reading them refuses an unfinished or damaged run before anything is written.
+    # Reading its files refuses an unfinished or damaged run before anything is written.
     has_weights = run.variables is not None
     for name in ("vocabulary.json", "vectors.npy"):
         run.checked_file(name)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # `--help` needs none of them
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 ALL = "all"  # in place of the name of an analysis
 Config = Any  # a ConfigDict; this layer does not know configs
-Run = Any  # a run.Run, which imports jax
-Experiment = Any  # a run.Experiment
+Run = Any  # a finished.Run, which imports jax
+Experiment = Any  # an experiment.Experiment
 Module = Any  # a linen class, or None
 Own = Any  # of the types of a TASK: its corpora, their examples and vocabularies
 BrokenRule = tuple[str, str, str]  # field, what is wrong, the fix

@@ -52,7 +52,7 @@ from mednli_jax.rundir import RunResult
 
 Json = Any
 Scores = Mapping[str, Json]
-Run = Any  # of run.py, which imports jax
+Run = Any  # a finished.Run, which imports jax
 
 
 # -- scoring and comparing -------------------------------------------------------------------------

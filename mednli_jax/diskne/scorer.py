@@ -38,7 +38,7 @@ from mednli_jax.training.session import Fitted, Session, check_converged, epoch_
 
 PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 AT_ONCE = "at_once.json"
-Experiment = Any  # a run.Experiment; this layer does not import run
+Experiment = Any  # an experiment.Experiment, of a higher layer
 Row = dict[str, Any]  # JSON values
 
 

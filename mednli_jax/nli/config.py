@@ -28,8 +28,8 @@ from mednli_jax.nli.read.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
 from mednli_jax.nli.read.readers import labels_of_file
 
 Config = Any  # a ConfigDict
-Experiment = Any  # a run.Experiment, which imports jax
-Run = Any  # a run.Run
+Experiment = Any  # an experiment.Experiment, which imports jax
+Run = Any  # a finished.Run
 Rule = tuple[str, str, str]  # field, what is wrong, the fix
 CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 

@@ -25,8 +25,8 @@ MEMORY_OF = {"a GPU of 80 GB": 80e9, "a v5e chip of 16 GB": 16e9}
 SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
 
 PyTree = Any
-Experiment = Any  # run.Experiment, of a higher layer
-Run = Any  # run.Run
+Experiment = Any  # experiment.Experiment, of a higher layer
+Run = Any  # finished.Run
 Facts = dict[str, Any]  # fields of result.json
 
 

@@ -18,7 +18,7 @@ from mednli_jax.rundir import RunDirectory, count_cpus, environment
 from mednli_jax.terminal import rate_text, say
 
 Json = Any
-Run = Any  # run.Run, of a higher layer
+Run = Any  # finished.Run, of a higher layer
 
 
 @dataclass(frozen=True)
