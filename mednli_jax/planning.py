@@ -187,8 +187,8 @@ def _digest(place: Path) -> str:
 
 
 def done_names(jobs: Sequence[Job]) -> set[str]:
-    """The names of the jobs that are done. A job with a record is not, where it reads the result of
-    one that is to do."""
+    """The names of the jobs that are done. A job with a record is done again after a job whose
+    result it reads."""
     to_do: set[str] = set()
     for job in jobs:
         reads_new = not to_do.isdisjoint(job.after) and job.record()
