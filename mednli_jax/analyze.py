@@ -31,7 +31,6 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from absl import flags
@@ -45,8 +44,8 @@ from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Report, Section, lines
 from mednli_jax.rundir import environment
 from mednli_jax.terminal import say
+from mednli_jax.types import Json
 
-Json = Any  # a JSON value
 CLOZE = ("cloze-stats", "cloze-baselines")  # analyses of cloze queries
 
 WORDS = 1  # number of arguments without --

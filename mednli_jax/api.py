@@ -19,9 +19,10 @@ from mednli_jax.files.paths import local_path
 from mednli_jax.finished import Run
 from mednli_jax.rundir import Scores
 from mednli_jax.training.loop import Interrupted
+from mednli_jax.types import JsonObject
 
 Config = Any  # a ConfigDict
-Row = dict[str, Any]  # of metrics.jsonl
+Row = JsonObject  # of metrics.jsonl
 
 
 def get_config(name: str) -> Config:

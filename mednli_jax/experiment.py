@@ -24,16 +24,15 @@ from mednli_jax.files.writing import private_folder, write_atomic, write_sealed
 from mednli_jax.models import table
 from mednli_jax.models.weights import read_architecture
 from mednli_jax.rundir import TYPES, RunDirectory
-from mednli_jax.training import compiler, gradient, loop, optim
+from mednli_jax.training import gradient, loop, optim
 from mednli_jax.training import settings as jax_settings
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import PRECISIONS, Program
 from mednli_jax.training.scorer import PhraseScorer, Scorer
 from mednli_jax.training.session import Fitted, Session
+from mednli_jax.types import Json
 
 Config = Any  # a ConfigDict
-Json = Any  # a JSON value
-PyTree = Any  # variables of a model
 Fit = Callable[["Experiment", Prepared, Session], Fitted]
 
 
@@ -88,7 +87,7 @@ class Experiment:
     transfer: Transfer = Transfer()
     trained_by: Fit | None = None
     precision: str = "default"
-    recorded_options: compiler.Options | None = None
+    recorded_options: jax_settings.CompilerOptions | None = None
 
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays with the rows that are scored, whether the cache had it)."""
@@ -173,13 +172,16 @@ class Experiment:
         """The settings that change a run's numbers: jax's, and the option of its compiler for a
         step on one device."""
         options = self._train_options(jax.devices()[0].platform)
-        return {**jax_settings.numeric_settings(), compiler.YNNPACK: options.get(compiler.YNNPACK)}
+        return {
+            **jax_settings.numeric_settings(),
+            jax_settings.YNNPACK: options.get(jax_settings.YNNPACK),
+        }
 
-    def _train_options(self, platform: str) -> compiler.Options:
+    def _train_options(self, platform: str) -> jax_settings.CompilerOptions:
         """The options of the compiler for a training step on one device."""
         if self.recorded_options is not None:
             return self.recorded_options
-        return compiler.options_for(
+        return jax_settings.options_for(
             self.model.entry.module,
             "train",
             self.batches.size,

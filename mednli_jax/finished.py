@@ -29,7 +29,6 @@ from mednli_jax.experiment import (
     Config,
     Experiment,
     Json,
-    PyTree,
     experiment_of,
     named_config,
     restored_config,
@@ -55,6 +54,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 from mednli_jax.training.scorer import AttentionScorer, LabelScorer, Scorer
 from mednli_jax.training.transfer import check_words
+from mednli_jax.types import PyTree
 
 Manifest = dict[str, Json]  # of a prepared corpus, see data.cache
 Inputs = Any  # see Run.predict

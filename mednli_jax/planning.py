@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fnmatch import filter as matching_names
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ml_collections.config_dict import ConfigDict
 
@@ -22,6 +21,7 @@ from mednli_jax.files.writing import sha256, write_json
 from mednli_jax.report.options import PaperRun, Plan, Request, Setting, Settings, Step
 from mednli_jax.report.tables import COMPLETE, command_line, figures_in, state
 from mednli_jax.rundir import RunDirectory, flat
+from mednli_jax.types import Json
 
 WAIT = 120  # seconds that a training waits for one that is ending in its folder
 RECORDS = "jobs"  # the folder of the records
@@ -30,7 +30,6 @@ FREE = re.compile(r"data\.(dir|labels)|train\.checkpoint_\w+|\w+\.at_once")
 SIZES = r"model\.(hidden_size|layers|attention_heads|intermediate_size|positions)"
 FREE_WITH_WEIGHTS = re.compile(f"{FREE.pattern}|{SIZES}")
 NAMING = re.compile(r"data\.(name|genre|builder|limit|columns)")  # fields of direct transfer
-Json = Any
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,15 @@ import numpy as np
 from mednli_jax import tasks
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import ConfigError, DataError, ResumableError, UserError, summary
-from mednli_jax.experiment import Experiment, Json, start_jax
+from mednli_jax.experiment import Experiment, start_jax
 from mednli_jax.files.writing import write_atomic
 from mednli_jax.finished import Run, write_scores
 from mednli_jax.report import html, sections
 from mednli_jax.rundir import SPLITS, RunDirectory
-from mednli_jax.training import compiler, hosts, loop, transfer
+from mednli_jax.training import hosts, loop, transfer
+from mednli_jax.training import settings as jax_settings
 from mednli_jax.training.session import Fitted, Session
+from mednli_jax.types import Json
 
 
 def train(
@@ -65,7 +67,7 @@ def train(
         began = directory.environment()  # empty for a new run
         settings_of_machine = experiment.numeric_settings()
         # A resumed run keeps the options with which it began.
-        options = compiler.recorded_options(began.settings)
+        options = jax_settings.recorded_options(began.settings)
         experiment = replace(experiment, recorded_options=options)
         session = Session(
             directory,
@@ -91,7 +93,7 @@ def train(
         state = "found prepared" if data.was_cached else "prepared"
         session.say(f"corpus {experiment.corpus.name}: {state} in {data.prepared.folder}")
         if session.settings != settings_of_machine:
-            option = f"{compiler.YNNPACK}={session.settings[compiler.YNNPACK]}"
+            option = f"{jax_settings.YNNPACK}={session.settings[jax_settings.YNNPACK]}"
             warnings.append(f"the run keeps the option of its first processor, {option}")
         for line in (*session.notes, *warnings):
             session.say(f"warning: {line}")

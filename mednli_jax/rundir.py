@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import mednli_jax
 from mednli_jax.errors import ResumableError, RunError
@@ -36,6 +36,7 @@ from mednli_jax.files.writing import (
     writing,
 )
 from mednli_jax.terminal import say
+from mednli_jax.types import Json
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -46,7 +47,6 @@ TREES = "trees.json"
 SPLITS = ("dev", "test")  # that a run scores
 DIRECT = "direct"  # mode of transfer: scored on another corpus without training on it
 EXAMPLE = "runs/esim_kd-demo"  # of a run directory
-Json = Any  # a JSON value
 Scores = dict[str, Json]  # of a split, as Scorer.score returns them
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.

@@ -1,5 +1,5 @@
 """Layers: no layer imports a higher one, only layers of arrays import jax, and the lowest layers
-know no config."""
+know no config. Imports for mypy alone are left out."""
 
 import ast
 import graphlib
@@ -26,7 +26,7 @@ COMMANDS = (
 # The lowest layer comes first. Modules of one layer may import each other. A name is a module or a
 # folder.
 LAYERS = (
-    ("errors", "__init__"),
+    ("errors", "types", "__init__"),
     ("files", "terminal", "plugins", "demo"),
     ("rundir", "data"),
     ("knowledge", "report"),
@@ -46,7 +46,7 @@ WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {"models", "training", "experiment", "finished", "exports", "doctor"}
 ARRAYS_OF_TASKS = {"scorer"}  # modules of the task folders that import jax
-BELOW_MODELS = {"models", "errors", "plugins"}
+BELOW_MODELS = {"models", "errors", "types", "plugins"}
 # Modules that run a program or open a connection. None may be imported, with two exceptions.
 UNSAFE = {
     "pickle",
@@ -80,8 +80,11 @@ SWITCHES = {("allow_pickle", "True"), ("shell", "True")}
 
 
 class Import(NamedTuple):
+    """is_for_types: the import stands below `if TYPE_CHECKING:`, where only mypy reads it."""
+
     module: str
     line: int
+    is_for_types: bool
 
 
 class Problem(NamedTuple):
@@ -96,15 +99,25 @@ def is_module(name: str) -> bool:
 
 def imports(tree: ast.Module) -> Iterator[Import]:
     """Every import, also those inside functions."""
+    for_types = set(type_imports(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (Import(alias.name, node.lineno) for alias in node.names)
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, node in for_types)
         elif isinstance(node, ast.ImportFrom):
-            yield Import("." * node.level + (node.module or ""), node.lineno)
+            module = "." * node.level + (node.module or "")
+            yield Import(module, node.lineno, node in for_types)
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 if node.module == "importlib" or is_module(name):
-                    yield Import(name, node.lineno)
+                    yield Import(name, node.lineno, node in for_types)
+
+
+def type_imports(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements directly below `if TYPE_CHECKING:`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from node.body
 
 
 def part_of(path: Path) -> str:
@@ -117,11 +130,13 @@ def wrong_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
     """Imports that the layers do not allow."""
     own = part_of(path)
     has_arrays = own in WITH_ARRAYS or (own in TASKS and path.stem in ARRAYS_OF_TASKS)
-    for module, line in imports(tree):
+    for module, line, is_for_types in imports(tree):
         library, _, rest = module.partition(".")
         imported = rest.partition(".")[0]
         if not library:
             yield Problem(line, "relative import")
+        elif is_for_types:
+            continue
         elif library in ARRAY_LIBRARIES and not has_arrays:
             yield Problem(line, f"{own} imports {module}")
         elif library == "ml_collections" and RANK[own] < RANK["defaults"] and own != "training":
@@ -145,7 +160,7 @@ def wrong_layers(own: str, imported: str) -> Iterator[str]:
 
 
 def unsafe_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
-    for module, line in imports(tree):
+    for module, line, _ in imports(tree):
         library = module.partition(".")[0]
         is_exception = (path.parent.name, path.stem, library) in EXCEPTIONS
         if library in UNSAFE and module not in RESOURCES and not is_exception:
@@ -198,8 +213,10 @@ def test_modules_do_not_import_each_other():
     graph = {}
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        modules = [module for module, _ in imports(ast.parse(path.read_text()))]
-        graph[name] = [module for module in modules if module.startswith("mednli_jax.")]
+        graph[name] = []
+        for module, _, is_for_types in imports(ast.parse(path.read_text())):
+            if module.startswith("mednli_jax.") and not is_for_types:
+                graph[name].append(module)
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError where modules import each other
 
 

@@ -34,7 +34,8 @@ from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.rundir import FORMAT, RunDirectory
-from mednli_jax.training import compiler, loop
+from mednli_jax.training import loop
+from mednli_jax.training import settings as jax_settings
 from mednli_jax.training.session import Session
 
 FAST = ("warmup", "features", "folds")
@@ -240,8 +241,8 @@ def test_a_resume_on_another_machine_goes_on_and_says_where_it_differs(copies):
     """The first processor had another number of CPUs, and another option of the compiler."""
     env = read_json("stopped/env.json")
     assert env["cpus_of_sessions"] == [env["cpus"]]
-    assert env["settings"][compiler.YNNPACK] is None
-    settings = {**env["settings"], compiler.YNNPACK: ""}
+    assert env["settings"][jax_settings.YNNPACK] is None
+    settings = {**env["settings"], jax_settings.YNNPACK: ""}
     edit(Path("stopped/env.json"), cpus_of_sessions=[64], settings=settings)
 
     _, err = succeeds(*resume("stopped"))
@@ -251,7 +252,7 @@ def test_a_resume_on_another_machine_goes_on_and_says_where_it_differs(copies):
     for file in ("log.txt", "report.html"):
         assert note in Path("stopped", file).read_text()
     assert read_json("stopped/result.json")["notes"][-1].startswith(note)
-    assert f"keeps the option of its first processor, {compiler.YNNPACK}=\n" in err
+    assert f"keeps the option of its first processor, {jax_settings.YNNPACK}=\n" in err
     resumed = read_json("stopped/env.json")
     assert resumed["cpus_of_sessions"] == [64, env["cpus"]]
     assert resumed["settings"] == settings
@@ -259,7 +260,7 @@ def test_a_resume_on_another_machine_goes_on_and_says_where_it_differs(copies):
 
 def test_a_run_whose_option_of_the_compiler_jax_does_not_know_is_refused(copies, monkeypatch):
     option = "xla_cpu_no_such_option"
-    monkeypatch.setattr(compiler, "YNNPACK", option)
+    monkeypatch.setattr(jax_settings, "YNNPACK", option)
     env = read_json("stopped/env.json")
     edit(Path("stopped/env.json"), settings={**env["settings"], option: ""})
 

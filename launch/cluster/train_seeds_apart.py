@@ -26,7 +26,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -40,9 +39,9 @@ from mednli_jax.report.outcomes import read_metrics
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Fitted, Session
+from mednli_jax.types import Json
 from mednli_jax.workers import one_device
 
-Json = Any  # a JSON value
 SUMMED = ("train_examples_per_second", "examples_per_second")
 GREATEST = ("epochs", "passes", "compile_seconds", "seconds")
 # What a fit writes to result.json.

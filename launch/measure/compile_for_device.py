@@ -41,7 +41,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -63,7 +63,8 @@ sys.path.append(str(Path(__file__).with_name("throughput")))
 
 import synthetic_corpora
 
-PyTree = Any
+from mednli_jax.types import PyTree
+
 PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # package that compiles for the target
 # Settings that libtpu reads from the host of a chip. This machine is no such host.
 TPU_HOST = {

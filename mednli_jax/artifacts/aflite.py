@@ -31,8 +31,8 @@ from mednli_jax.nli.encode.links import Tokens, rows_in, words_and_entities
 from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import corpus_fields
-from mednli_jax.rundir import Json
 from mednli_jax.terminal import Bar
+from mednli_jax.types import Json
 
 STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500

@@ -21,7 +21,7 @@ from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, p_value, points
 from mednli_jax.report.tables import corpus_fields
-from mednli_jax.rundir import Json
+from mednli_jax.types import Json
 
 SKEWED = 1.2  # times the even share of a class
 HYPERNYM, CAUSE, FINE = "hypernym", "probable cause", "everything is fine"

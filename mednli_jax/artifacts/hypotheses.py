@@ -25,7 +25,7 @@ from mednli_jax.report.metrics import holm
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full, p_value, points
 from mednli_jax.report.tables import corpus_fields, published
-from mednli_jax.rundir import Json
+from mednli_jax.types import Json
 
 PAPER = published("artifacts")["source"]
 # A token that occurs with fewer premises may identify a patient: such tokens can be left out.

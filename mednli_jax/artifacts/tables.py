@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mednli_jax.artifacts.aflite import difficulty, features_text
 from mednli_jax.artifacts.heuristics import heuristics, tested_cells
@@ -30,11 +30,11 @@ from mednli_jax.report.options import PaperAnalyses, PaperTable, Read, TableOpti
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import check_folder, differences_from_paper, heading, published
 from mednli_jax.rundir import RunDirectory, RunResult, read_json
+from mednli_jax.types import Json
 
 PAPER = published(NAME)
 FIGURES = PAPER["tables"]
 CLASSIFIERS = ("majority", "fastText")
-Json = Any
 
 
 class Filled(NamedTuple):

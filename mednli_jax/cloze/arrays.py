@@ -36,7 +36,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,8 +61,9 @@ from mednli_jax.data.vectors import (
 )
 from mednli_jax.errors import DataError
 from mednli_jax.terminal import with_progress
+from mednli_jax.types import JsonObject
 
-Facts = dict[str, Any]  # JSON values of a manifest
+Facts = JsonObject  # JSON values of a manifest
 
 FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
 _PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length")

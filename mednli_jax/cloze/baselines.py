@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,13 +53,13 @@ from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.terminal import Bar, say
+from mednli_jax.types import Json
 
 SPLIT = "test"
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
 DRAWS = 10
 SEED = 0  # of the random answers
-Json = Any
 Answers = dict[str, str]  # uid of a query -> its answer
 Splits = Mapping[str, Split[ClozeExample]]
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from mednli_jax import demo
 from mednli_jax.data.examples import (
@@ -43,6 +43,7 @@ from mednli_jax.files.reading import (
 )
 from mednli_jax.files.writing import sha256, write_atomic
 from mednli_jax.terminal import warn, with_progress
+from mednli_jax.types import Json
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -51,7 +52,6 @@ EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole nu
 _MARKED_BLANK = re.compile(rf"{BEGIN}\s*(@\s?placeholder)\s*{END}")
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 Kind = TypeVar("Kind", dict, list, str, int)
-Json = Any  # a value of a JSON file
 Facts = dict[str, Json]
 
 

@@ -49,8 +49,8 @@ from mednli_jax.report.sections import (
     seeds_named,
 )
 from mednli_jax.rundir import RunResult
+from mednli_jax.types import Json
 
-Json = Any
 Scores = Mapping[str, Json]
 Run = Any  # a finished.Run, which imports jax
 

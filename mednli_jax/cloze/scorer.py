@@ -9,7 +9,7 @@ of a passage.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,7 @@ from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.table import traits
 from mednli_jax.report import metrics
 from mednli_jax.training.scorer import frozen, summary
+from mednli_jax.types import JsonObject
 
 PREDICT_ROWS = 64
 # queries of a passage in one unit; CliCR has about nine per passage
@@ -43,7 +44,6 @@ _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 Arrays = Mapping[str, jax.Array]
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class ClozeScorer:
             splits = {name: replace(rows, words=words) for name, rows in splits.items()}
         return replace(prepared, splits={**splits})
 
-    def model_facts(self, manifest: Json) -> Json:
+    def model_facts(self, manifest: JsonObject) -> JsonObject:
         """Arguments of models.table.Entry.build: the number of different phrases in the training
         split."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
@@ -171,7 +171,9 @@ class ClozeScorer:
                 batches[split] = _batches(prepared, split, PREDICT_GROUP, plan)
         return batching.share_layouts(batches)[name]
 
-    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[ClozeExample]:
+    def new_examples(
+        self, inputs: Sequence[tuple[str, str]], manifest: JsonObject
+    ) -> list[ClozeExample]:
         """Queries without answers from marked (passage, query) strings; equal passages become one
         object."""
         passages: dict[str, Passage] = {}
@@ -247,7 +249,7 @@ class ClozeScorer:
         log_p_SN = np.where(np.isnan(gold_SN[:, is_scored_N]), np.nan, log_p_SN)
         return np.asarray(-log_p_SN.mean(axis=1))
 
-    def score(self, rows: ClozeRows, logits: np.ndarray) -> Json:
+    def score(self, rows: ClozeRows, logits: np.ndarray) -> JsonObject:
         """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices
         of the queries.
 
@@ -257,7 +259,7 @@ class ClozeScorer:
         scores_S = self.scored(rows, logits)
         summaries = list(map(answers.summary, scores_S))
         losses = self.losses(rows, logits)
-        families: dict[str, Json] = {}
+        families: dict[str, JsonObject] = {}
         for family, named in answers.slices(rows.queries()).items():
             families[family] = {}
             for name, places in named.items():
@@ -304,10 +306,10 @@ class ClozeScorer:
 
     # -- predictions
 
-    def describe(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
+    def describe(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
         """For each query "answer", the most likely candidate ("" for none), "best", the five most
         likely ones with their probabilities, and "candidates", their number."""
-        descriptions: list[Json] = []
+        descriptions: list[JsonObject] = []
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)
             answer = best[0]["answer"] if p_C.any() else ""
@@ -315,19 +317,19 @@ class ClozeScorer:
             descriptions.append({"answer": answer, "best": best, "candidates": number})
         return descriptions
 
-    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
+    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
         """A JSON row per query: uid, the answer of each seed ("" for none), and the most likely
         candidates."""
         answers_S = [self.answers(rows, logits_NC) for logits_NC in logits]
         mean_NC = self.probabilities(logits).mean(axis=0)
-        predictions: list[Json] = []
+        predictions: list[JsonObject] = []
         for row, uid in enumerate(rows.uids):
             predicted = [answers_of_seed.get(uid, "") for answers_of_seed in answers_S]
             best = best_of(rows, row, mean_NC[row])
             predictions.append({"uid": uid, "predicted": predicted, "best": best})
         return predictions
 
-    def summary(self, split: str, scores: Json) -> str:
+    def summary(self, split: str, scores: JsonObject) -> str:
         f1 = f", F1 {scores['f1']['mean']:.4f}"
         return summary(f"{split} exact match", scores, self.units, f1)
 
@@ -337,8 +339,8 @@ class ClozeScorer:
         vocabulary: Vocab,
         example: ClozeExample,
         lengths: tuple[int, int],
-        sown: Json,
-    ) -> Json:
+        sown: JsonObject,
+    ) -> JsonObject:
         """The tokens of "passage" and "query"; "names": {token: the phrase that it represents};
         "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
         to the passage's tokens [S, N]."""
@@ -367,7 +369,7 @@ def _batches(
     return batching.Batches(*rows.length, replace(plan, first=rows.first), groups=groups)
 
 
-def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[Json]:
+def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[JsonObject]:
     """The most likely candidates of a query, best first: [{"answer": ..., "probability": ...},
     ...]."""
     candidates = rows.candidates(row)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,12 +37,12 @@ from mednli_jax.files.reading import (
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
 from mednli_jax.rundir import RunDirectory, read_kept
+from mednli_jax.types import Json
 
 ORDERS = 4
 ANSWERS = "answers.json"
 LONG_ANSWER = 5  # answers of this many words or more share a slice
 
-Json = Any  # a value of a JSON file
 Figures = dict[str, Json]
 Answers = Mapping[str, str]  # uid -> text
 Rows = Sequence[int] | slice

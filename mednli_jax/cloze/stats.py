@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -36,13 +35,14 @@ from mednli_jax.report.sections import (
     points,
 )
 from mednli_jax.report.tables import published
+from mednli_jax.types import JsonObject
 
 LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
 BINS = 60
 SPECIALTIES_SHOWN = 15
 PAPER = published("clicr")["statistics"]
 
-Figures = dict[str, Any]  # JSON values
+Figures = JsonObject  # JSON values
 
 
 def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:

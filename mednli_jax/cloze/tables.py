@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from mednli_jax.cloze.corpus import CLICR, DEMO, FILE
 from mednli_jax.cloze.runs import BASELINES, RUNS, TABLE, answers_file
@@ -30,6 +29,7 @@ from mednli_jax.report.tables import (
     state,
 )
 from mednli_jax.rundir import RunDirectory, read_json
+from mednli_jax.types import Json
 
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
 METRICS = tuple(HEADER)
@@ -39,7 +39,6 @@ PAPER_TITLES = ("paper: EM", "F1", "BLEU-2", "BLEU-4", "Emb")
 BASELINE, RUN = "baseline", "run"  # kinds of rows
 COMPARED = "ga_anonym"  # the reader that is compared with baselines
 RIVALS = ("maxfreq-entity", "sim-entity")
-Json = Any
 Scores = Mapping[str, Json]  # of a system, see scores.summary
 
 

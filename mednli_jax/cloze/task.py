@@ -36,6 +36,7 @@ from mednli_jax.report.options import (
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, RunResult
+from mednli_jax.types import Json
 
 if TYPE_CHECKING:
     from mednli_jax.cloze.scorer import ClozeScorer
@@ -45,7 +46,6 @@ Config = Any
 Run = Any
 Experiment = Any
 Module = Any
-Json = Any
 Row = Mapping[str, Json]
 
 

@@ -2,13 +2,15 @@
 arrays."""
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from mednli_jax.types import JsonObject
 
 # The label order of the whole package. Numbers of labels are never read from files, because systems
 # disagree on them.
 LABELS = ("entailment", "neutral", "contradiction")
 
-Facts = dict[str, Any]  # counts and names for a manifest, as JSON values
+Facts = JsonObject  # counts and names for a manifest, as JSON values
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from mednli_jax.data.tokenizer_files import (
     CONFIG,
     TOKENIZER,
     WEIGHT_CONFIGS,
-    Json,
+    JsonObject,
     PairForm,
     find_tokenizer,
     library,
@@ -60,7 +60,7 @@ class PieceVocabulary:
       file: for messages.
     """
 
-    content: Json
+    content: JsonObject
     file: str = field(default="vocabulary", compare=False)
     form: PairForm = field(init=False, compare=False)
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.files.reading import open_text
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -29,7 +30,6 @@ WEIGHT_CONFIGS = ("config.json", "bert_config.json")
 LONGEST_WORD = 100  # characters; a longer word is unknown
 _COPY = "copy the file again from where the weights came from"
 
-Json = dict[str, Any]
 
 # Classes of the library, without the ending "Fast" that names of version 4 have.
 BERT, ROBERTA, GENERIC = "BertTokenizer", "RobertaTokenizer", "PreTrainedTokenizer"
@@ -83,7 +83,7 @@ class TokenizerFiles:
 
     file: Path
     class_name: str
-    options: Json
+    options: JsonObject
 
     @property
     def names(self) -> dict[str, str]:
@@ -109,7 +109,7 @@ def find_tokenizer(path: Path) -> TokenizerFiles:
     options = _optional_json(folder / CONFIG)
     if "added_tokens_decoder" not in options:  # else the library does not read the other file
         options |= _optional_json(folder / SPECIALS)
-    config: Json = {}
+    config: JsonObject = {}
     for name in WEIGHT_CONFIGS:
         config = config or _optional_json(folder / name)
     full_name = options.get("tokenizer_class") or config.get("tokenizer_class")
@@ -144,7 +144,7 @@ def _vocabulary_file(folder: Path, class_name: str) -> Path:
     raise DataError(problem, file=folder.name, fix=fix)
 
 
-def read_tokenizer(files: TokenizerFiles) -> Json:
+def read_tokenizer(files: TokenizerFiles) -> JsonObject:
     """See tokenizer_content."""
     readers = {WORD_PIECES: _word_pieces, BPE: _byte_pairs}
     tokenizer = readers.get(files.file.name, _tokenizer_json)(files)
@@ -169,7 +169,7 @@ def read_tokenizer(files: TokenizerFiles) -> Json:
 
 def tokenizer_content(
     tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = OF_BERT
-) -> Json:
+) -> JsonObject:
     """The content of the tokenizer.json that makes the pieces of texts and the rows of pairs.
 
     Pieces that are special in it are found in no text: their names are words there.
@@ -183,7 +183,7 @@ def tokenizer_content(
     padding = tokenizer.token_to_id(names["pad_token"])
     if padding is not None:
         tokenizer.enable_padding(pad_id=padding, pad_token=names["pad_token"])
-    content: Json = json.loads(tokenizer.to_str())
+    content: JsonObject = json.loads(tokenizer.to_str())
     for piece in content["added_tokens"]:
         piece["special"] = piece["content"] in {*ends, *names.values(), *SPECIAL_NAMES}
     return content
@@ -332,16 +332,16 @@ def library() -> ModuleType:
     return tokenizers
 
 
-def _name(value: str | Json) -> str:
+def _name(value: str | JsonObject) -> str:
     """The name of a special piece, which may stand with its options."""
     return value["content"] if isinstance(value, dict) else value
 
 
-def _optional_json(path: Path) -> Json:
+def _optional_json(path: Path) -> JsonObject:
     return _json(path) if path.is_file() else {}
 
 
-def _json(path: Path) -> Json:
+def _json(path: Path) -> JsonObject:
     try:
         return dict(json.loads(_text(path)))
     except (TypeError, ValueError):

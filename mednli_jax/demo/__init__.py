@@ -8,9 +8,9 @@ split for the manifest, and the diseases of the benchmark.
 
 import json
 from pathlib import Path
-from typing import Any
 
-Json = Any  # a JSON value
+from mednli_jax.types import Json
+
 FOLDER = Path(__file__).parent
 SIZES = ("demo", "demo_full")  # of the pairs; demo_full has the counts of MedNLI
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from mednli_jax.report.outcomes import (
 from mednli_jax.report.sections import Grid, Report, Section, interval, points
 
 ALL = "all categories"
-Json = Any
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import indefinite_article, treebank_tokens
@@ -25,6 +25,7 @@ from mednli_jax.knowledge.readers.mesh import natural_order
 from mednli_jax.nli.read.corpora import find_files, ground_truth_path, source_files
 from mednli_jax.nli.read.readers import load_nli, read_nli_file
 from mednli_jax.terminal import warn
+from mednli_jax.types import JsonObject
 
 # Section 3.1: how a premise shows a disease. The two groups are built, trained on and tested
 # separately.
@@ -39,7 +40,7 @@ POSITIVE, NEGATIVE = LABELS[:2]
 # then reveal the label. full: the whole sentence, the disease in it replaced (section 3.2).
 WORDINGS = ("name", "mention", "full")
 
-Facts = dict[str, Any]  # JSON values
+Facts = JsonObject  # JSON values
 PositiveKey = tuple[str, str, str]  # pair, disease, category
 
 _WORD = re.compile(r"\w+")

@@ -35,11 +35,12 @@ from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.gradient import start_from_pretrained
 from mednli_jax.training.loop import Trainer
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
+from mednli_jax.types import JsonObject
 
 PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 AT_ONCE = "at_once.json"
 Experiment = Any  # an experiment.Experiment, of a higher layer
-Row = dict[str, Any]  # JSON values
+Row = JsonObject  # JSON values
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ negatives too (the published script left false positives out).
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.sections import Grid, RunSections, Section, points
 from mednli_jax.rundir import RunDirectory
+from mednli_jax.types import Json
 
 AVERAGES = ("macro", "weighted")
 TITLES = {
@@ -40,7 +41,6 @@ RANKED = {
     "average_precision": "AP",  # over all examples of a disease, whatever their premises
 }
 Runs = Mapping[str, Mapping[str, Sequence[float]]]
-Json = Any
 Scores = dict[str, Json]  # JSON values
 
 

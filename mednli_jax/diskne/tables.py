@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import starmap
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,13 +24,13 @@ from mednli_jax.report.tables import (
     state,
 )
 from mednli_jax.rundir import RunDirectory
+from mednli_jax.types import Json
 
 TITLE = "DisKnE (Alghanmi et al. 2021)"
 PAPER = published("diskne")
 CORPUS = "mednli"  # of the configs on the published annotations
 NAME = "diskne"
 EXAMPLES_TABLE, WORDINGS_TABLE = "1", "7"
-Json = Any
 Scores = Mapping[str, Json]
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files.writing import Digest, Json
+from mednli_jax.files.writing import Digest
+from mednli_jax.types import Json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,12 +12,11 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, BinaryIO, Protocol
 
 from mednli_jax.errors import RunError
 from mednli_jax.terminal import warn
-
-Json = Any  # a JSON value
+from mednli_jax.types import Json
 
 
 class Digest(Protocol):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mednli_jax.errors import DataError
+from mednli_jax.types import JsonObject
 
 CONFIG = "config.json"
-Config = dict[str, Any]  # the content of a config.json
+Config = JsonObject  # the content of a config.json
 Fields = dict[str, Any]  # fields of Encoder
 
 # Entry of a config.json -> field of Encoder.

@@ -179,7 +179,7 @@ def lstm(
       keep_N1: 1 on tokens, 0 on slots without one, where states are 0; it gets no gradient.
       dtype: of the operands of products, see `products`.
       transposes: whether the backward loop reads a transposed copy of U, which is faster with the
-        products of Eigen (training.compiler).
+        products of Eigen (training.settings).
     """
     return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype, transposes)[0]
 

@@ -13,7 +13,6 @@ alone; {} where all parameters are trained as a whole.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -21,10 +20,11 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax import lax
 
+from mednli_jax.types import PyTree
+
 # collection of the rows that a batch reads: {path of the table: index [N]}
 INDEX = "index"
 
-PyTree = Any
 Path = tuple[str, ...]
 
 

@@ -12,7 +12,7 @@ a step. A list of arrays [T, D, R, ...] has one for each segment.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Segments
 from mednli_jax.models.products import dot
+from mednli_jax.types import PyTree
 
 # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
 MULTIPLE = 32
@@ -29,7 +30,6 @@ MULTIPLE = 32
 UNROLL, LONG_UNROLL, LONG = 4, 10, 256
 
 Arrays = tuple[jax.Array, ...]
-PyTree = Any
 # (carry, the step's row of `stored`, the step's rows of the inputs...) -> (carry, new row)
 Step = Callable[..., tuple[Arrays, jax.Array]]
 

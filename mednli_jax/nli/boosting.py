@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -29,13 +29,14 @@ from mednli_jax.rundir import TREES, read_kept
 from mednli_jax.terminal import Bar
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from sklearn.ensemble import GradientBoostingClassifier
 
 # The trees of one seed as JSON values: the classes that training has, their shares, the learning
 # rate, and for each round K trees, which have the arrays PARTS over their nodes.
-Forest = dict[str, Any]
+Forest = JsonObject
 
 PARTS = ("children_left", "children_right", "feature", "threshold", "value")
 LIBRARIES = ("scikit-learn", "rapidfuzz", "numpy", "scipy")  # their versions shape the features

@@ -13,6 +13,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.report.metrics import labels_of
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.rundir import SPLITS
+from mednli_jax.types import Json
 
 LEAST = 10
 ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "parameters")
@@ -27,7 +28,6 @@ FROM_FILES = ("semantic type", "skill")  # families of slices whose names come f
 # Flags whose output shows few pairs.
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")
 OF_RUNS = ("csv", "latex", "files")  # flags whose output is not the public part
-Json = Any
 Figures = dict[str, Json]  # JSON values
 
 

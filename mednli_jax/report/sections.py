@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mednli_jax.report.charts import Chart
 from mednli_jax.report.metrics import MeanSd
+from mednli_jax.types import Json
 
 WIDTH = 110  # of a terminal's lines
 ITEMS = "items.jsonl"  # a private file with the scores of each item
@@ -35,7 +36,6 @@ LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 KINDS = ("svg", "pdf")  # of files of a chart
-Json = Any  # a JSON value
 
 
 @dataclass(frozen=True)

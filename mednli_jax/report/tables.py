@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report.options import PaperRun, Read
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.rundir import RunDirectory, RunResult, differing, read_json
+from mednli_jax.types import Json
 
 # Fields that may differ from those of the paper's run: places of files, which are compared by their
 # content, and how a run is kept.
@@ -34,7 +34,6 @@ UNUSED = {
 }
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
 COMPLETE, MISSING = "complete", "missing"  # states of a run
-Json = Any
 Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
 
 

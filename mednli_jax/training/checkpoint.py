@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -25,12 +25,11 @@ from flax import serialization
 from mednli_jax.errors import RunError
 from mednli_jax.files import writing
 from mednli_jax.terminal import warn
+from mednli_jax.types import JsonObject, PyTree
 
 if TYPE_CHECKING:  # Functions import Orbax, which is slow: commands without a checkpoint do not.
     import orbax.checkpoint as ocp
 
-PyTree = Any
-Json = dict[str, Any]
 
 KEEP = 2
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
@@ -74,7 +73,7 @@ class Checkpoint(NamedTuple):
     """The content of a checkpoint."""
 
     tree: PyTree  # of NumPy arrays
-    meta: Json
+    meta: JsonObject
 
 
 class Checkpoints:
@@ -96,7 +95,7 @@ class Checkpoints:
                 numbers.add(int(name))
         return sorted(numbers - self._damaged)
 
-    def save(self, state: PyTree, meta: Json, *, alone: bool = False) -> None:
+    def save(self, state: PyTree, meta: JsonObject, *, alone: bool = False) -> None:
         """Saves under the next number and deletes all but the latest two, or all others (alone).
 
         A save that fails leaves the earlier ones.
@@ -116,7 +115,7 @@ class Checkpoints:
         with contextlib.suppress(OSError):
             self._drop_old(1 if alone else KEEP)
 
-    def _write(self, number: int, state: PyTree, meta: Json) -> None:
+    def _write(self, number: int, state: PyTree, meta: JsonObject) -> None:
         import orbax.checkpoint as ocp
 
         target = self.folder / str(number)

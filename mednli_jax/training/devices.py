@@ -23,8 +23,8 @@ from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec
 
 from mednli_jax.training import hosts
+from mednli_jax.types import PyTree
 
-PyTree = Any
 Body = Callable[..., PyTree]
 Mapped = Any  # the function of jit or pmap
 

@@ -19,15 +19,15 @@ from mednli_jax.training.loop import Row, Trainer
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.training.state import Best, Learner, tree_bytes
+from mednli_jax.types import JsonObject
 
 # bytes of devices that --dry-run compares the memory with
 MEMORY_OF = {"a GPU of 80 GB": 80e9, "a v5e chip of 16 GB": 16e9}
 SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
 
-PyTree = Any
 Experiment = Any  # experiment.Experiment, of a higher layer
 Run = Any  # finished.Run
-Facts = dict[str, Any]  # fields of result.json
+Facts = JsonObject  # fields of result.json
 
 
 def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:

@@ -22,6 +22,7 @@ from jax.experimental import multihost_utils
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.terminal import say
 from mednli_jax.training.settings import check_jax
+from mednli_jax.types import Json
 
 JOIN_SECONDS = 300
 # without a sign of life, after which jax's service counts a process as lost
@@ -34,7 +35,6 @@ FAILED = "mednli_jax/failed/"
 # the exit code of a process that was interrupted, or that another run keeps from its folder
 RESUMABLE = 3
 
-Json = Any
 Client = Any  # of jax's coordination service
 
 

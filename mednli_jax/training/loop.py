@@ -33,11 +33,11 @@ from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
 from mednli_jax.training.program import Program
 from mednli_jax.training.step import Sums
+from mednli_jax.types import JsonObject, PyTree
 
 CHUNK_SECONDS = 2.0
 
-PyTree = Any
-Row = dict[str, Any]  # of metrics.jsonl
+Row = JsonObject  # of metrics.jsonl
 Plan = list[batching.PlannedBatch]
 Score = Callable[[Any, np.ndarray, np.ndarray], dict[str, Any]]
 

@@ -7,7 +7,6 @@ known, and a schedule is an optax schedule, a function of the step.
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +15,11 @@ from flax import traverse_util
 from ml_collections import ConfigDict
 
 from mednli_jax.models import sparse_rows
+from mednli_jax.types import PyTree
 
 OPTIMIZERS = ("adam", "sgd", "adamw")
 SCHEDULES = ("constant", "halving", "linear", "warmup_linear")
 DECAY = 0.5  # factor of a lower rate
-PyTree = Any
 Updated = tuple[PyTree, PyTree]  # (updates, state of the optimiser)
 
 

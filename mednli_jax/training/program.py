@@ -25,13 +25,12 @@ from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.errors import RunError
-from mednli_jax.training import compiler
+from mednli_jax.training import settings as jax_settings
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices, Formats
 from mednli_jax.training.scorer import Scorer
 from mednli_jax.training.step import Sums, predict_step, train_step
-
-PyTree = Any
+from mednli_jax.types import PyTree
 
 # batches computed on the device while the host receives an earlier one
 LOOKAHEAD = 2
@@ -103,7 +102,7 @@ class Program:
     data: dict[str, jax.Array]
     optimizer: optax.GradientTransformation | None = None
     precision: Precision = Precision()
-    train_options: compiler.Options = field(default_factory=dict)
+    train_options: jax_settings.CompilerOptions = field(default_factory=dict)
     compile_seconds: float = 0.0
     # By kind, layout, number of seeds and shapes of data; Futures while `compile` runs.
     _compiled: dict[Any, Any] = field(default_factory=dict)
@@ -279,12 +278,12 @@ class Program:
         compiled: Compiled = self._compiled[key]
         return compiled
 
-    def _compiler_options(self, kind: _Kind, examples: int) -> compiler.Options:
+    def _compiler_options(self, kind: _Kind, examples: int) -> jax_settings.CompilerOptions:
         if kind is TRAIN:
             return self.train_options
         if self.devices.count > 1:
             return {}
-        return compiler.options_for(
+        return jax_settings.options_for(
             type(self.model),
             kind.name,
             examples=examples,

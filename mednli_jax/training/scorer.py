@@ -12,8 +12,8 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Batches, Layout, TrainingBatches
 from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.inputs import Texts
+from mednli_jax.types import JsonObject
 
-Json = dict[str, Any]
 Rows = Any  # a split of a prepared corpus, data.arrays.Rows or more
 Vocabulary = Any  # data.text.Vocab or data.wordpiece.WordPieces
 Example = Any  # a frozen dataclass, see data.examples
@@ -25,7 +25,7 @@ def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
     return {"embedding": {"vectors": jnp.asarray(vectors)}}
 
 
-def summary(title: str, scores: Json, units: str, details: str = "") -> str:
+def summary(title: str, scores: JsonObject, units: str, details: str = "") -> str:
     """One line with the scores of a split: mean accuracy over the seeds, `details`, then the
     accuracy of each slice."""
     accuracy = scores["accuracy"]
@@ -75,13 +75,13 @@ class Scorer(Protocol):
     def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
         """The prepared corpus with the rows of each split in the form that `score` needs."""
 
-    def model_facts(self, manifest: Json) -> Json:
+    def model_facts(self, manifest: JsonObject) -> JsonObject:
         """Fields of the model that depend on the prepared corpus (see models.table.Entry.build)."""
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all splits, one array per field."""
 
-    def frozen(self, vectors: np.ndarray) -> Json:
+    def frozen(self, vectors: np.ndarray) -> JsonObject:
         """The `frozen` collection of the models, from the vectors [V, D] of a vocabulary."""
 
     def batches(
@@ -95,11 +95,11 @@ class Scorer(Protocol):
     ) -> Batches:
         """The batches of a split for a model on `shares` devices."""
 
-    def new_examples(self, inputs: Sequence[Texts], manifest: Json) -> list[Any]:
+    def new_examples(self, inputs: Sequence[Texts], manifest: JsonObject) -> list[Any]:
         """Examples without labels from the texts of each input. manifest: of the corpus that the
         run was trained on."""
 
-    def describe(self, rows: Rows, logits: np.ndarray) -> list[Json]:
+    def describe(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the
         seeds."""
 
@@ -116,17 +116,17 @@ class Scorer(Protocol):
     def correct(self, logits: jax.Array, batch: Batch) -> jax.Array:
         """[B], 1 where the prediction is right."""
 
-    def score(self, rows: Rows, logits: np.ndarray) -> Json:
+    def score(self, rows: Rows, logits: np.ndarray) -> JsonObject:
         """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each
         measure.
 
         The loop reads `loss` and `accuracy` of dev.
         """
 
-    def predictions(self, rows: Rows, logits: np.ndarray) -> list[Json]:
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
         """One JSON object for each row of a split, for the run's private files."""
 
-    def summary(self, split: str, scores: Json) -> str:
+    def summary(self, split: str, scores: JsonObject) -> str:
         """One line with the scores of a split."""
 
 
@@ -155,6 +155,6 @@ class AttentionScorer(Scorer, Protocol):
         example: Example,
         lengths: tuple[int, int],
         sown: dict[str, Any],
-    ) -> Json:
+    ) -> JsonObject:
         """The attention of one example with texts of these lengths, from the model's collection
         ATTENTION [S, ...]."""

@@ -16,8 +16,8 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.files.writing import write_json
 from mednli_jax.rundir import RunDirectory, count_cpus, environment
 from mednli_jax.terminal import rate_text, say
+from mednli_jax.types import Json
 
-Json = Any
 Run = Any  # finished.Run, of a higher layer
 
 

@@ -16,8 +16,8 @@ import optax
 from flax import struct
 
 from mednli_jax.errors import RunError
+from mednli_jax.types import PyTree
 
-PyTree = Any
 Array = Any  # a jax.Array, or an np.ndarray on the host
 Tree = TypeVar("Tree")
 

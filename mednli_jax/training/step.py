@@ -5,7 +5,7 @@ rows, C classes.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -19,8 +19,8 @@ from mednli_jax.models.table import traits
 from mednli_jax.training import optim
 from mednli_jax.training.scorer import Scorer
 from mednli_jax.training.state import Learner
+from mednli_jax.types import PyTree
 
-PyTree = Any
 Sums = dict[str, jax.Array]  # `loss`, `correct` and `count` of a batch, each [S]
 TrainBody = Callable[[Learner, PyTree, PyTree, jax.Array], tuple[Learner, Sums]]
 PredictBody = Callable[[PyTree, PyTree, PyTree, jax.Array], jax.Array]

@@ -18,11 +18,10 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.labels import listed
 from mednli_jax.errors import RunError
 from mednli_jax.rundir import RunData
+from mednli_jax.types import Json, PyTree
 
 Experiment = Any  # an experiment.Experiment; it and finished.Run are of a higher layer
 Run = Any  # a finished.Run
-Json = Any  # a JSON value
-PyTree = Any
 NAMED = 8  # most weights that an error lists
 # Last layers, which each domain has for itself, as in the published code. All layers below them are
 # shared: ESIM's up to the pooled vector, InferSent's encoder and first layer, BOW's first block.

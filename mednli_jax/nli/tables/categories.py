@@ -29,6 +29,7 @@ from mednli_jax.report.outcomes import Finished, Outcomes, align, read_finished
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Report, Section, points
 from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, heading, state
+from mednli_jax.types import Json
 
 RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
@@ -55,7 +56,6 @@ _NUMBER_NAMES = """
 _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
 EXAMPLES = "table8.jsonl"
 EXAMPLES_OF_KIND = 5
-Json = Any
 Categories = Mapping[str, Sequence[str]]  # uid -> the categories of a pair
 CorpusOf = Callable[[Any], NLICorpus]  # a run's config -> its corpus, linked to concepts
 

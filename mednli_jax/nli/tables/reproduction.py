@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
@@ -37,8 +36,8 @@ from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, at_path, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, check_folder, figures_in, heading, state
 from mednli_jax.rundir import environment
+from mednli_jax.types import Json
 
-Json = Any
 PASS, FAIL, NOT_JUDGED, NO_FIGURE = "pass", "FAIL", "not judged", "-"
 PASS_LIKE_ZERO = "pass, as no gain would"
 VERDICTS = (PASS, PASS_LIKE_ZERO, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,8 +29,7 @@ from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Section, figure
 from mednli_jax.report.tables import COMPLETE, MISSING, command_line
 from mednli_jax.rundir import RunDirectory
-
-Json = Any
+from mednli_jax.types import Json
 
 
 @dataclass(frozen=True)

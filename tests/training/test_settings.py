@@ -11,7 +11,7 @@ from mednli_jax import get_config
 from mednli_jax.experiment import experiment_of
 from mednli_jax.models.bow import BOW
 from mednli_jax.models.esim import ESIM
-from mednli_jax.training import compiler
+from mednli_jax.training import settings as jax_settings
 from mednli_jax.training.devices import Devices
 
 
@@ -21,9 +21,9 @@ def options_for(
     examples=64,
     platform="cpu",
     product_dtype=None,
-    vendor=compiler.AMD,
+    vendor=jax_settings.AMD,
 ):
-    return compiler.options_for(
+    return jax_settings.options_for(
         model, mode, examples, platform=platform, product_dtype=product_dtype, vendor=vendor
     )
 
@@ -41,10 +41,10 @@ def test_eigen_computes_the_products_of_esim():
         {"model": BOW},
         {"platform": "gpu"},
         {"product_dtype": jnp.bfloat16},
-        {"vendor": compiler.INTEL},
+        {"vendor": jax_settings.INTEL},
         {"vendor": "of another kind"},
-        {"vendor": compiler.INTEL, "mode": "predict", "examples": 511},
-        {"vendor": compiler.INTEL, "model": BOW, "examples": 512},
+        {"vendor": jax_settings.INTEL, "mode": "predict", "examples": 511},
+        {"vendor": jax_settings.INTEL, "model": BOW, "examples": 512},
     ],
     ids=str,
 )
@@ -54,22 +54,22 @@ def test_other_models_platforms_types_and_processors_keep_the_compilers_default(
 
 @pytest.mark.parametrize(("model", "mode"), [(ESIM, "train"), (ESIM, "predict"), (BOW, "predict")])
 def test_eigen_computes_large_batches_on_intel(model, mode):
-    assert options_for(model, vendor=compiler.INTEL, mode=mode, examples=512)
+    assert options_for(model, vendor=jax_settings.INTEL, mode=mode, examples=512)
 
 
 def test_an_option_that_jax_does_not_know_is_left_out(monkeypatch):
-    monkeypatch.setattr(compiler, "YNNPACK", "xla_cpu_experimental_no_such_option")
+    monkeypatch.setattr(jax_settings, "YNNPACK", "xla_cpu_experimental_no_such_option")
 
     assert options_for() == {}
 
 
-@pytest.mark.parametrize("recorded", [{}, {compiler.YNNPACK: ""}], ids=str)
+@pytest.mark.parametrize("recorded", [{}, {jax_settings.YNNPACK: ""}], ids=str)
 def test_a_resumed_run_compiles_its_steps_with_its_recorded_options(recorded):
     """Whatever this processor would take."""
-    settings = {compiler.YNNPACK: recorded.get(compiler.YNNPACK)}
+    settings = {jax_settings.YNNPACK: recorded.get(jax_settings.YNNPACK)}
     config = get_config("esim:demo")
     experiment = replace(
-        experiment_of(config), recorded_options=compiler.recorded_options(settings)
+        experiment_of(config), recorded_options=jax_settings.recorded_options(settings)
     )
     vectors = np.zeros((9, config.vectors.dim), np.float32)
     program = experiment.bare_program(vectors, {}, Devices(jax.local_devices()[:1]))

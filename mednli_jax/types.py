@@ -1,0 +1,7 @@
+"""Types of values whose content no class describes: JSON and trees of arrays."""
+
+from typing import Any
+
+Json = Any  # a JSON value
+JsonObject = dict[str, Json]
+PyTree = Any  # nested containers of arrays, as jax.tree takes them
