@@ -124,7 +124,7 @@ def _predict(
             if not terminal.output_is_read():  # the end of `predict ... | head`
                 return
     places = [f"{counts.unknown[side]} in {PLURAL.get(side, side)}" for side in run.scorer.sides]
-    lines = f"{counts.unknown['lines']} {run.scorer.units}"
+    lines = f"{counts.unknown['lines']} {run.scorer.row_noun}"
     say(f"{lines}; words without a vector: {', '.join(places)}")
     if counts.cut:
         texts = ", ".join(f"{count} {name}" for name, count in counts.cut.items())
@@ -152,7 +152,7 @@ def predictions(
     run: Run, chunks: Iterable[Sequence[Input]], counts: Counts
 ) -> Iterator[tuple[Row, Row]]:
     """(prediction, further columns) of inputs that come in chunks. Adds to `counts`."""
-    with Bar("predict", None, unit=run.scorer.units) as bar:
+    with Bar("predict", None, noun=run.scorer.row_noun) as bar:
         for chunk in chunks:
             predicted = run.predictions([line.texts for line in chunk])
             for row, line in zip(predicted, chunk, strict=True):

@@ -57,7 +57,7 @@ def main(values: cli.Flags) -> None:
     state, seconds = "found" if was_cached else "prepared", time.monotonic() - started
     print(f"{state} in {seconds:.1f} s: {prepared.folder}")
     for line in fact_lines(
-        prepared, experiment.task.name, experiment.scorer.sides, experiment.task.units
+        prepared, experiment.task.name, experiment.scorer.sides, experiment.task.row_noun
     ):
         print(line)
     for line in experiment.task.warnings(prepared):
@@ -69,14 +69,14 @@ def main(values: cli.Flags) -> None:
 
 
 def fact_lines(
-    prepared: Prepared, task_name: str, sides: Sequence[str], units: str
+    prepared: Prepared, task_name: str, sides: Sequence[str], row_noun: str
 ) -> Iterator[str]:
     """All facts of a prepared corpus.
 
     Args:
       task_name: of the task, whose own facts stand under its name in the manifest.
       sides: names of the two texts of a row.
-      units: name of the rows.
+      row_noun: the name of the rows.
     """
     manifest = prepared.manifest
     titles = {name: name for name in prepared.splits}
@@ -86,7 +86,7 @@ def fact_lines(
         yield from _fold_lines(own_facts)
     for name, rows in prepared.splits.items():
         facts = manifest["splits"][name]
-        yield _size(titles[name], rows, facts, sides, units)
+        yield _size(titles[name], rows, facts, sides, row_noun)
         yield from _split_lines(facts, manifest.get("shared", {}).get(name, {}))
     if "setup" in manifest:
         phrases = "{types} phrases, {types_of_train} of them in training"
@@ -118,9 +118,9 @@ def _fold_lines(benchmark: Facts) -> Iterator[str]:
         yield f"    left out: {reasons}"
 
 
-def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], units: str) -> str:
+def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], row_noun: str) -> str:
     """The number of rows of a split, and its longest texts."""
-    size = f"{len(rows)} {units}"
+    size = f"{len(rows)} {row_noun}"
     if "passages" in facts:
         size += f" of {facts['passages']} passages"
     if facts.get("dropped_unlabelled"):

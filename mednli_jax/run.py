@@ -160,7 +160,7 @@ def _finish(
 def write_page(directory: RunDirectory, task: tasks.Task) -> Path:
     """Writes the report.html of a run and returns its path."""
     path = directory.folder / "report.html"
-    write_atomic(path, html.run_page(directory, task.run_sections, task.units).html())
+    write_atomic(path, html.run_page(directory, task.run_sections, task.row_noun).html())
     return path
 
 

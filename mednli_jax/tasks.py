@@ -61,7 +61,7 @@ class Task(Protocol):
 
     Attributes:
       name: in config.task and in result.json.
-      corpora, units: names of its corpora and of their rows in messages.
+      corpora, row_noun: names of its corpora and of their rows in messages.
       models: names of models that it trains, as config.model.name gives them; messages suggest the
         last.
       form: of new inputs.
@@ -80,7 +80,7 @@ class Task(Protocol):
     @property
     def corpora(self) -> str: ...
     @property
-    def units(self) -> str: ...
+    def row_noun(self) -> str: ...
     @property
     def models(self) -> Sequence[str]: ...
     @property

@@ -115,14 +115,14 @@ def rate_text(rate: float) -> str:
 class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
-    total: number of units, if it is known. first: units that another process did; they do not count
-    for the rate.
+    total: the number of items, if it is known. noun: names them. first: items that another process
+    did; they do not count for the rate.
     """
 
     def __init__(
-        self, title: str, total: int | None, *, unit: str = "examples", first: int = 0
+        self, title: str, total: int | None, *, noun: str = "examples", first: int = 0
     ) -> None:
-        self.title, self.total, self.unit, self.first = title, total, unit, first
+        self.title, self.total, self.noun, self.first = title, total, noun, first
         self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
         text = TextColumn("{task.description}", markup=False)  # a file name may look like markup
         note = TextColumn("{task.fields[note]}", markup=False)
@@ -157,7 +157,7 @@ class Bar:
                 seconds = (self.total - self.done) / max(rate, 1e-9)
                 done += f"/{self.total}"
                 speed += f", ETA {seconds:.0f} s"
-            say(f"{self.title}: {done} {self.unit}, {speed}  {note}".rstrip())
+            say(f"{self.title}: {done} {self.noun}, {speed}  {note}".rstrip())
 
     def reach(self, done: int, total: int) -> None:
         """Advances to `done` of `total`."""

@@ -424,7 +424,7 @@ def step_of(
         batch = program.scorer.to_batch(data, rows, layout)
         return state.init_learner(program.model, program.optimizer, asked.seeds, batch, frozen)
 
-    rows = jax.ShapeDtypeStruct((layout.units, layout.group), "int32")
+    rows = jax.ShapeDtypeStruct((layout.groups, layout.group_size), "int32")
     learner = devices.replicate(jax.eval_shape(learner_of, program.data, program.frozen, rows))
     if mode == "train":
         compiled = program.train_body(layout, learner, index)

@@ -224,7 +224,7 @@ def filtered(
     if resume and path:
         state = _interrupted(path, key)
     most = math.ceil((len(labels) - settings.m) / settings.k)
-    with Bar("filtering", most, unit="rounds", first=len(state.rounds)) as bar:
+    with Bar("filtering", most, noun="rounds", first=len(state.rounds)) as bar:
         while not state.ended:
             state = next_round(features, labels, settings, fit_predict, state)
             if path:
@@ -350,7 +350,7 @@ def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "z
 
 
 def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[Tokens]]:
-    """The units of each example's sentence: words of the raw sentence, or tokens with those of an
+    """The words of each example's sentence: of the raw sentence, or its tokens with those of an
     entity merged."""
     texts = []
     for row, example in enumerate(pairs.examples):
@@ -378,30 +378,30 @@ def run_features(pairs: Pairs, run: Path, outputs: Mapping[str, np.ndarray]) -> 
     return Features(np.stack(logits).astype(np.float32), facts)
 
 
-class UnitVectors(NamedTuple):
-    """Vectors [U, D] of units. has [U]: whether a unit has one; whole [U]: of its own, not of its
-    words."""
+class WordVectors(NamedTuple):
+    """Vectors [U, D] of words. has [U]: whether a word has one; whole [U]: of its own, not of its
+    tokens."""
 
     matrix: np.ndarray
     has: np.ndarray
     whole: np.ndarray
 
 
-def _unit_vectors(
+def _word_vectors(
     distinct: Sequence[Tokens], row_of: Mapping[str, int], vectors: np.ndarray, lacking: str
-) -> UnitVectors:
+) -> WordVectors:
     matrix = np.zeros((len(distinct), vectors.shape[1]), np.float32)
     has, whole = np.zeros((2, len(distinct)), bool)
-    for i, unit in enumerate(distinct):
-        name = "_".join(unit)
+    for i, word in enumerate(distinct):
+        name = "_".join(word)
         whole[i] = name in row_of
         rows = [row_of[name]] if whole[i] else []
-        if not rows and len(unit) > 1 and lacking == "parts":
-            rows = [row_of[token] for token in unit if token in row_of]
+        if not rows and len(word) > 1 and lacking == "parts":
+            rows = [row_of[token] for token in word if token in row_of]
         if rows:
             matrix[i] = vectors[rows].mean(axis=0)
             has[i] = True
-    return UnitVectors(matrix, has, whole)
+    return WordVectors(matrix, has, whole)
 
 
 def mean_vectors(
@@ -418,24 +418,24 @@ def mean_vectors(
       row_of: word -> its row of `vectors` [V, D]; the words of an entity are joined by underscores.
       lacking: the vector of a merged entity without one: the mean of its words' vectors ("parts"),
         or none ("drop"). The paper's fastText composed a vector from the characters.
-      unknown: the mean is over all units, those without a vector having one of zeros ("zero", as
-        the published code has it), or over the units that have one ("skip").
+      unknown: the mean is over all words, those without a vector having one of zeros ("zero", as
+        the published code has it), or over the words that have one ("skip").
     """
-    every_unit = list(chain.from_iterable(texts))
-    distinct = sorted(set(every_unit))
-    place = {unit: i for i, unit in enumerate(distinct)}
-    matrix, has, whole = _unit_vectors(distinct, row_of, vectors, lacking)
+    every_word = list(chain.from_iterable(texts))
+    distinct = sorted(set(every_word))
+    place = {word: i for i, word in enumerate(distinct)}
+    matrix, has, whole = _word_vectors(distinct, row_of, vectors, lacking)
     if not has.any():
         fix = "give vectors of the corpus's language and case by config.vectors.path=FILE"
         raise DataError("no token of the corpus has a vector", fix=fix)
-    flat = np.array([place[unit] for unit in every_unit], np.int64)
+    flat = np.array([place[word] for word in every_word], np.int64)
     starts = np.cumsum([0, *map(len, texts)])
     shape = len(texts), len(distinct)
     counts = csr_array((has[flat].astype(np.float32), flat, starts), shape=shape)
     used = counts.sum(axis=1)
     sizes = used if unknown == "skip" else np.diff(starts)
     means = (counts @ matrix) / np.maximum(sizes, 1)[:, None]
-    merged = np.array([len(unit) > 1 for unit in distinct])[flat]
+    merged = np.array([len(word) > 1 for word in distinct])[flat]
     facts = {
         "tokens": len(flat),
         "without_vector": int((~has[flat]).sum()),

@@ -238,7 +238,7 @@ def best_window(
     """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of
     each window)."""
     figures = {}
-    with Bar("sim-entity", len(windows), unit="windows") as bar:
+    with Bar("sim-entity", len(windows), noun="windows") as bar:
         for window in windows:
             answers = most_similar_entity(examples, vocab, vectors, window=window)
             figures[window] = summary(query_scores(examples, answers, vocab, vectors))

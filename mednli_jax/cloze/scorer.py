@@ -1,7 +1,7 @@
 """Cloze queries about passages (Šuster & Daelemans 2018): from rows to batches, from logits to
 answers.
 
-A row is a query. A unit is a passage with some of its queries. Logits [S, N, C] are scores of the
+A row is a query. A group is a passage with some of its queries. Logits [S, N, C] are scores of the
 passage's candidates in the order of their first occurrence; C is the largest number of candidates
 of a passage.
 """
@@ -36,7 +36,7 @@ from mednli_jax.training.scorer import frozen, summary
 from mednli_jax.types import JsonObject
 
 PREDICT_ROWS = 64
-# queries of a passage in one unit; CliCR has about nine per passage
+# queries of a passage in one group; CliCR has about nine per passage
 PREDICT_GROUP = 8
 BEST = 5
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
@@ -86,7 +86,7 @@ class ClozeScorer:
     answer_vectors: Path | None = None
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
-    units: str = "queries"
+    row_noun: str = "queries"
     pieces: bool = False
     labels: tuple[str, ...] = ()
     padded_length: int = 0
@@ -154,8 +154,8 @@ class ClozeScorer:
             least_rows=batching.least_rows_on(traits(model).platform),
         )
         if name == "train":
-            group = min(training.group, training.size)
-            return _batches(prepared, name, group, plan.for_training(training))
+            size = min(training.group_size, training.size)
+            return _batches(prepared, name, size, plan.for_training(training))
         plan = replace(
             plan,
             batch_size=PREDICT_ROWS,
@@ -198,11 +198,11 @@ class ClozeScorer:
         return examples
 
     def to_batch(self, data: Arrays, index: jax.Array, layout: batching.Layout) -> QueryBatch:
-        """The QueryBatch of rows `index` [U, G]; the G queries of a unit share its passage."""
-        row_of_unit, index = index.max(axis=1), index.reshape(-1)
+        """The QueryBatch of rows `index` [Q, G]; the G queries of a group share its passage."""
+        row_of_group, index = index.max(axis=1), index.reshape(-1)
         row, is_real = jnp.maximum(index, 0), index >= 0
-        passage = data["query_passage"][jnp.maximum(row_of_unit, 0)]
-        is_present = row_of_unit >= 0
+        passage = data["query_passage"][jnp.maximum(row_of_group, 0)]
+        is_present = row_of_group >= 0
         tokens = _places_of(data, "passage", jnp.arange(layout.width[0]), passage, is_present)
         place = data["candidate_type_places"]
         types = _places_of(data, "candidate_type", place, passage, is_present)
@@ -331,7 +331,7 @@ class ClozeScorer:
 
     def summary(self, split: str, scores: JsonObject) -> str:
         f1 = f", F1 {scores['f1']['mean']:.4f}"
-        return summary(f"{split} exact match", scores, self.units, f1)
+        return summary(f"{split} exact match", scores, self.row_noun, f1)
 
     def attention_map(
         self,
@@ -360,12 +360,12 @@ class ClozeScorer:
 
 
 def _batches(
-    prepared: Prepared, name: str, group: int, plan: batching.BatchPlan
+    prepared: Prepared, name: str, group_size: int, plan: batching.BatchPlan
 ) -> batching.Batches:
-    """The batches of a split; up to `group` queries of a passage are kept together."""
+    """The batches of a split; up to `group_size` queries of a passage stay together."""
     rows = prepared.splits[name]
     assert isinstance(rows, ClozeRows)  # see with_rows
-    groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+    groups = batching.premise_groups(rows.passage[:, None], group_size) if group_size > 1 else None
     return batching.Batches(*rows.length, replace(plan, first=rows.first), groups=groups)
 
 

@@ -75,7 +75,7 @@ class Cloze:
 
     name = "cloze"
     corpora = "cloze queries"
-    units = "queries"
+    row_noun = "queries"
     models = ("ga_reader", "sa_reader")
     form = Form((("passage",), ("query",)), "a passage and a query", check_marks)
     flags: Mapping[str, Sequence[str]] = MappingProxyType({

@@ -7,11 +7,11 @@ then have nearly the same lengths, and one compiled program with packed segments
 docs/architecture.md). With one bucket every batch is a fair sample of the corpus; with two, the
 default of training, half of the work is in batches of short premises.
 
-Rows that share a premise can stay together as a unit, so that the premise is encoded once for all
-its hypotheses. A row number of -1 is padding.
+Rows that share a premise can stay together as a premise group, so that the premise is encoded once
+for all its hypotheses. A row number of -1 is padding.
 
-Dimension letters: N rows, M units, B batches of a bucket, Q units of a batch, G rows of a unit,
-S seeds, D shares of a batch (one for each device), T steps.
+Dimension letters: N rows, M groups, U groups and B batches of a bucket, Q groups of a batch, G rows
+of a group, S seeds, D shares of a batch (one for each device), T steps.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ import numpy as np
 from mednli_jax.data.arrays import FEW, LEAST, power_of_two
 
 MAX_BUCKETS = 4
-UNITS_OF_FEW = 8  # of a batch of few new rows
+FEW_GROUPS = 8  # of a batch of few new rows
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of packed segments, sentences falling
 # The time that one more segment takes, whatever it computes, as a share of the time of the whole
 # loop.
@@ -36,16 +36,16 @@ COMPILE_TOKENS = 30_000
 MARGIN = 0.02
 # A GPU computes up to this many sentences in about the time of one.
 GPU_LEAST_ROWS = 256
-EXAMINED_UNITS = 400_000  # at most this many units of plans are examined to fit segments
+EXAMINED_GROUPS = 400_000  # at most this many premise groups are examined to fit segments
 
 
 @dataclass(frozen=True)
 class TrainingBatches:
     """The settings of training batches (see BatchPlan). size: rows of a batch over all devices.
-    group: most rows of one premise or passage that stay together."""
+    group_size: most rows of one premise or passage that stay together."""
 
     size: int
-    group: int = 1
+    group_size: int = 1
     max_buckets: int = 1
     seeds: tuple[int, ...] = (0,)
     epochs: int = 0
@@ -56,7 +56,7 @@ class Shapes(Enum):
     """How the layouts of a split's batches are chosen.
 
     FITTED: widths and segments are those that the split's batches need.
-    ROUNDED: widths and numbers of units are rounded up, so that other rows reuse the programs.
+    ROUNDED: widths and numbers of groups are rounded up, so that other rows reuse the programs.
     FULL: every sentence is computed to the width of the plan, so that one program serves all rows.
     """
 
@@ -69,7 +69,7 @@ class Shapes(Enum):
 class Layout:
     """The static shape of a batch, on one device.
 
-    units: number of premises. group: hypotheses of each.
+    groups: number of premises. group_size: hypotheses of each.
     width: padded tokens of (premise, hypothesis).
     sentences: segments of the Q premises and Q G hypotheses, sorted by length.
     pairs: segments of Q G premises and Q G hypotheses, for layers after the alignment.
@@ -77,8 +77,8 @@ class Layout:
     words: most distinct words in the batch; 0 if words are not shared.
     """
 
-    units: int
-    group: int
+    groups: int
+    group_size: int
     width: tuple[int, int]
     sentences: Segments
     pairs: Segments
@@ -86,21 +86,21 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        return self.units * self.group
+        return self.groups * self.group_size
 
     @classmethod
     def full(
-        cls, units: int, width: tuple[int, int], group: int = 1, joint: bool = True
+        cls, groups: int, width: tuple[int, int], group_size: int = 1, joint: bool = True
     ) -> "Layout":
         """The layout that holds any rows of these lengths: every sentence is computed to the
         end."""
         premise_width, hypothesis_width = width
-        rows = units * group
+        rows = groups * group_size
         if joint:
             steps = max(premise_width, hypothesis_width, 1)
-            return cls(units, group, width, ((steps, units + rows),), ((steps, 2 * rows),))
+            return cls(groups, group_size, width, ((steps, groups + rows),), ((steps, 2 * rows),))
         steps = max(premise_width, 1)
-        return cls(units, group, width, ((steps, units),), ((steps, rows),))
+        return cls(groups, group_size, width, ((steps, groups),), ((steps, rows),))
 
 
 class PlannedBatch(NamedTuple):
@@ -144,23 +144,23 @@ def pack_segments(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Se
     return tuple(segments)
 
 
-def groups_of(premises: np.ndarray, most: int) -> np.ndarray:
-    """int32 [M, G], units of rows with equal premises [N, T], at most `most` each.
+def premise_groups(premises: np.ndarray, most: int) -> np.ndarray:
+    """int32 [M, G], the premise groups: rows with equal premises [N, T], at most `most` each.
 
-    Units stand in the order of their first rows; -1 is an empty place.
+    Groups stand in the order of their first rows; -1 is an empty place.
     """
     _, owner = np.unique(premises, axis=0, return_inverse=True)
     owner = owner.ravel()
     order = np.argsort(owner, kind="stable")
     is_last_of_group = owner[order][1:] != owner[order][:-1]
-    units = []
+    groups = []
     for rows in np.split(order, np.flatnonzero(is_last_of_group) + 1):
-        units += [rows[start : start + most] for start in range(0, len(rows), most)]
-    units.sort(key=lambda unit: unit[0])
-    units_MG = np.full((len(units), max(map(len, units), default=1)), -1, np.int32)
-    for row, unit in zip(units_MG, units, strict=True):
-        row[: len(unit)] = unit
-    return units_MG
+        groups += [rows[start : start + most] for start in range(0, len(rows), most)]
+    groups.sort(key=lambda group: group[0])
+    groups_MG = np.full((len(groups), max(map(len, groups), default=1)), -1, np.int32)
+    for row, group in zip(groups_MG, groups, strict=True):
+        row[: len(group)] = group
+    return groups_MG
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class BatchPlan:
     """The settings by which the rows of a split are put into batches.
 
     Args:
-      batch_size: rows per batch over all devices, on average; at least one unit a device.
+      batch_size: rows per batch over all devices, on average; at least one group a device.
       width: padded tokens of the two sides, at least the longest.
       shares: devices that a batch is split over.
-      max_buckets: 1 to 4 length buckets of units, each with segments of its own.
+      max_buckets: 1 to 4 length buckets of groups, each with segments of its own.
       first: number of the split's first row, added to each row number.
       seeds, epochs: those that the run will plan; the segments are fitted to some of these plans.
       passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for
@@ -179,10 +179,10 @@ class BatchPlan:
       shapes: how the layouts are chosen.
       sees_padding: whether the model sees it, so that every batch is padded to `width`.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
-      shuffle: "even": every batch has units of all lengths, drawn at random among units of similar
-        length; "random": all units of a bucket are drawn at random; "binned": likewise, with a
-        bucket for the premises of each power of two (lengths 33 to 64, 65 to 128, ...), whatever
-        `max_buckets` says.
+      shuffle: "even": every batch has groups of all lengths, drawn at random among groups of
+        similar length; "random": all groups of a bucket are drawn at random; "binned": likewise,
+        with a bucket for the premises of each power of two (lengths 33 to 64, 65 to 128, ...),
+        whatever `max_buckets` says.
       least_rows: of the segments, see `pack_segments`.
     """
 
@@ -216,10 +216,10 @@ class BatchPlan:
 
 
 class Bucket(NamedTuple):
-    """Units of similar lengths. units: int [U], indices into the units. per_batch: units of a
-    batch. batches: their number."""
+    """Premise groups of similar lengths. groups: int [U], indices into `Batches.groups`. per_batch:
+    groups of a batch. batches: their number."""
 
-    units: np.ndarray
+    groups: np.ndarray
     per_batch: int
     batches: int
 
@@ -262,7 +262,7 @@ class Batches:
 
     Args:
       premise_length, hypothesis_length: [N] token counts.
-      groups: [M, G] rows of each unit; None = every row is its own unit.
+      groups: [M, G] rows of each premise group; None = every row is a group.
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words
         are not shared.
     """
@@ -284,12 +284,12 @@ class Batches:
         self.rows = len(self.length[0])
         if groups is None:
             groups = np.arange(self.rows)[:, None]
-        self.units = np.asarray(groups, np.int32)
-        self.group = self.units.shape[1]
-        self.premise_of_unit = np.zeros(len(self.units), np.int64)
+        self.groups = np.asarray(groups, np.int32)
+        self.group_size = self.groups.shape[1]
+        self.premise_length_M = np.zeros(len(self.groups), np.int64)
         if self.rows:
-            self.premise_of_unit = self.length[0][self.units.max(axis=1)]
-        self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
+            self.premise_length_M = self.length[0][self.groups.max(axis=1)]
+        self.hypothesis_length_MG = np.where(self.groups >= 0, self.length[1][self.groups], 0)
         self._most_words = 1 + max((int(side.max(initial=0)) for side in tokens or ()), default=0)
         self.buckets = self.cut_into_buckets()
         self.full_layouts = list(map(self._full_layout, self.buckets))
@@ -307,60 +307,60 @@ class Batches:
     @property
     def _are_few(self) -> bool:
         """Whether these are new rows in so small a number that two programs for each width do: of
-        one unit, and of UNITS_OF_FEW."""
+        one group, and of FEW_GROUPS."""
         return self.plan.shapes is Shapes.ROUNDED and self.rows <= FEW
 
     def cut_into_buckets(self) -> list[Bucket]:
         """The length buckets: equal shares of the premises' steps."""
         plan = self.plan
-        # Some units are not full.
-        per_batch = max(1, round(plan.batch_size * len(self.units) / max(self.rows, 1)))
+        # Some groups are not full.
+        per_batch = max(1, round(plan.batch_size * len(self.groups) / max(self.rows, 1)))
         if plan.shuffle == "binned":
             cuts = self._cut_by_powers_of_two()
         else:
-            # Few units do not justify a program for each bucket.
-            count = max(1, min(plan.max_buckets, len(self.units) // (2 * per_batch)))
-            cuts = self.cut_by_work(np.arange(len(self.units)), count)
+            # Few groups do not justify a program for each bucket.
+            count = max(1, min(plan.max_buckets, len(self.groups) // (2 * per_batch)))
+            cuts = self.cut_by_work(np.arange(len(self.groups)), count)
         buckets = []
-        for units in cuts:
-            size = self._units_of_a_batch(len(units), per_batch)
-            buckets.append(Bucket(units, size, -(-len(units) // max(size, 1))))
+        for groups in cuts:
+            size = self._groups_of_a_batch(len(groups), per_batch)
+            buckets.append(Bucket(groups, size, -(-len(groups) // max(size, 1))))
         return buckets
 
-    def _units_of_a_batch(self, units: int, most: int) -> int:
-        """The number of units in each batch of a bucket of `units` units."""
+    def _groups_of_a_batch(self, groups: int, most: int) -> int:
+        """The number of groups in each batch of a bucket."""
         match self.plan.shapes:
             case Shapes.FITTED:  # all batches have the same number, for any number of devices
-                return -(-units // max(-(-units // most), 1))
+                return -(-groups // max(-(-groups // most), 1))
             case Shapes.FULL:
                 return most
         if self._are_few:
-            return 1 if units == 1 else UNITS_OF_FEW
-        return power_of_two(min(most, units), UNITS_OF_FEW)
+            return 1 if groups == 1 else FEW_GROUPS
+        return power_of_two(min(most, groups), FEW_GROUPS)
 
-    def by_length(self, units: np.ndarray) -> np.ndarray:
-        """The units sorted by the length of their premises, then of their hypotheses."""
-        hypotheses = self.hypothesis_of_unit[units].sum(axis=1)
-        return units[np.lexsort((hypotheses, self.premise_of_unit[units]))]
+    def by_length(self, groups: np.ndarray) -> np.ndarray:
+        """The groups sorted by the length of their premises, then of their hypotheses."""
+        hypotheses = self.hypothesis_length_MG[groups].sum(axis=1)
+        return groups[np.lexsort((hypotheses, self.premise_length_M[groups]))]
 
-    def cut_by_work(self, units: np.ndarray, count: int) -> list[np.ndarray]:
-        """The units sorted by length, as `count` parts with about equally many steps."""
-        units = self.by_length(units)
-        if not len(units):
-            return [units]
-        work = np.cumsum(self.premise_of_unit[units] + 1)
-        return np.split(units, np.searchsorted(work, work[-1] * np.arange(1, count) / count))
+    def cut_by_work(self, groups: np.ndarray, count: int) -> list[np.ndarray]:
+        """The groups sorted by length, as `count` parts with about equally many steps."""
+        groups = self.by_length(groups)
+        if not len(groups):
+            return [groups]
+        work = np.cumsum(self.premise_length_M[groups] + 1)
+        return np.split(groups, np.searchsorted(work, work[-1] * np.arange(1, count) / count))
 
     def _cut_by_powers_of_two(self) -> list[np.ndarray]:
-        units = self.by_length(np.arange(len(self.units)))
-        longest_but_one = np.maximum(self.premise_of_unit[units], 1) - 1
+        groups = self.by_length(np.arange(len(self.groups)))
+        longest_but_one = np.maximum(self.premise_length_M[groups], 1) - 1
         _, exponents = np.frexp(longest_but_one)  # 2^(exponent - 1) < length <= 2^exponent
-        return np.split(units, np.flatnonzero(np.diff(exponents)) + 1)
+        return np.split(groups, np.flatnonzero(np.diff(exponents)) + 1)
 
     def _full_layout(self, bucket: Bucket) -> Layout:
-        """The layout that holds any `per_batch` units of a bucket."""
-        units = -(-bucket.per_batch // self.plan.shares)
-        return Layout.full(units, self._width(bucket), self.group, self.plan.joint)
+        """The layout that holds any `per_batch` groups of a bucket."""
+        groups = -(-bucket.per_batch // self.plan.shares)
+        return Layout.full(groups, self._width(bucket), self.group_size, self.plan.joint)
 
     def _width(self, bucket: Bucket) -> tuple[int, int]:
         """The padded tokens of both sides for a bucket."""
@@ -370,8 +370,8 @@ class Batches:
         if self._are_few:
             premise, hypothesis = plan.width
             return power_of_two(premise, LEAST), power_of_two(hypothesis, LEAST)
-        premises = self.premise_of_unit[bucket.units]
-        return self._width_for(premises), self._width_for(self.hypothesis_of_unit[bucket.units])
+        premises = self.premise_length_M[bucket.groups]
+        return self._width_for(premises), self._width_for(self.hypothesis_length_MG[bucket.groups])
 
     def _width_for(self, lengths: np.ndarray) -> int:
         longest = max(int(lengths.max(initial=0)), 1)
@@ -401,7 +401,7 @@ class Batches:
         need = Need(np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0)
         if not draws:
             return need.joined(self._need_of(self.deal(number, None)))
-        most = max(2, EXAMINED_UNITS // max(len(self.buckets[number].units), 1))
+        most = max(2, EXAMINED_GROUPS // max(len(self.buckets[number].groups), 1))
         for draw in draws[:most]:
             need = need.joined(self._need_of(self.deal(number, draw)))
         return need.with_margin()  # other plans may need a little more room
@@ -419,8 +419,8 @@ class Batches:
 
     def _device_shares(self, rows: np.ndarray) -> np.ndarray:
         """[..., Q, G] -> [D, Q / shares, G]: the devices' shares of a batch are contiguous."""
-        units, group = rows.shape[-2] // self.plan.shares, rows.shape[-1]
-        return rows.reshape(rows.size // max(units * group, 1), units, group)
+        groups, group_size = rows.shape[-2] // self.plan.shares, rows.shape[-1]
+        return rows.reshape(rows.size // max(groups * group_size, 1), groups, group_size)
 
     def _alive(self, rows_DQG: np.ndarray, *, paired: bool) -> np.ndarray:
         """int64 [D, T]: sentences alive at each step. paired: each row has a premise of its own."""
@@ -467,18 +467,18 @@ class Batches:
     # -- plans
 
     def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
-        """int32 [B, Q, G], rows within the split: a unit of every stratum in each batch.
+        """int32 [B, Q, G], rows within the split: a group of every stratum in each batch.
 
         draw: None deals in the order of length. bucket: None = that of the number.
         """
         if bucket is None:
             bucket = self.buckets[number]
-        units, per_batch, batches = bucket
+        groups, per_batch, batches = bucket
         rng = None
         if draw is not None:
             rng = np.random.default_rng([int(draw.seed), int(draw.epoch), number])
         strata = np.full((per_batch, batches), -1, np.int64)
-        strata.reshape(-1)[: len(units)] = self._order(bucket, rng)
+        strata.reshape(-1)[: len(groups)] = self._order(bucket, rng)
         if rng is not None:
             for stratum in strata:
                 # The last stratum may be incomplete: its gaps are spread at random, too.
@@ -488,28 +488,28 @@ class Batches:
         padded = np.pad(strata.T, ((0, 0), (0, -per_batch % shares)), constant_values=-1)
         by_device = padded.reshape(batches, padded.shape[1] // shares, shares).swapaxes(1, 2)
         place_BQ = by_device.reshape(padded.shape)
-        rows = np.where(place_BQ[..., None] >= 0, self.units[units[place_BQ]], -1)
+        rows = np.where(place_BQ[..., None] >= 0, self.groups[groups[place_BQ]], -1)
         return rows.astype(np.int32)
 
     def _order(self, bucket: Bucket, rng: np.random.Generator | None) -> np.ndarray:
-        """int [U], the order in which the units of a bucket are cut into strata."""
+        """int [U], the order in which the groups of a bucket are cut into strata."""
         if rng is None:
-            return self._sorted_in_blocks(bucket, np.arange(len(bucket.units)))
-        order = rng.permutation(len(bucket.units))
+            return self._sorted_in_blocks(bucket, np.arange(len(bucket.groups)))
+        order = rng.permutation(len(bucket.groups))
         if self.plan.shuffle == "even":
             order = self._sorted_in_blocks(bucket, order)
         # Strata begin at a random place, so that any two neighbours can be in one batch.
         return np.roll(order, rng.integers(bucket.batches) if bucket.batches else 0)
 
     def _sorted_in_blocks(self, bucket: Bucket, tie: np.ndarray) -> np.ndarray:
-        """int [U], the units of a bucket sorted by premise in blocks, and by hypothesis within a
+        """int [U], the groups of a bucket sorted by premise in blocks, and by hypothesis within a
         block: rising in one block, falling in the next. So the lengths of both sides are spread
         evenly over the strata.
 
-        tie: int [U], decides among units of equal lengths.
+        tie: int [U], decides among groups of equal lengths.
         """
-        premise = self.premise_of_unit[bucket.units]
-        hypothesis = self.hypothesis_of_unit[bucket.units].sum(axis=1)
+        premise = self.premise_length_M[bucket.groups]
+        hypothesis = self.hypothesis_length_MG[bucket.groups].sum(axis=1)
         order = np.lexsort((tie, premise))
         block_size = bucket.batches * max(1, round(bucket.per_batch**0.5 / 2))
         block = np.arange(len(order)) // max(block_size, 1)
@@ -522,7 +522,7 @@ class Batches:
         sizes = set()
         for bucket in self.buckets:
             if bucket.batches:
-                rows = (self.units[bucket.units] >= 0).sum()
+                rows = (self.groups[bucket.groups] >= 0).sum()
                 sizes.add(round(rows / bucket.batches))
         return sorted(sizes)
 
@@ -568,10 +568,10 @@ def share_layouts(splits: dict[str, Batches]) -> dict[str, Batches]:
     """The splits with shared layouts that have room for each of them, so that one program serves
     all.
 
-    Splits with other numbers of buckets, or other groups, keep their own.
+    Splits with other numbers of buckets, or other group sizes, keep their own.
     """
     every = list(splits.values())
-    if len({(len(split.buckets), split.group) for split in every}) == 1:
+    if len({(len(split.buckets), split.group_size) for split in every}) == 1:
         for number in range(len(every[0].buckets)):
             _share_layout(every, number)
     return splits
@@ -583,11 +583,11 @@ def _share_layout(splits: Sequence[Batches], number: int) -> None:
     widths = [split.full_layouts[number].width for split in splits]
     premise_width, hypothesis_width = np.max(widths, axis=0).tolist()
     for split in splits:
-        units, plan = split.buckets[number].units, split.plan
-        split.buckets[number] = Bucket(units, per_batch, -(-len(units) // max(per_batch, 1)))
+        groups, plan = split.buckets[number].groups, split.plan
+        split.buckets[number] = Bucket(groups, per_batch, -(-len(groups) // max(per_batch, 1)))
         width = (premise_width, hypothesis_width)
         share = -(-per_batch // plan.shares)
-        split.full_layouts[number] = Layout.full(share, width, split.group, plan.joint)
+        split.full_layouts[number] = Layout.full(share, width, split.group_size, plan.joint)
     need = splits[0].need(number)
     for split in splits[1:]:
         need = need.joined(split.need(number))

@@ -275,8 +275,8 @@ class _Columns:
 
 # A slot is a fold and a seed. The training loop identifies it by one number, in place of a seed;
 # everything random in a slot depends on that number alone. The folds of a group have equally many
-# batches of the same static shapes. Dimension letters: N rows of the corpus, F folds, Q units of a
-# batch, G rows of a unit, S slots, M units.
+# batches of the same static shapes. Dimension letters: N rows of the corpus, F folds, Q groups of a
+# batch, G rows of a group, S slots, M premise groups.
 
 
 class Slot(NamedTuple):
@@ -305,9 +305,9 @@ class FoldBatches(Batches):
 
     Args:
       member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
-      group: the folds that give all slots their number of batches.
-      groups: [M, G] rows of each unit, None = every row is its own unit. Of a unit a fold takes the
-        rows it trains on.
+      folds: those that give all slots their number of batches.
+      groups: [M, G] rows of each premise group, None = every row is a group. Of a group a fold
+        takes the rows it trains on.
     """
 
     def __init__(
@@ -317,40 +317,40 @@ class FoldBatches(Batches):
         plan: BatchPlan,
         *,
         member: np.ndarray,
-        group: Sequence[int],
+        folds: Sequence[int],
         groups: np.ndarray | None = None,
         tokens: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        self.member, self.of_group = np.asarray(member, bool), tuple(group)
+        self.member, self.folds = np.asarray(member, bool), tuple(folds)
         self._buckets_of: dict[int, list[Bucket]] = {}  # fold -> its part of each bucket
         if groups is None:
-            groups = np.flatnonzero(self.member[list(group)].any(axis=0)).astype(np.int32)[:, None]
-        codes = tuple(slot_code(fold, seed) for seed in plan.seeds for fold in self.of_group)
+            groups = np.flatnonzero(self.member[list(folds)].any(axis=0)).astype(np.int32)[:, None]
+        codes = tuple(slot_code(fold, seed) for seed in plan.seeds for fold in self.folds)
         plan = replace(plan, seeds=codes)
         super().__init__(premise_length, hypothesis_length, plan, groups=groups, tokens=tokens)
 
     def cut_into_buckets(self) -> list[Bucket]:
         """Each fold is cut into buckets of equal work; they have as many batches, and room, as the
         largest needs."""
-        held_FMG = self.member[:, self.units] & (self.units >= 0)
+        held_FMG = self.member[:, self.groups] & (self.groups >= 0)
         rows_F = held_FMG.sum(axis=(1, 2))
-        largest = max(self.of_group, key=rows_F.__getitem__)
-        units = int(held_FMG[largest].any(axis=1).sum())
-        per_batch = max(1, round(self.plan.batch_size * units / max(int(rows_F[largest]), 1)))
-        count = max(1, min(self.plan.max_buckets, units // (2 * per_batch)))
+        largest = max(self.folds, key=rows_F.__getitem__)
+        groups = int(held_FMG[largest].any(axis=1).sum())
+        per_batch = max(1, round(self.plan.batch_size * groups / max(int(rows_F[largest]), 1)))
+        count = max(1, min(self.plan.max_buckets, groups // (2 * per_batch)))
         parts_of = {}
-        for fold in self.of_group:
-            units_of_fold = np.flatnonzero(held_FMG[fold].any(axis=1))
-            parts_of[fold] = self.cut_by_work(units_of_fold, count)
-        self._buckets_of = {fold: [] for fold in self.of_group}
+        for fold in self.folds:
+            groups_of_fold = np.flatnonzero(held_FMG[fold].any(axis=1))
+            parts_of[fold] = self.cut_by_work(groups_of_fold, count)
+        self._buckets_of = {fold: [] for fold in self.folds}
         buckets = []
-        for units_of_folds in zip(*parts_of.values(), strict=True):
-            sizes = list(map(len, units_of_folds))
+        for groups_of_folds in zip(*parts_of.values(), strict=True):
+            sizes = list(map(len, groups_of_folds))
             batches = max(1, min(-(-max(sizes) // per_batch), *sizes))
             even = -(-max(sizes) // batches)
-            for fold, fold_units in zip(self.of_group, units_of_folds, strict=True):
-                self._buckets_of[fold].append(Bucket(fold_units, even, batches))
-            buckets.append(Bucket(np.unique(np.concatenate(units_of_folds)), even, batches))
+            for fold, fold_groups in zip(self.folds, groups_of_folds, strict=True):
+                self._buckets_of[fold].append(Bucket(fold_groups, even, batches))
+            buckets.append(Bucket(np.unique(np.concatenate(groups_of_folds)), even, batches))
         return buckets
 
     def examined_draws(self) -> list[Draw]:

@@ -46,19 +46,19 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError("none of the diseases has a vector", fix=fix)
-    units = {}
+    unit_vectors = {}
     for concept, vector in vectors.items():
         vector = np.asarray(vector, np.float64)
-        units[concept] = vector / max(np.linalg.norm(vector), 1e-12)
+        unit_vectors[concept] = vector / max(np.linalg.norm(vector), 1e-12)
 
     def rank(positive: Positive, candidates: Collection[str]) -> list[str]:
-        if positive.disease not in units:
+        if positive.disease not in unit_vectors:
             return []
-        vector = units[positive.disease]
+        vector = unit_vectors[positive.disease]
         order = []
         for disease in candidates:
-            if disease in units:
-                order.append((-round(float(vector @ units[disease]), _DIGITS), disease))
+            if disease in unit_vectors:
+                order.append((-round(float(vector @ unit_vectors[disease]), _DIGITS), disease))
         return [disease for _, disease in sorted(order)]
 
     return rank

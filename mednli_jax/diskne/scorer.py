@@ -20,7 +20,7 @@ import numpy as np
 from flax import linen as nn
 
 from mednli_jax.data.arrays import SIDES, Prepared, Rows
-from mednli_jax.data.batching import MAX_BUCKETS, Batches, Shapes, TrainingBatches, groups_of
+from mednli_jax.data.batching import MAX_BUCKETS, Batches, Shapes, TrainingBatches, premise_groups
 from mednli_jax.data.corpus import left_out
 from mednli_jax.diskne import scores as fold_scores
 from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS, benchmark_of, folds_of
@@ -89,14 +89,14 @@ class DisKnEScorer(nli.NLIScorer):
         is_in_any: np.ndarray = np.any(member[folds], axis=0)
         if part != "train":
             return self.prediction(prepared, is_in_any, shares=shares, model=model)
-        together = min(training.group, training.size)
+        together = min(training.group_size, training.size)
         plan = self.plan(prepared, training.size, shares, model)
         return FoldBatches(
             *_sides(prepared, "_length"),
             plan.for_training(training),
             member=member,
-            group=folds,
-            groups=_units(prepared, is_in_any, together) if together > 1 else None,
+            folds=folds,
+            groups=_groups(prepared, is_in_any, together) if together > 1 else None,
             tokens=self.shared(_sides(prepared), model),
         )
 
@@ -125,7 +125,7 @@ class DisKnEScorer(nli.NLIScorer):
         return Batches(
             *_sides(prepared, "_length"),
             plan,
-            groups=_units(prepared, is_predicted, together),
+            groups=_groups(prepared, is_predicted, together),
             tokens=None if coarse else self.shared(_sides(prepared), model),
         )
 
@@ -175,14 +175,14 @@ def _sides(prepared: Prepared, ending: str = "") -> tuple[np.ndarray, np.ndarray
     return premise, hypothesis
 
 
-def _units(prepared: Prepared, is_wanted: np.ndarray, most: int) -> np.ndarray:
+def _groups(prepared: Prepared, is_wanted: np.ndarray, most: int) -> np.ndarray:
     """int32 [M, G], numbers of the wanted rows (bool [N]), grouped by premise, at most `most` in a
     group; -1 = padding."""
     rows = np.flatnonzero(is_wanted)
     if most == 1:
         return rows.astype(np.int32)[:, None]
-    units = groups_of(np.asarray(prepared.arrays["premise"])[rows], most)
-    return np.where(units >= 0, rows[units], -1).astype(np.int32)
+    groups = premise_groups(np.asarray(prepared.arrays["premise"])[rows], most)
+    return np.where(groups >= 0, rows[groups], -1).astype(np.int32)
 
 
 # -- training --------------------------------------------------------------------------------------

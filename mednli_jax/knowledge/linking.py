@@ -18,7 +18,7 @@ from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.words import (
     EVERYDAY_WORDS,
     FUNCTION_WORDS,
-    UNITS,
+    MEASUREMENT_UNITS,
     folded_words,
     is_ordinary,
     pieces_of,
@@ -174,8 +174,8 @@ class Linker:
         self._capitals_make_acronyms = not _mostly_in_capitals(ontology.names)
         self._first_name: dict[str, str] = {}  # key -> its first name, letter for letter
         self._concept_of: dict[str, int] = {}  # name, letter for letter -> concept
-        # In lower case: keys that are acronyms in capitals and other words otherwise, and units.
-        self._ambiguous = set(UNITS)
+        # In lower case: units, and keys that are acronyms in capitals and other words otherwise.
+        self._ambiguous = set(MEASUREMENT_UNITS)
         abbreviations = tuple(abbreviations)
         self._add_names(vocabulary, [expansion for _, expansion in abbreviations])
         self._add_short_forms(abbreviations)
@@ -224,7 +224,7 @@ class Linker:
         acronyms = [exact.upper(), self._first_name.get(folded.upper())]
         token = sentence.tokens[sentence.starts[start]]
         if folded.upper() not in token and exact.upper() not in token:
-            is_unit = exact in UNITS and sentence.is_part(start, end)
+            is_unit = exact in MEASUREMENT_UNITS and sentence.is_part(start, end)
             return None if is_unit else self._concept_of_first(words)
         if not "".join(sentence.tokens).isupper():
             return self._concept_of_first(acronyms + words)

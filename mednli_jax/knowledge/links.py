@@ -13,7 +13,7 @@ from mednli_jax.knowledge.ontology import Ontology
 
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
 MentionsOfSide = Sequence[Sequence[Mention]]  # of each pair of a corpus
-# (number of the pair, mention) -> the numbers of its concepts or of its unit
+# (number of the pair, mention) -> the numbers of its concepts or of its term
 CodesOf = Callable[[int, Mention], Sequence[int]]
 
 
@@ -41,7 +41,7 @@ class MentionRows(NamedTuple):
     """The codes of mentions, sorted by pair; int64 [R] each.
 
     pair: number of the sentence pair. start, end: tokens of the mention. code: number of a concept,
-    or of a unit of `relations`. mention: number of the mention, which may have several codes.
+    or of a term of `relations`. mention: number of the mention, which may have several codes.
     """
 
     pair: np.ndarray

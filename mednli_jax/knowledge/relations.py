@@ -5,7 +5,7 @@ The kinds are those of Chen et al. 2018 (KIM, section 3.1), the same word, and r
 ontology by name. Each is read from the premise to the hypothesis: "hypernym" says that the
 hypothesis names a hypernym (dog -> animal).
 
-Dimension letters: U units, C concepts, M pairs of units.
+Dimension letters: U terms, C concepts, M pairs of terms.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,15 +36,15 @@ SAME, SYNONYM, ANTONYM, HYPERNYM, HYPONYM, CO_HYPONYM = (1 << place for place in
 INVERSE = "inverse_"
 MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
 FORMAT = 3  # of typed links; when to raise it: tests/data/test_prepared_content.py
-_BLOCK = 1 << 9  # units whose pairs are found at once
+_BLOCK = 1 << 9  # terms whose pairs are found at once
 # Most is-a edges on each side: up to the common ancestor of co-hyponyms, and over which a named
 # relation is inherited.
 _NEAR = 2
 _OPPOSED = 1  # over which an antonym is inherited
 
-Unit = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
-# (side, number of the pair, mention) -> its unit
-UnitOf = Callable[[str, int, Mention], Unit]
+Term = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
+# (side, number of the pair, mention) -> its term
+TermOf = Callable[[str, int, Mention], Term]
 
 
 def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
@@ -54,9 +54,9 @@ def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Related:
-    """The ordered pairs of U units that are related.
+    """The ordered pairs of U terms that are related.
 
-    keys: int64 [M], a * U + b of units a and b, rising. bits: uint32 [M]. distance: int16 [M], see
+    keys: int64 [M], a * U + b of terms a and b, rising. bits: uint32 [M]. distance: int16 [M], see
     `related`.
     """
 
@@ -66,7 +66,7 @@ class Related:
 
 
 class _Relation(NamedTuple):
-    """Pairs of units of one kind and distance. keys: int64 [M], as in Related."""
+    """Pairs of terms of one kind and distance. keys: int64 [M], as in Related."""
 
     keys: np.ndarray
     bit: int
@@ -75,17 +75,17 @@ class _Relation(NamedTuple):
 
 def related(
     ontology: Ontology,
-    units: Sequence[Unit],
+    terms: Sequence[Term],
     named: Sequence[str] = (),
     max_length: int = 0,
     wanted: np.ndarray | None = None,
 ) -> Related:
-    """The related units: those that have related concepts.
+    """The related terms: those that have related concepts.
 
-      same: the words are equal. Such units have no other kind.
-      synonym: the units share a concept. They are then not hypernyms or co-hyponyms.
+      same: the words are equal. Such terms have no other kind.
+      synonym: the terms share a concept. They are then not hypernyms or co-hyponyms.
       antonym: the ontology's relation of that name, in either direction. It is inherited from
-        parents, unless the units are synonyms or is-a.
+        parents, unless the terms are synonyms or is-a.
       hypernym, hyponym: a path of is-a edges, of at most `max_length` (0: any length).
       co_hyponym: the concepts have a common ancestor, at most 2 edges above each, and are not
         synonyms or is-a.
@@ -99,11 +99,11 @@ def related(
     wanted: keys of the pairs to look at, rising, in both orders of each pair. None: all pairs.
     """
     _check_named(ontology, named)
-    graph = _UnitGraph(ontology, units, wanted)
+    graph = _TermGraph(ontology, terms, wanted)
     relations = [_Relation(graph.same, SAME, 0), _Relation(graph.shared, SYNONYM, 0)]
     for steps, keys in graph.hypernyms(max_length):
         relations.append(_Relation(keys, HYPERNYM, steps))
-        relations.append(_Relation(_turned(keys, len(units)), HYPONYM, steps))
+        relations.append(_Relation(_turned(keys, len(terms)), HYPONYM, steps))
     kin = np.sort(np.concatenate([relation.keys for relation in relations]))
     siblings = graph.with_common_ancestor()
     relations.append(_Relation(_without(siblings, kin), CO_HYPONYM, 2))
@@ -113,28 +113,28 @@ def related(
         keys = graph.named(name)
         bit = 1 << (len(KINDS) + 2 * number)
         relations.append(_Relation(keys, bit, 1))
-        relations.append(_Relation(_turned(keys, len(units)), bit << 1, 1))
+        relations.append(_Relation(_turned(keys, len(terms)), bit << 1, 1))
     return _joined(relations)
 
 
-class _UnitGraph:
-    """The units as rows of bool matrices.
+class _TermGraph:
+    """The terms as rows of bool matrices.
 
-    concepts: bool [U, C], those of each unit. names: its transpose.
-    same: keys of units with equal words. shared: keys of other units that share a concept.
+    concepts: bool [U, C], those of each term. names: its transpose.
+    same: keys of terms with equal words. shared: keys of other terms that share a concept.
     """
 
     def __init__(
-        self, ontology: Ontology, units: Sequence[Unit], wanted: np.ndarray | None
+        self, ontology: Ontology, terms: Sequence[Term], wanted: np.ndarray | None
     ) -> None:
         self.ontology, self.wanted = ontology, wanted
         number_of: dict[str, int] = {}
-        numbers = [number_of.setdefault(words, len(number_of)) for words, _ in units]
-        size = len(units)
+        numbers = [number_of.setdefault(words, len(number_of)) for words, _ in terms]
+        size = len(terms)
         words = bool_matrix(np.arange(size), numbers, (size, len(number_of)))
         rows: list[int] = []
         columns: list[int] = []
-        for row, (_, concepts) in enumerate(units):
+        for row, (_, concepts) in enumerate(terms):
             rows += [row] * len(concepts)
             columns += concepts
         width = max(len(ontology), 1 + max(columns, default=0))
@@ -155,14 +155,14 @@ class _UnitGraph:
         return np.concatenate(blocks)
 
     def up(self, concepts: csr_array, most: int) -> csr_array:
-        """bool [U, C], the concepts [U, C] of each unit, and those above them over at most `most`
+        """bool [U, C], the concepts [U, C] of each term, and those above them over at most `most`
         is-a edges."""
         for _ in range(most):
             concepts = concepts + concepts @ self.ontology.parents
         return csr_array(concepts)
 
     def hypernyms(self, max_length: int) -> Iterator[tuple[int, np.ndarray]]:
-        """(is-a steps, keys of the units with a path of that length)."""
+        """(is-a steps, keys of the terms with a path of that length)."""
         near = np.sort(np.concatenate([self.same, self.shared]))
         for steps, above in climb(self.concepts, self.ontology.parents, max_length):
             yield steps, _without(self.keys(above, self.names), near)
@@ -172,7 +172,7 @@ class _UnitGraph:
         return self.keys(ancestors, ancestors.T)
 
     def antonyms(self, kin: np.ndarray) -> np.ndarray:
-        """kin: keys of the units that are the same, synonyms or is-a."""
+        """kin: keys of the terms that are the same, synonyms or is-a."""
         antonym = self.ontology.relations["antonym"]
         opposite = antonym + antonym.T
         own = _without(self.keys(self.concepts @ opposite, self.names), self.same)
@@ -239,17 +239,17 @@ def typed_links(
     ontology: Ontology,
     premise_mentions: MentionsOfSide,
     hypothesis_mentions: MentionsOfSide,
-    unit_of: UnitOf,
+    term_of: TermOf,
     *,
     named: Sequence[str],
     max_links: int,
     max_length: int = 0,
 ) -> Links:
-    """Like `links.corpus_links`, but tokens are linked where their units are `related`; the links
+    """Like `links.corpus_links`, but tokens are linked where their terms are `related`; the links
     have bits."""
     blocks = []
     mentions = premise_mentions, hypothesis_mentions
-    for match in _matches(ontology, *mentions, unit_of, named, max_length):
+    for match in _matches(ontology, *mentions, term_of, named, max_length):
         blocks.append(token_links(*match))
     return packed(blocks, len(premise_mentions), max_links, kinds=len(kinds_of(named)))
 
@@ -267,21 +267,21 @@ def _matches(
     ontology: Ontology,
     premise_mentions: MentionsOfSide,
     hypothesis_mentions: MentionsOfSide,
-    unit_of: UnitOf,
+    term_of: TermOf,
     named: Sequence[str],
     max_length: int,
 ) -> Iterator[_Matches]:
     """The related mentions of a corpus, in blocks of pairs."""
-    code_of: dict[Unit, int] = {}
+    code_of: dict[Term, int] = {}
 
     def codes(side: str, pair: int, mention: Mention) -> list[int]:
-        unit = unit_of(side, pair, mention)
-        return [code_of.setdefault(unit, len(code_of))]
+        term = term_of(side, pair, mention)
+        return [code_of.setdefault(term, len(code_of))]
 
     premises = mention_rows(premise_mentions, partial(codes, "premise"))
     hypotheses = mention_rows(hypothesis_mentions, partial(codes, "hypothesis"))
     pairs, size = len(premise_mentions), len(code_of)
-    # The pairs of units that occur in a pair of sentences are a small part of all pairs of units.
+    # The pairs of terms that occur in a pair of sentences are a small part of all pairs of terms.
     occurring = []
     for premise, hypothesis in crossings(premises, hypotheses, pairs):
         occurring.append(np.unique(premise.code * size + hypothesis.code))

@@ -66,7 +66,7 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int) -> np.ndarra
         colour_blocks.append((slice(begin, end), weights[begin:end]))
     current = np.asarray(vectors)[order].astype(np.float32)
     own_share = current / total[order].astype(np.float32)[:, None]
-    with Bar("retrofitting", rounds, unit="rounds") as bar:
+    with Bar("retrofitting", rounds, noun="rounds") as bar:
         for _ in range(rounds):
             for rows, weights_of_colour in colour_blocks:
                 current[rows] = weights_of_colour @ current + own_share[rows]

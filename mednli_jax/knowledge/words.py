@@ -45,11 +45,11 @@ _EVERYDAY = """
     aid alps amp arc dap det dish fad gdp hard imp maid mods mta prod said sid sits snare stem tan
     tens ump
 """
-# Units in lower case: as a part of a token they are no name ("cc/hr").
-_UNITS = "cc cm dl hr hrs kg mcg meq mg min ml mm mmol mo ms ng pg sec wk yr"
+# Units of measurement in lower case: as a part of a token they are no name ("cc/hr").
+_MEASUREMENT_UNITS = "cc cm dl hr hrs kg mcg meq mg min ml mm mmol mo ms ng pg sec wk yr"
 FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 EVERYDAY_WORDS = frozenset(_EVERYDAY.split())
-UNITS = frozenset(_UNITS.split())
+MEASUREMENT_UNITS = frozenset(_MEASUREMENT_UNITS.split())
 ORDINARY_WORDS = "words.txt.gz"
 _HYPHENS = re.compile("[-‐‑‒–—]+")
 _APOSTROPHES = re.compile("[’ʼ`´]")

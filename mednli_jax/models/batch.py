@@ -44,7 +44,7 @@ class PairBatch:
     layout: Layout | None = struct.field(pytree_node=False, default=None)
 
     @property
-    def group(self) -> int:
+    def group_size(self) -> int:
         """G, the number of hypotheses of each premise."""
         return self.hypothesis.shape[0] // self.premise.shape[0]
 
@@ -103,7 +103,7 @@ class QueryBatch:
     layout: Layout | None = struct.field(pytree_node=False, default=None)
 
     @property
-    def group(self) -> int:
+    def group_size(self) -> int:
         """G, the number of queries of each passage."""
         return self.query.shape[0] // self.passage.shape[0]
 
@@ -115,6 +115,6 @@ class QueryBatch:
     @property
     def paired_segments(self) -> Segments | None:
         """The segments of the passages, one for each query."""
-        if self.layout is None or self.group == 1:
+        if self.layout is None or self.group_size == 1:
             return self.segments
         return self.layout.pairs

@@ -81,7 +81,7 @@ class GAReader(Reader):
         queries, paired = packed_queries(batch), paired_passages(batch)
         # The first of several hops does not depend on the query, so it encodes the passage of
         # several queries once.
-        is_shared = self.hops > 1 and batch.group > 1
+        is_shared = self.hops > 1 and batch.group_size > 1
         packing = packed_passages(batch) if is_shared else paired
         passage = batch.passage if is_shared else per_query(batch.passage, batch)
         passage_T, query_T = packing.tokens(passage), queries.tokens(batch.query)
@@ -180,7 +180,7 @@ class SAReader(Reader):
         words_TD = embedding(jnp.concatenate([passage_T, query_T]))
         passage_TD, query_TD = jnp.split(words_TD, [len(passage_T)])
         query_keys = batch.row_key
-        passage_keys = None if query_keys is None else query_keys[:: batch.group]
+        passage_keys = None if query_keys is None else query_keys[:: batch.group_size]
 
         def encode(
             x_TD: jax.Array, packing: Packing, keys: jax.Array | None, name: str
@@ -239,7 +239,7 @@ class SAReader(Reader):
 
 def per_query(x_U: jax.Array, batch: QueryBatch) -> jax.Array:
     """[B, ...] for the queries from [U, ...] for the passages."""
-    return jnp.repeat(x_U, batch.group, axis=0)
+    return jnp.repeat(x_U, batch.group_size, axis=0)
 
 
 def passage_lengths(batch: QueryBatch) -> jax.Array:

@@ -57,7 +57,7 @@ class ESIM(layers.PairModel):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        paired = packing if batch.group == 1 else layers.paired_sentences(batch)
+        paired = packing if batch.group_size == 1 else layers.paired_sentences(batch)
 
         def drop(x_BD: jax.Array, name: str) -> jax.Array:
             return layers.RowDropout(self.dropout, name=name)(x_BD, batch.row_key, train=train)
@@ -88,7 +88,7 @@ class ESIM(layers.PairModel):
         """Soft alignment and enhancement (Chen et al. 2017, section 3.2)."""
         premise_QPD, hypothesis_BHD = packing.unpack(encoded_ND, *batch.shapes)
         mask_BP, mask_BH = layers.sentence_masks(batch)
-        if batch.group > 1:
+        if batch.group_size > 1:
             encoded_ND = paired.pack(layers.per_pair(premise_QPD, batch), hypothesis_BHD)
         enhance = Enhancement(self.hidden_size, self.product_dtype, name="projection")
 

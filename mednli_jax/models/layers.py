@@ -617,7 +617,7 @@ def paired_sentences(batch: PairBatch) -> Packing:
 
 def per_pair(x_Q: jax.Array, batch: PairBatch) -> jax.Array:
     """[B, ...] for the pairs from [Q, ...] for the premises."""
-    return jnp.repeat(x_Q, batch.group, axis=0)
+    return jnp.repeat(x_Q, batch.group_size, axis=0)
 
 
 def sentence_keys(batch: PairBatch, sentences: int) -> jax.Array | None:
@@ -629,6 +629,6 @@ def sentence_keys(batch: PairBatch, sentences: int) -> jax.Array | None:
     if keys_B is None:
         return None
     rows = keys_B.shape[0]
-    premise_keys = keys_B if sentences == 2 * rows else keys_B[:: batch.group]
+    premise_keys = keys_B if sentences == 2 * rows else keys_B[:: batch.group_size]
     fold_in = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     return jnp.concatenate([fold_in(premise_keys, 0), fold_in(keys_B, 1)])

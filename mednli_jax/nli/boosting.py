@@ -50,7 +50,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     session.catch_signals()
     rounds, seeds = experiment.model.fields["trees"], experiment.seeds
     table = load(experiment.corpus, prepared)
-    with Bar("boosting", rounds * len(seeds), unit="trees") as bar:
+    with Bar("boosting", rounds * len(seeds), noun="trees") as bar:
 
         def on_tree() -> None:
             bar.advance(1)

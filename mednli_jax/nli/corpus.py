@@ -208,7 +208,7 @@ def corpus_paths(
 ) -> np.ndarray:
     """`distances.shortest_paths` for a whole corpus: kept in the cache, with a progress bar if it
     takes long."""
-    with Bar("paths between concepts", 0, unit="concepts") as bar:
+    with Bar("paths between concepts", 0, noun="concepts") as bar:
         return stored_paths(
             ontology,
             pairs,

@@ -1,7 +1,7 @@
 """Natural language inference: from rows to batches, from logits to scores.
 
-Dimension letters: S seeds, N rows of a split, C classes, Q units of a batch, G rows of a unit, B =
-Q G, P and H tokens of premises and hypotheses.
+Dimension letters: S seeds, N rows of a split, C classes, Q premise groups of a batch, G rows of a
+group, B = Q G, P and H tokens of premises and hypotheses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class NLIScorer:
     padded_length: int = 0
     name: str = "nli"
     sides: tuple[str, str] = SIDES
-    units: str = "pairs"
+    row_noun: str = "pairs"
     written_weight: float = 1.0
     scored: tuple[str, ...] = LABELS
     classes: tuple[int, ...] | None = None
@@ -147,8 +147,8 @@ class NLIScorer:
         predicts all splits of the corpus."""
         if name == "train":
             plan = self.plan(prepared, training.size, shares, model).for_training(training)
-            group = min(training.group, training.size)
-            return self._batches(prepared, name, plan, group=group, model=model)
+            size = min(training.group_size, training.size)
+            return self._batches(prepared, name, plan, group_size=size, model=model)
         if name == NEW:
             return self._predicted(prepared, NEW, training, shares, model)
         held_out = [split for split in prepared.splits if split != "train"]
@@ -167,16 +167,16 @@ class NLIScorer:
     ) -> batching.Batches:
         """The batches of a split outside of training."""
         many_widths = self.pieces or split == NEW
-        size, group = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
+        size, group_size = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
         if split == NEW and len(prepared.splits[NEW]) <= FEW:
-            group = 1  # so that equal premises need no program of their own
+            group_size = 1  # so that equal premises need no program of their own
         plan = replace(
             self.plan(prepared, size, shares, model),
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,
             passes=training.epochs * len(training.seeds),
             shapes=batching.Shapes.ROUNDED if split == NEW else batching.Shapes.FITTED,
         )
-        return self._batches(prepared, split, plan, group=group, model=model)
+        return self._batches(prepared, split, plan, group_size=group_size, model=model)
 
     def _batches(
         self,
@@ -184,15 +184,15 @@ class NLIScorer:
         split: str,
         plan: batching.BatchPlan,
         *,
-        group: int,
+        group_size: int,
         model: Model,
     ) -> batching.Batches:
-        """The batches of a split. group: hypotheses of a premise that are kept together."""
+        """The batches of a split. group_size: hypotheses of a premise that stay together."""
         rows, tokens = prepared.splits[split], tokens_of(prepared, split)
         return batching.Batches(
             *rows.length,
             replace(plan, first=rows.first),
-            groups=batching.groups_of(tokens.premise, group) if group > 1 else None,
+            groups=batching.premise_groups(tokens.premise, group_size) if group_size > 1 else None,
             tokens=self.shared(tokens, model),
         )
 
@@ -217,8 +217,8 @@ class NLIScorer:
     def to_batch(
         self, data: Mapping[str, jax.Array], index: jax.Array, layout: batching.Layout
     ) -> PairBatch:
-        """The PairBatch of rows `index` [Q, G]; the G hypotheses of a unit share its premise."""
-        unit_Q, index_B = index.max(axis=1), index.reshape(-1)
+        """The PairBatch of rows `index` [Q, G]; the G hypotheses of a group share its premise."""
+        row_Q, index_B = index.max(axis=1), index.reshape(-1)
         row_B = jnp.maximum(index_B, 0)
         fields = {
             "mask": (index_B >= 0).astype(jnp.float32),
@@ -226,7 +226,7 @@ class NLIScorer:
         }
         if "written" in data and self.written_weight != 1.0:
             fields["weight"] = jnp.where(data["written"][row_B], self.written_weight, 1.0)
-        for side, rows, width in zip(SIDES, (unit_Q, index_B), layout.width, strict=True):
+        for side, rows, width in zip(SIDES, (row_Q, index_B), layout.width, strict=True):
             row = jnp.maximum(rows, 0)
             # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows
             # one by one.
@@ -365,7 +365,7 @@ class NLIScorer:
         return predictions
 
     def summary(self, split: str, scores: Scores) -> str:
-        return summary(f"{split} accuracy", scores, self.units)
+        return summary(f"{split} accuracy", scores, self.row_noun)
 
 
 def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]) -> Scores:

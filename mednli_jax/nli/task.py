@@ -86,7 +86,7 @@ class NLI:
 
     name: str = "nli"
     corpora: str = "sentence pairs"
-    units: str = "pairs"
+    row_noun: str = "pairs"
     models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert", "encoder")
     form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
     flags: Mapping[str, Sequence[str]] = MappingProxyType({

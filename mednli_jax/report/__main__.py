@@ -139,7 +139,7 @@ def _page(values: cli.Flags, folder: Path) -> None:
     more = task.more_sections([folder], _options(values))
     shown = [*more.sections, *more.page_only]
     directory = RunDirectory.existing(folder)
-    page = html.run_page(directory, task.run_sections, task.units, shown)
+    page = html.run_page(directory, task.run_sections, task.row_noun, shown)
     if more.sections:
         _print(values, more.sections, more.figures)
     elif values.json or values.latex or values.markdown:

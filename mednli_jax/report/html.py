@@ -60,21 +60,21 @@ def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
 def run_page(
     directory: RunDirectory,
     sections: Callable[[RunDirectory, RunResult], RunSections],
-    units: str,
+    row_noun: str,
     more: Sequence[Section] = (),
 ) -> Page:
     """The page of a run, finished or not, from the files of its run directory.
 
     Args:
-      sections, units: run_sections and units of its TASK; the settings and the learning curves
-        stand between the two parts of sections.
+      sections, row_noun: run_sections and row_noun of its TASK; the settings and the learning
+        curves stand between the two parts of sections.
       more: sections at the end, before versions, files and command.
     """
     result, data, env = directory.result(), directory.data(), directory.environment()
     of_task = sections(directory, result)
     config = directory.config
     corpus = result.corpus or config["data"]["name"]
-    settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
+    settings = Section("Settings", facts=_settings(directory, corpus, result, data, row_noun))
     curves = _curves(directory, result, of_task.measure)
     shown = [*of_task.before[:1], settings, *of_task.before[1:], curves, *of_task.after]
     if "links_per_length" in data.values.get("knowledge", {}):
@@ -115,13 +115,13 @@ def _ontology(data: RunData) -> str:
 
 
 def _settings(
-    directory: RunDirectory, corpus: str, result: RunResult, data: RunData, units: str
+    directory: RunDirectory, corpus: str, result: RunResult, data: RunData, row_noun: str
 ) -> Facts:
     """What decides the scores of a run; a page shows no empty facts."""
     config = directory.config
     facts = {
         "run": directory.folder.resolve().name,
-        "data": f"{corpus}: {_sizes(data.splits)} {units}" if data.splits else corpus,
+        "data": f"{corpus}: {_sizes(data.splits)} {row_noun}" if data.splits else corpus,
     }
     if result.answers:  # the config names the corpus alone
         return {**facts, "answers": result.answers}

@@ -161,9 +161,9 @@ def sd(scores: MeanSd) -> str:
     return points(scores["sd"]) if len(scores["per_seed"]) > 1 else "-"
 
 
-def number_of(n: int, unit: str) -> str:
+def number_of(n: int, noun: str) -> str:
     """`1 pair`, `2,000 pairs`."""
-    return f"{n:,} {unit}{'s' * (n != 1)}"
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

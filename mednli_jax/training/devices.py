@@ -70,7 +70,7 @@ class Formats(NamedTuple):
 class Devices:
     """Maps functions of one device (bodies) over the devices and places their arguments.
 
-    A body takes (learner or variables, frozen, data, index). `index` is split along its unit axis;
+    A body takes (learner or variables, frozen, data, index). `index` is split along its group axis;
     the other arguments are the same on every device.
 
     devices: of this process. None = all devices of all processes, in the order of the processes.

@@ -1,7 +1,7 @@
 """Training and prediction over data on the devices, compiled once for each layout of a batch.
 
-Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows of a split, C
-classes.
+Dimension letters: S seeds, Q premise groups of a batch, G rows of a group, B rows, N rows of
+a split, C classes.
 """
 
 import collections
@@ -113,7 +113,7 @@ class Program:
         of the model."""
 
         def batch_of_padding() -> PyTree:
-            index = jnp.full((layout.units, layout.group), -1, jnp.int32)
+            index = jnp.full((layout.groups, layout.group_size), -1, jnp.int32)
             return self.scorer.to_batch(self.data, index, layout)
 
         # The shapes alone are needed. To compute the batch, jax would compile each of its
@@ -170,7 +170,7 @@ class Program:
         def of_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype)
 
-        index = np.full((most, layout.units * self.devices.count, layout.group), -1, np.int32)
+        index = np.full((most, layout.groups * self.devices.count, layout.group_size), -1, np.int32)
         step_bytes = self.train_bytes(layout, jax.tree.map(of_seeds, learner), index)
         needed = step_bytes + 2 * most * params_bytes
         return most if needed <= room else max(1, most * room // needed)

@@ -25,7 +25,7 @@ def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
     return {"embedding": {"vectors": jnp.asarray(vectors)}}
 
 
-def summary(title: str, scores: JsonObject, units: str, details: str = "") -> str:
+def summary(title: str, scores: JsonObject, row_noun: str, details: str = "") -> str:
     """One line with the scores of a split: mean accuracy over the seeds, `details`, then the
     accuracy of each slice."""
     accuracy = scores["accuracy"]
@@ -36,7 +36,7 @@ def summary(title: str, scores: JsonObject, units: str, details: str = "") -> st
     line += details
     for name, of_slice in scores.get("slices", {}).items():
         mean = of_slice["accuracy"]["mean"]
-        line += f", {name} {mean:.4f} ({of_slice['examples']} {units})"
+        line += f", {name} {mean:.4f} ({of_slice['examples']} {row_noun})"
     return line
 
 
@@ -44,13 +44,13 @@ class Scorer(Protocol):
     """Turns row numbers into batches, and logits into scores. It sees numbers, not files; it is
     hashable and frozen.
 
-    Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C
-    classes or candidates.
+    Dimension letters: S seeds, Q premise groups of a batch, G rows of a group, B = Q G, N
+    rows of a split, C classes or candidates.
 
     Attributes:
       name: in result.json.
       sides: names of the two texts of a row, in messages and in the facts of a corpus.
-      units: name of the rows.
+      row_noun: the name of the rows in messages, such as "pairs".
       pieces: whether the rows are of word pieces, whose embeddings the model has.
       labels: of the logits of a classifier; () for other models.
       padded_length: tokens to which each side is padded for models that see the padding; 0 for
@@ -64,7 +64,7 @@ class Scorer(Protocol):
     @property
     def sides(self) -> tuple[str, str]: ...
     @property
-    def units(self) -> str: ...
+    def row_noun(self) -> str: ...
     @property
     def pieces(self) -> bool: ...
     @property

@@ -200,14 +200,14 @@ def _mean(values: Sequence[float | None]) -> float:
     return sum(finite) / len(finite) if finite else float("nan")
 
 
-def check_converged(best_epochs: Sequence[int], unit: str) -> None:
+def check_converged(best_epochs: Sequence[int], noun: str) -> None:
     """Raises ConfigError where no seed ever had a finite dev loss.
 
     Args:
       best_epochs: [S], 0 = none.
-      unit: name of a seed.
+      noun: the name of a seed.
     """
     if not any(epoch > 0 for epoch in best_epochs):
-        problem = f"the dev loss of no {unit} was ever a finite number"
+        problem = f"the dev loss of no {noun} was ever a finite number"
         fix = "give a lower config.train.learning_rate, or config.train.clip=10"
         raise ConfigError(problem, fix=fix)

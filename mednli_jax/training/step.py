@@ -1,7 +1,7 @@
 """The pure functions of one device (bodies): one for training and one for prediction.
 
-Dimension letters: S seeds, Q units of this device's share of the batch, G rows of a unit, B = Q G
-rows, C classes.
+Dimension letters: S seeds, Q premise groups of this device's share of the batch, G rows of a
+group, B = Q G rows, C classes.
 """
 
 from collections.abc import Callable

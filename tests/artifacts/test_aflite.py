@@ -191,7 +191,7 @@ VECTORS = np.array([[1, 0], [0, 1], [2, 2], [4, 0]], np.float32)
 ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 WITHOUT_MERGED = {"brain": 0, "injury": 1, "no": 3}
 SKIP = {"unknown": "skip"}
-# A text is a list of units; a merged entity is one unit of several tokens.
+# A text is a list of words; a merged entity is one word of several tokens.
 MERGED = [("brain", "injury"), ("no",), ("now",)]  # "now" has no vector
 SEPARATE = [
     ("brain",),

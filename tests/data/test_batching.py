@@ -13,7 +13,7 @@ from support.diskne import seven_diseases
 from support.pair_files import write_own_pairs
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, groups_of, pack_segments
+from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, pack_segments, premise_groups
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
@@ -43,11 +43,12 @@ def tokens(rows, words=400):
 
 
 def threes(rows):
-    """(lengths, units): each premise has three rows, as in MedNLI; the last unit may have fewer."""
+    """(lengths, groups): each premise has three rows, as in MedNLI; the last group may have
+    fewer."""
     premise, hypothesis = lengths(rows)
-    units = np.pad(np.arange(rows), (0, -rows % 3), constant_values=-1).reshape(-1, 3)
-    premise = premise[units[:, 0]].repeat(3)[:rows]
-    return (premise, hypothesis), units
+    groups = np.pad(np.arange(rows), (0, -rows % 3), constant_values=-1).reshape(-1, 3)
+    premise = premise[groups[:, 0]].repeat(3)[:rows]
+    return (premise, hypothesis), groups
 
 
 def batches_of(length, *, groups=None, tokens=None, **settings):
@@ -67,21 +68,21 @@ def row_sets(plan, place=0):
 
 
 def assert_every_row_once(plan, batches, seeds):
-    """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
+    """Every row occurs once for each seed, in the shape of its layout, and no group is split."""
     first = batches.plan.first
     last = batches.plan.first + batches.rows
-    units = np.where(batches.units >= 0, batches.units + first, -1)
+    groups = np.where(batches.groups >= 0, batches.groups + first, -1)
     for place in range(seeds):
         planned = np.concatenate([index[place] for _, index in plan], axis=None)
         assert sorted(rows_of(planned)) == list(range(first, last))
-        planned_units = set(map(tuple, planned.reshape(-1, batches.group).tolist()))
-        nothing = (-1,) * batches.group
-        assert planned_units - {nothing} == set(map(tuple, units.tolist()))
+        planned_groups = set(map(tuple, planned.reshape(-1, batches.group_size).tolist()))
+        nothing = (-1,) * batches.group_size
+        assert planned_groups - {nothing} == set(map(tuple, groups.tolist()))
     for layout, index in plan:
-        units_of_all = layout.units * batches.plan.shares
+        groups_of_all = layout.groups * batches.plan.shares
         assert index.dtype == np.int32
-        assert index.shape == (seeds, units_of_all, layout.group)
-        assert layout.rows == layout.units * layout.group
+        assert index.shape == (seeds, groups_of_all, layout.group_size)
+        assert layout.rows == layout.groups * layout.group_size
 
 
 def steps_of(segments):
@@ -103,11 +104,11 @@ def assert_fits(layout, index, batches):
     layout."""
     premise, hypothesis = batches.length
     for share in np.split(index, batches.plan.shares):
-        units = [rows_of(unit) - batches.plan.first for unit in share]
-        rows = np.concatenate(units).astype(int)
+        groups = [rows_of(group) - batches.plan.first for group in share]
+        rows = np.concatenate(groups).astype(int)
         assert premise[rows].max(initial=0) <= layout.width[0]
         assert hypothesis[rows].max(initial=0) <= layout.width[1]
-        premises = [premise[unit[0]] for unit in units if len(unit)]
+        premises = [premise[group[0]] for group in groups if len(group)]
         assert_covers(layout.sentences, [*premises, *hypothesis[rows]])
         assert_covers(layout.pairs, [*premise[rows], *hypothesis[rows]])
         if batches.tokens and layout.words:
@@ -125,14 +126,14 @@ def assert_fits(layout, index, batches):
     "grouped",
     {
         "rows": False,
-        "units": True,
+        "groups": True,
     },
 )
 def test_every_row_is_in_one_batch_of_an_epoch_for_each_seed(rows, most, shares, grouped):
-    length, units = threes(rows) if grouped else (lengths(rows), None)
+    length, groups = threes(rows) if grouped else (lengths(rows), None)
     batches = batches_of(
         length,
-        groups=units,
+        groups=groups,
         shares=shares,
         max_buckets=most,
         first=100,
@@ -296,10 +297,10 @@ def test_the_number_of_devices_does_not_change_which_rows_stand_together(shares)
 @pytest.mark.parametrize("rows", [90, 601])
 def test_every_batch_fits_its_layout(rows, shares, grouped, most):
     """Also in epochs and for seeds that fitting did not sample, and in the plan without chance."""
-    length, units = threes(rows) if grouped else (lengths(rows), None)
+    length, groups = threes(rows) if grouped else (lengths(rows), None)
     batches = batches_of(
         length,
-        groups=units,
+        groups=groups,
         shares=shares,
         max_buckets=most,
         tokens=tokens(rows),
@@ -343,8 +344,8 @@ def test_the_segments_of_no_sentences_have_one_step(alive):
 
 def two_buckets(**settings):
     """(lengths, an epoch in two buckets)."""
-    length, units = threes(602)
-    batches = batches_of(length, groups=units, max_buckets=2, batch_size=32, **settings)
+    length, groups = threes(602)
+    batches = batches_of(length, groups=groups, max_buckets=2, batch_size=32, **settings)
     return length, batches.epoch(1, (0,))
 
 
@@ -366,28 +367,28 @@ def test_all_buckets_have_the_same_width_where_it_is_fixed():
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
-def test_rows_of_a_unit_share_the_premise_and_units_are_as_few_as_possible(most):
+def test_rows_of_a_group_share_the_premise_and_groups_are_as_few_as_possible(most):
     rng = np.random.default_rng(0)
     texts = rng.integers(1, 5, (9, 6))
     premises = texts[rng.integers(0, 9, 100)]
 
-    units = groups_of(premises, most)
+    groups = premise_groups(premises, most)
 
-    assert units.shape[1] == most
-    assert sorted(rows_of(units)) == list(range(100))
-    assert (np.diff(units[:, 0]) > 0).all()
-    for unit in units:
-        rows = rows_of(unit)
+    assert groups.shape[1] == most
+    assert sorted(rows_of(groups)) == list(range(100))
+    assert (np.diff(groups[:, 0]) > 0).all()
+    for group in groups:
+        rows = rows_of(group)
         assert (premises[rows] == premises[rows[0]]).all()
-        assert (unit[: len(rows)] == rows).all()
+        assert (group[: len(rows)] == rows).all()
     count = np.unique(premises, axis=0, return_counts=True)[1]
-    assert len(units) == np.ceil(count / most).sum()
+    assert len(groups) == np.ceil(count / most).sum()
 
 
-def test_a_unit_has_no_room_for_more_rows_than_occur():
+def test_a_group_has_no_room_for_more_rows_than_occur():
     one_text = np.ones((1, 6), int)
 
-    assert groups_of(one_text, 3).tolist() == [[0]]
+    assert premise_groups(one_text, 3).tolist() == [[0]]
 
 
 @pytest.mark.parametrize("width", [0, 4])
@@ -398,7 +399,7 @@ def test_empty_premises_have_a_width_of_one(width):
     premises = np.zeros((40, width), int)
     words = premises, tokens(40)[1]
     batches = batches_of(
-        length, width=(width, 20), groups=groups_of(premises, 3), tokens=words, batch_size=8
+        length, width=(width, 20), groups=premise_groups(premises, 3), tokens=words, batch_size=8
     )
 
     plan = batches.epoch(1, SEEDS)

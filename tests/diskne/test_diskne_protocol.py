@@ -124,7 +124,7 @@ def fold_batches(request):
         seeds=SEEDS,
         epochs=3,
     )
-    return FoldBatches(*lengths, plan, member=MEMBER, group=(0, 1, 2))
+    return FoldBatches(*lengths, plan, member=MEMBER, folds=(0, 1, 2))
 
 
 def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
@@ -132,7 +132,7 @@ def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
     for epoch in (1, 2, 3):
         plan = fold_batches.epoch(epoch, CODES)
         for layout, index in plan:
-            assert index.shape == (len(CODES), layout.units * fold_batches.plan.shares, 1)
+            assert index.shape == (len(CODES), layout.groups * fold_batches.plan.shares, 1)
             assert (index >= 0).any(axis=(1, 2)).all()
         for place, code in enumerate(CODES):
             assert rows_of(plan, place) == np.flatnonzero(MEMBER[slot_of(code).fold]).tolist()
@@ -174,7 +174,7 @@ def test_each_row_that_a_fold_needs_is_predicted_once_and_coarse_batches_share_a
     index = np.concatenate([index.ravel() for _, index in plan])
     assert sorted(index[index >= 0]) == np.flatnonzero(is_wanted).tolist()
     if coarse:
-        assert {layout.units for layout, _ in plan} == {64}
+        assert {layout.groups for layout, _ in plan} == {64}
 
 
 def test_a_fold_and_seed_is_scored_on_the_rows_of_its_own_fold():

@@ -63,7 +63,7 @@ def texts_of(relations, named=()):
     return texts
 
 
-def unit_of(linker, text):
+def term_of(linker, text):
     """The longest mention of a text: its name and its concepts."""
     mention = max(linker.link(text.split()), key=lambda mention: mention.end - mention.start)
     name = mention.concept if isinstance(linker, Lemmas) else text
@@ -72,8 +72,8 @@ def unit_of(linker, text):
 
 def between(linker, premise, hypothesis, *named, max_length=0):
     """The kinds from one text to another and their distance, "" if they are unrelated."""
-    units = [unit_of(linker, premise), unit_of(linker, hypothesis)]
-    return texts_of(related(linker.ontology, units, named, max_length), named).get(1, "")
+    terms = [term_of(linker, premise), term_of(linker, hypothesis)]
+    return texts_of(related(linker.ontology, terms, named, max_length), named).get(1, "")
 
 
 def read_lemmas(folder, files):
@@ -195,17 +195,17 @@ def test_relations_in_a_random_graph_equal_a_reference():
     edges, treats = random_graph(rng, 60, 1.3)
     antonyms = map(tuple, rng.integers(0, 60, (40, 2)).tolist())
     ontology = graph(edges, 60, treats=treats, antonym=antonyms)
-    units = [(f"word {n}", tuple(rng.integers(0, 60, 1 + n % 2).tolist())) for n in range(40)]
+    terms = [(f"word {n}", tuple(rng.integers(0, 60, 1 + n % 2).tolist())) for n in range(40)]
     first, second = np.divmod(np.arange(1600), 40)
     wanted = np.flatnonzero((first != second) & ((2 * first + second) % 3 > 0))
     wanted = np.union1d(wanted, wanted % 40 * 40 + wanted // 40)
 
-    texts = texts_of(related(ontology, units, ("treats",), wanted=wanted), ("treats",))
+    texts = texts_of(related(ontology, terms, ("treats",), wanted=wanted), ("treats",))
 
     reference = Reference(ontology)
     expected = {}
     for key in wanted.tolist():
-        if kinds := reference.kinds(units[key // 40][1], units[key % 40][1]):
+        if kinds := reference.kinds(terms[key // 40][1], terms[key % 40][1]):
             expected[key] = kinds
     assert {key: set(text.split()[:-1]) for key, text in texts.items()} == expected
     assert set().union(*expected.values()) == {*kinds_of(("treats",))} - {"same"}

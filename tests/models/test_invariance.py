@@ -62,7 +62,7 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def plain(name):
-    """(gradient, logits) of rows that are all computed to the end, each a unit of its own."""
+    """(gradient, logits) of rows that are all computed to the end, each a group of its own."""
     corpus = models.corpus_of(name)
     model = models.build(name)
     layout = Layout.full(models.ROWS, corpus.width, joint=corpus.joint)
@@ -79,17 +79,17 @@ def plain(name):
 
 
 def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plain):
-    """Packed segments of shared premises or passages, and distinct words: some units lack rows, one
-    unit is padding, both sides are wider, and all padding holds words."""
+    """Packed segments of shared premises or passages, and distinct words: some groups lack rows,
+    one group is padding, both sides are wider, and all padding holds words."""
     gradient, logits = plain
     corpus = models.corpus_of(name)
     model = models.build(name)
-    units = np.concatenate([corpus.units, np.full((1, models.GROUP), -1)])
-    tight = models.layout_for(corpus, units, more=3)
+    groups = np.concatenate([corpus.groups, np.full((1, models.GROUP_SIZE), -1)])
+    tight = models.layout_for(corpus, groups, more=3)
     assert len(tight.sentences) > 1
 
     params = models.variables_of(model, name)["params"]
-    tight_gradient, tight_logits = gradient_of(name, tight, model, True, params, units)
+    tight_gradient, tight_logits = gradient_of(name, tight, model, True, params, groups)
 
     assert logits.dtype == np.float64
     assert_near(tight_logits, logits, atol=1e-10)

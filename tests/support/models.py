@@ -26,10 +26,10 @@ Batch = Any  # a PairBatch or a ClozeBatch
 Fields = dict[str, Any]
 
 ROWS = 24
-UNITS = 9
-GROUP = 3
+GROUPS = 9
+GROUP_SIZE = 3
 TYPES = 9
-OWNER = np.arange(ROWS) * UNITS // ROWS  # the premise or passage of each row
+OWNER = np.arange(ROWS) * GROUPS // ROWS  # the premise or passage of each row
 SPARE = 4  # columns of padding that no batch needs
 _BERT = "hidden_size=8 layers=2 attention_heads=2 intermediate_size=12"
 _TABLE = table_rows(f"""
@@ -66,7 +66,7 @@ MODELS: dict[str, Fields] = {name: fields_of(fields) for name, fields in _TABLE}
 class Corpus:
     """Rows as the task has them on a device.
 
-    units: [M, G], the rows of each premise or passage in random order, -1 = none. facts: for the
+    groups: [M, G], the rows of each premise or passage in random order, -1 = none. facts: for the
     model's fields. joint: whether both sides share a loop (see Layout.full).
     """
 
@@ -79,12 +79,12 @@ class Corpus:
     joint: bool = True
 
     @property
-    def units(self) -> np.ndarray:
-        units = np.full((UNITS, GROUP), -1)
+    def groups(self) -> np.ndarray:
+        groups = np.full((GROUPS, GROUP_SIZE), -1)
         for row in np.random.default_rng(0).permutation(ROWS):
-            members = units[OWNER[row]]
+            members = groups[OWNER[row]]
             members[np.argmax(members < 0)] = row
-        return np.random.default_rng(1).permutation(units)
+        return np.random.default_rng(1).permutation(groups)
 
 
 def _wider(tokens: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def pairs() -> Corpus:
     """24 pairs of 9 premises with up to three hypotheses each, with links."""
     data = random_pairs.arrays(rows=ROWS, seed=3)
     for name in ("premise", "premise_length"):
-        data[name] = data[name][OWNER * ROWS // UNITS]
+        data[name] = data[name][OWNER * ROWS // GROUPS]
     within = data["link_premise"] < data["premise_length"][:, None]
     data["link_distance"] = np.where(within, data["link_distance"], -1).astype(np.int16)
     relations = np.random.default_rng(1).integers(1, 1 << len(KINDS), within.shape)
@@ -129,19 +129,19 @@ def queries() -> Corpus:
     occur."""
     rng = np.random.default_rng(0)
     width = (12, 5)
-    passage_length = rng.integers(5, 13, UNITS)
+    passage_length = rng.integers(5, 13, GROUPS)
     start = np.append(0, np.cumsum(passage_length))
-    candidate_start = 3 * np.arange(UNITS + 1)
+    candidate_start = 3 * np.arange(GROUPS + 1)
 
     def three_of_each(choices: Sequence[int]) -> np.ndarray:
         return np.stack([rng.permutation(choice)[:3] for choice in choices])
 
     arrays = {
         "passage": rng.integers(1, 20, start[-1]),
-        "candidate_type": three_of_each([TYPES] * UNITS).ravel(),
-        "candidate_length": rng.integers(1, 3, 3 * UNITS),
+        "candidate_type": three_of_each([TYPES] * GROUPS).ravel(),
+        "candidate_length": rng.integers(1, 3, 3 * GROUPS),
         "position": np.sort(three_of_each(passage_length)).ravel(),
-        "position_candidate": np.tile(np.arange(3), UNITS),
+        "position_candidate": np.tile(np.arange(3), GROUPS),
         "query": rng.integers(1, 20, (ROWS, width[1])),
         "query_length": rng.integers(2, 6, ROWS),
         "query_passage": OWNER,

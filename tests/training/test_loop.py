@@ -20,7 +20,7 @@ from support.cases import cases
 from support.trees import assert_equal, assert_near, of_seed
 
 from mednli_jax.data.arrays import SIDES, Rows
-from mednli_jax.data.batching import Batches, BatchPlan, groups_of
+from mednli_jax.data.batching import Batches, BatchPlan, premise_groups
 from mednli_jax.models import table
 from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import loop, optim, state
@@ -74,7 +74,7 @@ def batches(name):
     end = rows.first + len(rows)
     tokens = tuple(arrays()[side][rows.first : end] for side in SIDES)
     plan = BatchPlan(BATCH, (12, 8), first=rows.first)
-    groups = groups_of(tokens[0], 3)
+    groups = premise_groups(tokens[0], 3)
     if name == "train":
         plan = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs)
         groups = None

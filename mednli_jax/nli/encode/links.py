@@ -20,7 +20,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced_subgraph
-from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, UnitOf, kinds_of, typed_links
+from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, TermOf, kinds_of, typed_links
 from mednli_jax.knowledge.words import Lemmas, normalise, singular
 from mednli_jax.nli.augment.polarity import DOWN, directions
 from mednli_jax.terminal import with_progress
@@ -176,18 +176,18 @@ def rows_in(splits: Mapping[str, Split]) -> dict[str, slice]:
 
 
 def words_and_entities(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
-    """The tokens, with each entity as one unit. Of overlapping entities the first is used; of
-    several that begin at one token, the longest."""
+    """The tokens, with the tokens of each entity as one word. Of overlapping entities the first is
+    used; of several that begin at one token, the longest."""
     end_of: dict[int, int] = {}
     for mention in mentions:
         end_of[mention.start] = max(mention.end, end_of.get(mention.start, 0))
-    text_units = []
+    words = []
     start = 0
     while start < len(tokens):
         end = end_of.get(start, start + 1)
-        text_units.append(tuple(tokens[start:end]))
+        words.append(tuple(tokens[start:end]))
         start = end
-    return text_units
+    return words
 
 
 def merge_entities(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
@@ -303,15 +303,15 @@ def _links(
         graph,
         mentions["premise"],
         mentions["hypothesis"],
-        units_of(words, source),
+        term_lookup(words, source),
         named=encoding.relations,
         max_links=encoding.max_links,
         max_length=encoding.max_path,
     )
 
 
-def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
-    """The `unit_of` of knowledge.relations. A concept that the ontology lacks gets a number after
+def term_lookup(words: MentionWords, source: ConceptSource) -> TermOf:
+    """The `term_of` of knowledge.relations. A concept that the ontology lacks gets a number after
     those of the ontology."""
     unknown: dict[str, int] = {}
 
@@ -319,7 +319,7 @@ def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
     def words_of(tokens: Tokens) -> str:
         return " ".join(singular(part) for token in tokens for part in normalise(token))
 
-    def unit_of(side: str, number: int, mention: Mention) -> tuple[str, tuple[int, ...]]:
+    def term_of(side: str, number: int, mention: Mention) -> tuple[str, tuple[int, ...]]:
         indices = source.indices(mention.concept)
         if isinstance(source, Lemmas):
             return mention.concept, tuple(indices)
@@ -328,7 +328,7 @@ def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
             indices = [len(source.ontology) + number_of_unknown]
         return words_of(tuple(words(side, number, mention))), tuple(indices)
 
-    return unit_of
+    return term_of
 
 
 def _link_arrays(links: Links) -> dict[str, np.ndarray]:
