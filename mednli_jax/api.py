@@ -11,7 +11,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+
+from ml_collections import ConfigDict
 
 from mednli_jax import cli, run
 from mednli_jax.experiment import experiment_of, named_config
@@ -21,18 +22,17 @@ from mednli_jax.rundir import Scores
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.types import JsonObject
 
-Config = Any  # a ConfigDict
 Row = JsonObject  # of metrics.jsonl
 
 
-def get_config(name: str) -> Config:
+def get_config(name: str) -> ConfigDict:
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or
     "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
 def train_model(
-    config: str | Config,
+    config: str | ConfigDict,
     workdir: str | Path,
     *,
     resume: bool = False,
@@ -77,7 +77,7 @@ def load_run(folder: str | Path) -> Run:
 
 
 def evaluate_run(
-    folder: str | Path, split: str = "test", config: str | Config | None = None
+    folder: str | Path, split: str = "test", config: str | ConfigDict | None = None
 ) -> Scores:
     """Calls Run.evaluate for the run in a folder."""
     return Run(folder).evaluate(split, config)

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
@@ -14,7 +16,6 @@ from mednli_jax.models.table import Entry, entry
 from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
 
-Config = Any  # a ConfigDict
 FieldValue = Any
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
 # largest number of rows, steps or epochs; they are counted in 32 bits
@@ -77,7 +78,7 @@ EMPTY: Sequence[tasks.EmptyFields] = (
 )
 
 
-def check(config: Config) -> tuple[tasks.Task, Entry]:
+def check(config: ConfigDict) -> tuple[tasks.Task, Entry]:
     """The task and the model of a config. Raises ConfigError for the first rule that the config
     breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
@@ -89,13 +90,13 @@ def check(config: Config) -> tuple[tasks.Task, Entry]:
     return task, model
 
 
-def _value(config: Config, field: str) -> FieldValue:
+def _value(config: ConfigDict, field: str) -> FieldValue:
     """The value of `section.field`; None where the config lacks it."""
     section, _, name = field.partition(".")
     return config[section].get(name) if section in config else None
 
 
-def _check_choices(config: Config, choices: Mapping[str, Sequence[str]]) -> None:
+def _check_choices(config: ConfigDict, choices: Mapping[str, Sequence[str]]) -> None:
     for field, allowed in choices.items():
         value = _value(config, field)
         if value is not None and value not in allowed:
@@ -103,7 +104,7 @@ def _check_choices(config: Config, choices: Mapping[str, Sequence[str]]) -> None
             raise ConfigError(f"unknown value '{value}'", field=field, fix=fix)
 
 
-def _check_numbers(config: Config) -> None:
+def _check_numbers(config: ConfigDict) -> None:
     for (least, most), fields in NUMBERS.items():
         for field in fields.split():
             value = _value(config, field)
@@ -112,7 +113,7 @@ def _check_numbers(config: Config) -> None:
                 raise ConfigError(f"is {value}", field=field, fix=fix)
 
 
-def _check_empty(config: Config, rules: Sequence[tasks.EmptyFields]) -> None:
+def _check_empty(config: ConfigDict, rules: Sequence[tasks.EmptyFields]) -> None:
     for fields, applies, reason in rules:
         for field in fields.split():
             is_set = _value(config, field) not in (None, "", "none", 0, ())
@@ -120,7 +121,7 @@ def _check_empty(config: Config, rules: Sequence[tasks.EmptyFields]) -> None:
                 raise ConfigError(reason, field=field, fix="leave it out")
 
 
-def _broken(config: Config, task: tasks.Task, model: Entry) -> Iterator[tasks.BrokenRule]:
+def _broken(config: ConfigDict, task: tasks.Task, model: Entry) -> Iterator[tasks.BrokenRule]:
     """Each other rule that a config breaks."""
     if not task.accepts(model.name, model.module):
         problem = "is not a model for the config's task"

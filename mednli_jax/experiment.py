@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import jax
 import numpy as np
 import optax
-from ml_collections import config_dict
+from ml_collections import ConfigDict
 
 from mednli_jax import checks, cli, defaults, tasks
 from mednli_jax.data import batching
@@ -32,7 +32,6 @@ from mednli_jax.training.scorer import PhraseScorer, Scorer
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.types import Json
 
-Config = Any  # a ConfigDict
 Fit = Callable[["Experiment", Prepared, Session], Fitted]
 
 
@@ -215,7 +214,7 @@ class Experiment:
         return bool(self.model.fields.get("train_vectors", self.scorer.pieces))
 
 
-def experiment_of(config: Config) -> Experiment:
+def experiment_of(config: ConfigDict) -> Experiment:
     """The experiment of a config."""
     task, entry = checks.check(config)
     train, seeds = config.train, tuple(config.seeds)
@@ -241,7 +240,7 @@ def experiment_of(config: Config) -> Experiment:
     )
 
 
-def _model(config: Config, entry: table.Entry) -> Model:
+def _model(config: ConfigDict, entry: table.Entry) -> Model:
     """The model. Pretrained weights set its sizes; a size that the config gives must be theirs."""
     fields, weights = config.model.to_dict(), None
     if entry.pretrained and fields.get("weights"):
@@ -270,7 +269,9 @@ def pretrained_sizes(weights: Path) -> dict[str, Json]:
     return sizes
 
 
-def _check_sizes(fields: Mapping[str, Json], sizes: Mapping[str, Json], default: Config) -> None:
+def _check_sizes(
+    fields: Mapping[str, Json], sizes: Mapping[str, Json], default: ConfigDict
+) -> None:
     """Raises ConfigError for a size that the config sets to another value than the weights have. A
     size with its default counts as not set."""
     for name, size in sizes.items():
@@ -296,13 +297,13 @@ def start_jax() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
-def named_config(config: str | Config) -> Config:
+def named_config(config: str | ConfigDict) -> ConfigDict:
     """The config, or the one of this name; where it names no labels, they are those of its training
     file."""
     return tasks.with_labels(cli.read_config(config) if isinstance(config, str) else config)
 
 
-def restored_config(values: Mapping[str, Json]) -> Config:
+def restored_config(values: Mapping[str, Json]) -> ConfigDict:
     """The config with the content of a config.json: lists become tuples again."""
 
     def with_tuples(value: Json) -> Json:
@@ -310,4 +311,4 @@ def restored_config(values: Mapping[str, Json]) -> Config:
             return {key: with_tuples(below) for key, below in value.items()}
         return tuple(value) if isinstance(value, list) else value
 
-    return config_dict.ConfigDict(with_tuples(values))
+    return ConfigDict(with_tuples(values))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
+from ml_collections import ConfigDict
 
 from mednli_jax import tasks
 from mednli_jax.data import batching, partitions
@@ -26,7 +27,6 @@ from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import RunError, UsageError, UserError
 from mednli_jax.experiment import (
-    Config,
     Experiment,
     Json,
     experiment_of,
@@ -122,7 +122,7 @@ class System(ABC):
     """
 
     directory: RunDirectory
-    config: Config
+    config: ConfigDict
     result: RunResult
     merged_by: str = ""
 
@@ -268,7 +268,7 @@ class Run(System):
     # -- its files ---------------------------------------------------------------------------------
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> ConfigDict:
         return restored_config(self.directory.config)
 
     @cached_property
@@ -278,7 +278,7 @@ class Run(System):
         start_jax()
         return self._experiment_of(self.config)
 
-    def _experiment_of(self, config: Config) -> Experiment:
+    def _experiment_of(self, config: ConfigDict) -> Experiment:
         """The experiment of a config of the run. Sizes and pieces of pretrained weights are those
         that the run keeps, so their folder is not needed."""
         if not config.model.get("weights"):
@@ -371,7 +371,7 @@ class Run(System):
             prepared = prepared.with_vectors(self.vectors)
         return self.scorer.with_rows(prepared, self.experiment.corpus)
 
-    def evaluate(self, split: str = "test", config: str | Config | None = None) -> Scores:
+    def evaluate(self, split: str = "test", config: str | ConfigDict | None = None) -> Scores:
         """Scores of a split, in the form of result.json.
 
         config: names another corpus; a ConfigDict, or the name of one, such as "esim:mednli".
@@ -422,13 +422,13 @@ class Run(System):
         vectors[rows >= 0] = self.vectors[rows[rows >= 0]]
         return vectors
 
-    def check_task(self, config: Config) -> None:
+    def check_task(self, config: ConfigDict) -> None:
         """Raises UsageError where a config is of another task than the run."""
         if config.task != self.config.task:
             corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
             raise UsageError(f"--config is of {corpora}", fix="give another")
 
-    def on_corpus(self, data: Config) -> Run:
+    def on_corpus(self, data: ConfigDict) -> Run:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its
@@ -619,7 +619,7 @@ class Answered(System):
     """Answers of another system, read from a file, and scored on one split as the predictions of a
     run are."""
 
-    def __init__(self, config: Config, path: Path, split: str) -> None:
+    def __init__(self, config: ConfigDict, path: Path, split: str) -> None:
         super().__init__()
         self.directory, self.config, self.split = RunDirectory(path), config, split
         self.result = RunResult(

@@ -14,6 +14,7 @@ from mednli_jax.errors import ConfigError, RunError, UsageError
 
 if TYPE_CHECKING:  # `--help` needs none of them
     import numpy as np
+    from ml_collections import ConfigDict
 
     from mednli_jax.data.arrays import Prepared, Rows
     from mednli_jax.data.corpus import Corpus
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # `--help` needs none of them
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 ALL = "all"  # in place of the name of an analysis
-Config = Any  # a ConfigDict; this layer does not know configs
 Run = Any  # a finished.Run, which imports jax
 Experiment = Any  # an experiment.Experiment
 Module = Any  # a linen class, or None
@@ -41,7 +41,7 @@ Own = Any  # of the types of a TASK: its corpora, their examples and vocabularie
 BrokenRule = tuple[str, str, str]  # field, what is wrong, the fix
 # Names of fields with blanks between them, a function of a config, a reason: the fields must be
 # empty where the function holds.
-EmptyFields = tuple[str, Callable[[Config], bool], str]
+EmptyFields = tuple[str, Callable[["ConfigDict"], bool], str]
 
 
 class Predictor(Protocol):
@@ -108,19 +108,19 @@ class Task(Protocol):
         """Whether the task trains a model. module: its linen class, None for a model that is no
         network."""
 
-    def rules(self, config: Config) -> Iterable[BrokenRule]:
+    def rules(self, config: ConfigDict) -> Iterable[BrokenRule]:
         """Each rule that a config breaks."""
 
-    def with_labels(self, config: Config) -> Config:
+    def with_labels(self, config: ConfigDict) -> ConfigDict:
         """The config that names the labels of the user's own files."""
 
-    def corpus(self, config: Config) -> Corpus:
+    def corpus(self, config: ConfigDict) -> Corpus:
         """The corpus of a config."""
 
-    def pairs(self, config: Config) -> Own:
+    def pairs(self, config: ConfigDict) -> Own:
         """The corpus as sentence pairs, for callers that need no model."""
 
-    def scorer(self, config: Config) -> Scorer:
+    def scorer(self, config: ConfigDict) -> Scorer:
         """What makes batches of the corpus, and losses and scores of logits."""
 
     # -- training --
@@ -134,7 +134,7 @@ class Task(Protocol):
         """Raises ConfigError for a corpus that cannot be trained on; a warning is enough below
         `excerpt` rows."""
 
-    def fit(self, config: Config) -> Callable[..., Any] | None:
+    def fit(self, config: ConfigDict) -> Callable[..., Any] | None:
         """`fit(experiment, prepared, session) -> Fitted`; None for the loop over one network."""
 
     def predictor(self, run: Run) -> Predictor | None:
@@ -161,7 +161,7 @@ class Task(Protocol):
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
         """The scores of a split, or of the pairs that the options name."""
 
-    def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
+    def answers(self, path: Path, rows: Rows, config: ConfigDict) -> np.ndarray:
         """Logits [1, N, C] of any system's answers to the rows of a split."""
 
     def evaluate_answers(
@@ -178,7 +178,7 @@ class Task(Protocol):
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         """Writes the attention of the inputs to a new folder under private/ and returns it."""
 
-    def analysed(self, config: Config | None, options: AnalysisOptions) -> Own:
+    def analysed(self, config: ConfigDict | None, options: AnalysisOptions) -> Own:
         """The corpus as the analyses take it, with `name`, `notes` [str] and `splits`; without
         splits no page is written."""
 
@@ -239,12 +239,12 @@ def task_named(name: str) -> Task:
     return _TASKS[name]()
 
 
-def task_of(config: Config) -> Task:
+def task_of(config: ConfigDict) -> Task:
     """The TASK of a config."""
     return task_named(config.task)
 
 
-def with_labels(config: Config) -> Config:
+def with_labels(config: ConfigDict) -> ConfigDict:
     """The config that names the labels of the user's own files."""
     return task_of(config).with_labels(config)
 

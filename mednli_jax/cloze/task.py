@@ -39,10 +39,12 @@ from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.types import Json
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mednli_jax.cloze.scorer import ClozeScorer
+    from mednli_jax.tasks import BrokenRule, EmptyFields
 
 # A ConfigDict, objects of run, and a class of models: this layer does not import them.
-Config = Any
 Run = Any
 Experiment = Any
 Module = Any
@@ -82,9 +84,9 @@ class Cloze:
         "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
     })  # fmt: skip
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
-    empty: Sequence[tuple[str, Callable[[Config], bool], str]] = ()
+    empty: Sequence[EmptyFields] = ()
 
-    def rules(self, config: Config) -> Iterator[tuple[str, str, str]]:
+    def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         """(field, problem, fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
@@ -94,14 +96,14 @@ class Cloze:
         """A class of the user names its task."""
         return name in self.models or getattr(module, "task", "") == self.name
 
-    def with_labels(self, config: Config) -> Config:
+    def with_labels(self, config: ConfigDict) -> ConfigDict:
         return config
 
-    def pairs(self, config: Config) -> NoReturn:
+    def pairs(self, config: ConfigDict) -> NoReturn:
         problem = "--config: its corpus does not hold sentence pairs"
         raise UsageError(problem, fix="give a config for pairs")
 
-    def corpus(self, config: Config) -> ClozeCorpus:
+    def corpus(self, config: ConfigDict) -> ClozeCorpus:
         data = config.data
         check_name(data.name, NAMES)
         encoding = ClozeEncoding(
@@ -117,7 +119,7 @@ class Cloze:
         folder = None if data.name == DEMO else corpus_folder(data)
         return ClozeCorpus(data.name, encoding, folder, limit=data.limit)
 
-    def scorer(self, config: Config) -> ClozeScorer:
+    def scorer(self, config: ConfigDict) -> ClozeScorer:
         from mednli_jax.cloze.scorer import ClozeScorer
 
         data, model = config.data, config.model
@@ -129,7 +131,7 @@ class Cloze:
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
         )
 
-    def fit(self, config: Config) -> None:
+    def fit(self, config: ConfigDict) -> None:
         """None: readers are trained by the loop."""
 
     def predictor(self, run: Run) -> None:
@@ -171,7 +173,7 @@ class Cloze:
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
         return page.evaluate(run, options)
 
-    def answers(self, path: Path, rows: Rows, config: Config) -> NoReturn:
+    def answers(self, path: Path, rows: Rows, config: ConfigDict) -> NoReturn:
         raise UsageError("--config is for answers to pairs", fix="for queries give --corpus")
 
     def evaluate_answers(
@@ -200,7 +202,7 @@ class Cloze:
 
     alone: Sequence[str] = ()
 
-    def analysed(self, config: Config, options: AnalysisOptions) -> Named:
+    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> Named:
         """The corpus of --corpus, by its name."""
         if not options.corpus or config is not None or (options.scores and not options.skills):
             fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"

@@ -1,11 +1,13 @@
 """What every corpus shares: where its files are searched, and the interface that the rest of the
 package uses."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,7 +19,9 @@ from mednli_jax.files.paths import local_path, variable_path
 from mednli_jax.files.reading import either_name
 from mednli_jax.terminal import warn
 
-Config = Any  # the section `data` of a ConfigDict
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
 Vocabulary = Any  # a Vocab, or a PieceVocabulary
 
 
@@ -127,7 +131,7 @@ def _no_folder(name: str) -> ConfigError:
     return ConfigError(f"no data folder is set for corpus '{name}'", fix=fix)
 
 
-def corpus_folder(data: Config) -> Path | None:
+def corpus_folder(data: ConfigDict) -> Path | None:
     """The folder of the corpus of a config's `data` section; of the user's own files only where it
     names one."""
     return None if data.name == "file" and not data.dir else data_folder(data.dir)

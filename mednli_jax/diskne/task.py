@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne import comparison, scores, tables
@@ -22,9 +22,11 @@ from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, RunResult
 
 if TYPE_CHECKING:
-    from mednli_jax.diskne.scorer import DisKnEScorer
+    from ml_collections import ConfigDict
 
-Config = Any  # a ConfigDict
+    from mednli_jax.diskne.scorer import DisKnEScorer
+    from mednli_jax.tasks import BrokenRule
+
 NONE = "DisKnE has no such setting"
 NUMBERS = "12345678"
 LACKING = ("probe", "predictions")  # flags of `evaluate` for pairs
@@ -37,11 +39,11 @@ def names_in(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(name for name in joined.split(",") if name)
 
 
-def _always(config: Config) -> bool:
+def _always(config: ConfigDict) -> bool:
     return True
 
 
-def _is_file(config: Config) -> bool:
+def _is_file(config: ConfigDict) -> bool:
     return bool(config.data.name == FILE)
 
 
@@ -69,7 +71,7 @@ class DisKnE(NLI):
         about = "diskne/*.csv, the published annotations, read beside mednli/"
         return {"diskne": (annotation_files, about)}
 
-    def rules(self, config: Config) -> Iterator[tuple[str, str, str]]:
+    def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         if max(config.seeds) > MOST_SEED:
             yield "seeds", f"with folds a seed is at most {MOST_SEED}", "give e.g. 0,1,2"
         yield from super().rules(config)
@@ -77,7 +79,7 @@ class DisKnE(NLI):
             fix = f"give some of {', '.join(CATEGORIES)}"
             yield "diskne.categories", "a category is unknown", fix
 
-    def corpus(self, config: Config) -> DisKnECorpus:
+    def corpus(self, config: ConfigDict) -> DisKnECorpus:
         choice = config.diskne
         of_diskne = partial(
             DisKnECorpus,
@@ -87,17 +89,17 @@ class DisKnE(NLI):
         )
         return corpus_of(config, of_diskne, NAMES)
 
-    def scorer(self, config: Config) -> DisKnEScorer:
+    def scorer(self, config: ConfigDict) -> DisKnEScorer:
         from mednli_jax.diskne.scorer import DisKnEScorer
 
         # The published scripts train two classes, positive and negative: the first two of LABELS.
         classes = tuple(range(len(LABELS)))[: config.model.get("num_classes")]
         return DisKnEScorer(uses_pieces(config), padded_length(config), classes=classes)
 
-    def with_labels(self, config: Config) -> Config:
+    def with_labels(self, config: ConfigDict) -> ConfigDict:
         return config
 
-    def fit(self, config: Config) -> Callable:
+    def fit(self, config: ConfigDict) -> Callable:
         from mednli_jax.diskne.scorer import fit
 
         choice = FoldChoice(

@@ -1,10 +1,12 @@
 """From a config of sentence pairs to its corpus and its classes, and the rules for such configs."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import LABELS
@@ -27,10 +29,13 @@ from mednli_jax.nli.read.corpora import OWN, labelled_file
 from mednli_jax.nli.read.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
 from mednli_jax.nli.read.readers import labels_of_file
 
-Config = Any  # a ConfigDict
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
+    from mednli_jax.tasks import BrokenRule, EmptyFields
+
 Experiment = Any  # an experiment.Experiment, which imports jax
 Run = Any  # a finished.Run
-Rule = tuple[str, str, str]  # field, what is wrong, the fix
 CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 
 LEAVE = "leave it out"
@@ -45,36 +50,36 @@ KNOWLEDGE = {
 }
 
 
-def uses_pieces(config: Config) -> bool:
+def uses_pieces(config: ConfigDict) -> bool:
     return bool(config.data.tokens == "pieces")
 
 
-def uses_blanks(config: Config) -> bool:
+def uses_blanks(config: ConfigDict) -> bool:
     return bool(config.data.tokens == BLANKS)
 
 
-def uses_features(config: Config) -> bool:
+def uses_features(config: ConfigDict) -> bool:
     return bool(config.model.name == "features")
 
 
-def trains_rows(config: Config) -> bool:
+def trains_rows(config: ConfigDict) -> bool:
     """Whether the model trains only single rows of its table, by plain SGD."""
     return bool(config.model.name == "fasttext")
 
 
-def lacks_polarity(config: Config) -> bool:
+def lacks_polarity(config: ConfigDict) -> bool:
     """Whether a config has no typed links between words."""
     return config.model.knowledge != "typed" or uses_pieces(config)
 
 
-def has_mentions(config: Config) -> bool:
+def has_mentions(config: ConfigDict) -> bool:
     """Whether the concepts of a config come from a file."""
     has_concepts = config.model.knowledge != "none" or config.vectors.retrofit == "concepts"
     return has_concepts and bool(config.knowledge.mentions)
 
 
 # (fields, condition on a config, reason): where the condition holds, the fields must be empty.
-EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
+EMPTY: Sequence[EmptyFields] = (
     ("vectors.path vectors.retrofit knowledge.mentions", uses_pieces, "word pieces do not use it"),
     ("model.knowledge", uses_blanks, "concepts are not found in tokens 'blanks'"),
     (
@@ -92,7 +97,7 @@ EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
 )
 
 
-def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
+def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[BrokenRule]:
     """The rules of sentence pairs that a config breaks. with_builder: corpora that TFDS reads."""
     if config.train.shuffle == "binned":
         yield "train.shuffle", "'binned' is for passages", "give even or random"
@@ -115,7 +120,7 @@ def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
         yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
 
 
-def _broken_file_rules(data: Config) -> Iterator[Rule]:
+def _broken_file_rules(data: ConfigDict) -> Iterator[BrokenRule]:
     """Of fields that only the user's own files have."""
     labels, own_file = Labels.of(data.labels), data.name == OWN
     if len(labels.names) == 1 or len(labels.names) > MOST:
@@ -135,7 +140,7 @@ def _broken_file_rules(data: Config) -> Iterator[Rule]:
         yield "data.columns", "is for files of your own", f"{LEAVE}, or give the variant :file"
 
 
-def _broken_knowledge_rules(config: Config) -> Iterator[Rule]:
+def _broken_knowledge_rules(config: ConfigDict) -> Iterator[BrokenRule]:
     model, knowledge = config.model, config.knowledge
     if uses_blanks(config) and config.vectors.retrofit == "concepts":
         yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
@@ -162,7 +167,7 @@ def named_relations(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, names)))
 
 
-def labels_of(data: Config) -> Labels:
+def labels_of(data: ConfigDict) -> Labels:
     """The labels of a config's `data` section: LABELS where it names none."""
     labels = Labels.of(data.labels)
     if data.name != OWN and not data.labels:
@@ -170,7 +175,7 @@ def labels_of(data: Config) -> Labels:
     return labels if labels.names else replace(labels.with_names(LABELS), setting=data.labels)
 
 
-def with_labels(config: Config) -> Config:
+def with_labels(config: ConfigDict) -> ConfigDict:
     """The config whose data.labels names the labels of the user's own files, where it names none
     and they are not LABELS."""
     data = config.data
@@ -188,13 +193,13 @@ def with_labels(config: Config) -> Config:
     return named
 
 
-def padded_length(config: Config) -> int:
+def padded_length(config: ConfigDict) -> int:
     """See task.NLIScorer."""
     return int(config.data.max_length) if config.model.masking == "paper" else 0
 
 
 def corpus_of(
-    config: Config,
+    config: ConfigDict,
     corpus_class: Callable[..., CorpusT] = NLICorpus,  # type: ignore[assignment]
     names: Sequence[str] = NAMES,
 ) -> CorpusT:
@@ -237,13 +242,13 @@ def corpus_of(
     )
 
 
-def _augment(data: Config, folder: Path | None) -> Augmentation | None:
+def _augment(data: ConfigDict, folder: Path | None) -> Augmentation | None:
     if not data.augment:
         return None
     return Augmentation(data.augment, data.augment_seed, file_path(data.augment_without, folder))
 
 
-def _encoding(config: Config, folder: Path | None) -> Encoding:
+def _encoding(config: ConfigDict, folder: Path | None) -> Encoding:
     data, vectors, knowledge = config.data, config.vectors, config.knowledge
     relations = None
     if config.model.knowledge == "typed":
@@ -272,7 +277,7 @@ def _encoding(config: Config, folder: Path | None) -> Encoding:
     )
 
 
-def _terminology(config: Config, folder: Path | None) -> Terminology:
+def _terminology(config: ConfigDict, folder: Path | None) -> Terminology:
     knowledge = config.knowledge
     only_writes = config.data.augment and config.model.knowledge == "none"
     reads_all = only_writes or named_relations(knowledge.relations)
@@ -293,7 +298,7 @@ def _separated(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(separated)
 
 
-def _linking(config: Config, folder: Path | None) -> Linking:
+def _linking(config: ConfigDict, folder: Path | None) -> Linking:
     knowledge = config.knowledge
     return Linking(
         mentions=file_path(knowledge.mentions, folder),

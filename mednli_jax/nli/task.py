@@ -30,9 +30,7 @@ from mednli_jax.nli.augment.substitutions import substitutions
 from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
-    Config,
     Experiment,
-    Rule,
     Run,
     broken_rules,
     corpus_of,
@@ -74,8 +72,11 @@ from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mednli_jax.nli.boosting import Trees
     from mednli_jax.nli.scorer import NLIScorer
+    from mednli_jax.tasks import BrokenRule, EmptyFields
 
 FilesOf = Callable[[Path], Iterable[Path]]  # the data folder -> the files of a corpus in it
 NOTES = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
@@ -94,10 +95,10 @@ class NLI:
         "evaluate": ("config", "workdir", "probe", "partition", "merged", "predictions"),
     })  # fmt: skip
     choices: Mapping[str, Sequence[str]] = MappingProxyType({})
-    empty: Sequence[tuple[str, Callable[[Config], bool], str]] = EMPTY
+    empty: Sequence[EmptyFields] = EMPTY
     with_builder: Sequence[str] = WITH_BUILDER
 
-    def rules(self, config: Config) -> Iterator[Rule]:
+    def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         return broken_rules(config, self.with_builder)
 
     def accepts(self, name: str, module: object) -> bool:
@@ -106,14 +107,14 @@ class NLI:
             return bool(getattr(module, "task", NLI.name) == NLI.name)
         return name in self.models
 
-    def pairs(self, config: Config) -> NLICorpus:
+    def pairs(self, config: ConfigDict) -> NLICorpus:
         """The corpus as pairs, also where `corpus` of a subclass is another one."""
         return corpus_of(config)
 
-    def corpus(self, config: Config) -> NLICorpus:
+    def corpus(self, config: ConfigDict) -> NLICorpus:
         return corpus_of(config)
 
-    def scorer(self, config: Config) -> NLIScorer:
+    def scorer(self, config: ConfigDict) -> NLIScorer:
         from mednli_jax.nli.scorer import NLIScorer
 
         return NLIScorer(
@@ -123,10 +124,10 @@ class NLI:
             scored=labels_of(config.data).names,
         )
 
-    def with_labels(self, config: Config) -> Config:
+    def with_labels(self, config: ConfigDict) -> ConfigDict:
         return with_labels(config)
 
-    def fit(self, config: Config) -> Callable | None:
+    def fit(self, config: ConfigDict) -> Callable | None:
         if not uses_features(config):
             return None
         from mednli_jax.nli import boosting
@@ -180,7 +181,7 @@ class NLI:
             run = self.merged(run, options.spans)
         return page.evaluate(run, options.split, options.partitions)
 
-    def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
+    def answers(self, path: Path, rows: Rows, config: ConfigDict) -> np.ndarray:
         """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity
         for the others."""
         labels, columns = labels_of(config.data), columns_of(config.data.columns)
@@ -205,7 +206,7 @@ class NLI:
             run, run.scorer.score(*run.rows_and_logits(split)), split.facts["file"]
         )
 
-    def linked(self, config: Config) -> NLICorpus:
+    def linked(self, config: ConfigDict) -> NLICorpus:
         """The pairs that a run was trained on, linked to concepts, whether or not its model uses
         links."""
         linked = config.copy_and_resolve_references()
@@ -257,7 +258,7 @@ class NLI:
     })  # fmt: skip
     alone: Sequence[str] = ("substitutions",)  # because it makes a new corpus
 
-    def analysed(self, config: Config, options: AnalysisOptions) -> Pairs:
+    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> Pairs:
         if config is None:
             raise UsageError("--config is missing", fix="--config=esim_kd, or --corpus=NAME")
         path = Path(options.corpus).expanduser() if options.corpus else None

@@ -36,6 +36,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path
@@ -181,7 +183,7 @@ def _options(values: cli.Flags) -> ReportOptions:
     )
 
 
-def _config_of(folder: Path) -> tasks.Config:
+def _config_of(folder: Path) -> ConfigDict:
     from mednli_jax.experiment import restored_config
 
     return restored_config(RunDirectory.existing(folder).config)

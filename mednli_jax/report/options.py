@@ -6,10 +6,12 @@ paper has its runs and its Plan in `runs.py`: `reproduce` trains them, tables re
 verdicts compare runs with them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,9 +19,11 @@ from mednli_jax.data.corpus import data_folder
 from mednli_jax.data.partitions import Partition
 from mednli_jax.report.sections import Report
 
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
 ENDINGS = ("", ".vec", ".txt", ".bin", ".vec.gz", ".txt.gz", ".bin.gz")  # of files of vectors
-Config = Any  # a ConfigDict; this layer does not know configs
-Read = Callable[[str], Config]  # cli.read_config
+Read = Callable[[str], "ConfigDict"]  # cli.read_config
 # (features [N, D], labels [N], rows of each model's training subset [n, m]) -> (the class that each
 # model gives to each row [n, N], facts of the training as JSON values).
 FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, dict]]
