@@ -277,7 +277,7 @@ def _check_sizes(
     for name, size in sizes.items():
         # A size without a default is that of the weights of a finished run.
         if name in fields and fields[name] not in (size, default.get(name, size)):
-            problem = f"is {fields[name]}, and the weights of model.weights have {size}"
+            problem = f"is {fields[name]}, and the weights of config.model.weights have {size}"
             fix = "leave it out; the weights decide it"
             raise ConfigError(problem, field=f"model.{name}", fix=fix)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +19,15 @@ from ml_collections import ConfigDict
 
 from mednli_jax import tasks
 from mednli_jax.data import batching, partitions
-from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, pad_to_powers_of_two
+from mednli_jax.data.arrays import (
+    NEW,
+    PLURAL,
+    VECTORS_OF_RUN,
+    Prepared,
+    Rows,
+    lengths_of_programs,
+    pad_to_powers_of_two,
+)
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import corpus_folder
 from mednli_jax.data.examples import Split
@@ -511,14 +519,15 @@ class Run(System):
     def warm_up(self, lengths: Iterable[Sequence[int]]) -> None:
         """Compiles ahead, so that later calls of `predict` only compute.
 
-        lengths: of the inputs to come, the tokens of each text: [(20, 10), (50, 20)]. For each, two
-        programs are compiled: for one input, and for lists of up to 64. They serve all lengths up
-        to the next power of two, at least 32.
+        lengths: of the longest inputs to come, the tokens of each text: [(100, 20)]. Two programs
+        are compiled for each power of two from 32 up to these lengths: for one input, and for lists
+        of up to 64. Lists of queries need further programs, because their passages have one array.
         """
-        for tokens in lengths:
-            texts = tuple(" ".join(["a"] * number) for number in tokens)
-            for count in (1, 2):
-                self.predictions([texts] * count)
+        for longest in lengths:
+            for tokens in product(*map(lengths_of_programs, longest)):
+                example = self.task.form.example(tokens)
+                for count in (1, 2):
+                    self.predictions([example] * count)
 
     def rows_and_logits(self, split: Split) -> tuple[Rows, np.ndarray]:
         """(rows, logits [S, N, C]) of new examples."""

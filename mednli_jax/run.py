@@ -13,7 +13,7 @@ import numpy as np
 
 from mednli_jax import tasks
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.errors import ConfigError, DataError, ResumableError, UserError, summary
+from mednli_jax.errors import ConfigError, DataError, ResumableError, RunError, UserError, summary
 from mednli_jax.experiment import Experiment, start_jax
 from mednli_jax.files.writing import write_atomic
 from mednli_jax.finished import Run, write_scores
@@ -216,7 +216,10 @@ def _training_data(experiment: Experiment, process: hosts.Hosts) -> TrainingData
         return TrainingData(prepared, was_cached)
     source, vectors = None, np.asarray(prepared.vectors)
     if process.leads:
-        source = Run(experiment.transfer.init_from)
+        try:
+            source = Run(experiment.transfer.init_from)
+        except RunError as error:
+            raise ConfigError(error.problem, field="transfer.init_from", fix=error.fix) from None
         transfer.check_source(source, experiment, prepared)
         vectors = source.vectors_for(prepared)
     prepared = prepared.with_vectors(process.broadcast(vectors))

@@ -165,6 +165,19 @@ def test_errors_name_fields():
         mednli_jax.train_model(small(train={"epochs": 0}), "run")
     with pytest.raises(ConfigError, match=r"absent: config\.data\.dir names .* config\.data\.dir"):
         mednli_jax.train_model(small(data={"dir": "absent"}), "run")
+    places = {
+        "vectors.path": "absent.txt: there is no such file",
+        "transfer.init_from": ".*absent.txt: not a run directory",
+    }
+    for field, problem in places.items():
+        config = small(data={"name": "demo"})
+        config.update_from_flattened_dict({field: "absent.txt"})
+        with pytest.raises(ConfigError, match=rf"^config\.{field}: {problem}"):
+            mednli_jax.train_model(config, "run")
+    encoder = mednli_jax.get_config("encoder:demo")
+    encoder.model.weights = "absent"
+    with pytest.raises(ConfigError, match=r"^config\.model\.weights: absent: no such folder"):
+        mednli_jax.train_model(encoder, "run")
     epochs = refused(train, *BOW, "--workdir=run", "--config.train.epochs=0")
     assert epochs.startswith("error: config.train.epochs: is 0. Fix: ")
 

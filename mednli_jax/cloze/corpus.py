@@ -17,7 +17,7 @@ from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposu
 from mednli_jax.data.examples import ClozeExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.data.vector_formats import vector_files
-from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path, variable_path
 
 DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
@@ -100,14 +100,7 @@ class ClozeCorpus:
             files = demo.demo_files("cloze")
         else:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
-        path = self.encoding.vectors_path
-        vectors = vector_files(path) if path else []
-        for file in vectors:
-            if not file.is_file():
-                random = "an empty config.vectors.path for random vectors"
-                fix = f"check the path, or give {random}; exact match will be lower"
-                raise ConfigError(f"{file}: there is no such file", fix=fix)
-        return [*files, *vectors]
+        return [*files, *vector_files(self.encoding.vectors_path)]
 
 
 def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:

@@ -79,7 +79,12 @@ class Cloze:
     corpora = "cloze queries"
     row_noun = "queries"
     models = ("ga_reader", "sa_reader")
-    form = Form((("passage",), ("query",)), "a passage and a query", check_marks)
+    form = Form(
+        (("passage",), ("query",)),
+        "a passage and a query",
+        check_marks,
+        (f"{BEGIN}a{END}", PLACEHOLDER),
+    )
     flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
     })  # fmt: skip

@@ -154,6 +154,16 @@ def pad_to_powers_of_two(
     return padded
 
 
+def lengths_of_programs(longest: int) -> list[int]:
+    """A length of new texts for each padded length up to that of `longest` tokens: 1, 33, 65, ...,
+    `longest`."""
+    lengths, padded = [1], LEAST
+    while padded < longest:
+        lengths.append(padded + 1)
+        padded *= 2
+    return [*lengths, longest]
+
+
 def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
     """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
     length = np.array(list(map(len, sequences)), np.int32)

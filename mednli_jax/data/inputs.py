@@ -29,11 +29,21 @@ class Form:
         show the first name.
       description: of an input, for messages.
       check: (each text) -> (problem, fix), or None for a good input.
+      first_words: of the texts of an example.
     """
 
     fields: tuple[tuple[str, ...], ...]
     description: str
     check: Callable[..., tuple[str, str] | None] = _accepts_all
+    first_words: Texts = ("a", "a")
+
+    def example(self, lengths: Sequence[int]) -> Texts:
+        """An input that the task accepts, whose texts have so many tokens."""
+        first, second = (
+            " ".join([word, *["a"] * (length - 1)])
+            for word, length in zip(self.first_words, lengths, strict=True)
+        )
+        return first, second
 
     def with_columns(self, setting: str) -> "Form":
         """The form that also takes the columns of a config.data.columns, "premise:note"."""

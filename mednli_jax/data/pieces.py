@@ -235,7 +235,7 @@ def find_weights(name: str | Path) -> Path:
     except (metadata.PackageNotFoundError, ValueError):
         problem = f"{path.name}: no such folder or file, and no such package is installed."
         fix = f"name the folder of an encoder ({WEIGHT_CONFIGS[0]}, {WEIGHTS}, {TOKENIZER})"
-        raise ConfigError(problem, fix=fix) from None
+        raise ConfigError(problem, field="model.weights", fix=fix) from None
     folders = set()
     for file in distribution.files or ():
         folder = Path(str(distribution.locate_file(file))).parent
@@ -248,5 +248,5 @@ def find_weights(name: str | Path) -> Path:
             f"package {name}: it contains {len(folders) or 'no'} folders with "
             f"{WEIGHT_CONFIGS[0]} and {WEIGHTS}"
         )
-        raise ConfigError(problem, fix="name the folder of the weights")
+        raise ConfigError(problem, field="model.weights", fix="name the folder of the weights")
     return folders.pop()

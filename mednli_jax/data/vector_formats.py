@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data.labels import is_number
-from mednli_jax.errors import DataError, Problems
+from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files.reading import (
     FRESH_COPY,
     MARK,
@@ -87,12 +87,17 @@ def vectors_path(path: Path | str) -> Path:
     return files[0]
 
 
-def vector_files(path: Path | str) -> list[Path]:
-    """The files that belong to a path. Those that exist are checked to be readable."""
+def vector_files(path: Path | str | None) -> list[Path]:
+    """The files of a config.vectors.path, each checked to be readable; [] without a path."""
+    if not path:
+        return []
     files = files_of(vectors_path(path))
     for file in files:
-        if os.path.isfile(file):  # a missing one is reported when it is needed
-            check_readable(file)
+        if not os.path.isfile(file):
+            problem = f"{file}: there is no such file"
+            fix = "check the path, or leave it empty for random vectors; scores will be lower"
+            raise ConfigError(problem, field="vectors.path", fix=fix)
+        check_readable(file)
     return files
 
 

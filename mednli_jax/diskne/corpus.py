@@ -97,7 +97,7 @@ class DisKnECorpus(NLICorpus):
                 if not path.is_file():
                     problem = f"{path}: there is no such file"
                     fix = "give the folder that launch/data/build_diskne.py wrote"
-                    raise ConfigError(problem, fix=fix)
+                    raise ConfigError(problem, field="data.dir", fix=fix)
             return files
         files = [*data.pair_files(folder), *self._annotation_files]
         if self.names_from:
@@ -110,7 +110,7 @@ class DisKnECorpus(NLICorpus):
         if not files:
             kind = f" of {self.negatives} negatives" if self.negatives else ""
             problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
-            raise ConfigError(problem, fix="put the published ones there")
+            raise ConfigError(problem, field="data.dir", fix="put the published ones there")
         return files
 
     @cached_property
@@ -174,7 +174,8 @@ def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmar
     random negatives.
     """
     if negatives not in NEGATIVES:
-        raise ConfigError(f"negatives are '{negatives}'", fix=f"give one of {', '.join(NEGATIVES)}")
+        fix = f"give one of {', '.join(NEGATIVES)}"
+        raise ConfigError(f"is '{negatives}'", field="diskne.negatives", fix=fix)
     ontology, diseases = load_ontology("mesh"), demo.facts("diskne")
     names = {disease: facts["name"] for disease, facts in diseases.items()}
     _, mesh_synonyms = data.disease_names(ontology, names)

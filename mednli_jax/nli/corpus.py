@@ -552,14 +552,7 @@ class NLICorpus:
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
-        files = self.corpus_files()
-        vectors_path = self.encoding.vectors_path
-        for path in vector_files(vectors_path) if vectors_path else ():
-            if not path.is_file():
-                random = "an empty config.vectors.path for random vectors"
-                fix = f"check the path, or give {random}; accuracy will be lower"
-                raise ConfigError(f"{path}: there is no such file", fix=fix)
-            files.append(path)
+        files = [*self.corpus_files(), *vector_files(self.encoding.vectors_path)]
         if self.terminology:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:
@@ -568,7 +561,7 @@ class NLICorpus:
                 raise no_such_file(lexicon, fix)
             files.append(lexicon)
         for path in self.linking.files() if self.linking else ():
-            check_readable(path, "check the path, or leave the setting empty")
+            check_readable(path, "check config.knowledge.mentions, or leave it empty")
             files.append(path)
         if self.augment is not None:
             files += self.augment.files()

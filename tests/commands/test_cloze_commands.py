@@ -22,6 +22,7 @@ from support.commands import (
     succeeds,
     use_one_device,
 )
+from support.compiler import compiled
 from support.files import assert_private, contents, lines
 from support.pair_files import SECRET
 from support.runs import GOLD, write_run
@@ -219,6 +220,18 @@ def test_a_reader_answers_by_the_attention_that_it_shows(home, at_home):
     assert [seen["names"][token] for token in first_tokens] == seen["candidates"]
     assert empty["candidates"] == []
     assert empty["passage"] == ["shows", "xylo"]
+
+
+def test_a_query_to_a_reader_that_was_warmed_up_needs_no_program(home, caplog):
+    run = load_run(home / "run")
+    assert compiled(caplog, lambda: run.warm_up([(40, 9)])) > 0
+
+    def predict_all():
+        for sentences in (1, 6):
+            passage = "Patient with BEG__fever__END . " * sentences
+            run.predict((passage, "A case of @placeholder ."))
+
+    assert compiled(caplog, predict_all) == 0
 
 
 def test_unknown_words_of_passages_and_queries_are_counted(home, at_home):

@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -26,6 +25,7 @@ from support.commands import (
     refused,
     succeeds,
 )
+from support.compiler import compiled
 from support.files import lay_out, lines
 from support.ontology_files import umls_name, umls_relation, umls_type
 from support.pair_files import SECRET, write_rows
@@ -307,15 +307,6 @@ def test_chunks_of_an_input_are_predicted_as_one_and_counted_together(run):
     assert counts.unknown == {"lines": 3, **whole.unknown_words}
 
 
-def compiled(caplog, call):
-    """The number of programs that are compiled in a call."""
-    caplog.clear()
-    with jax.log_compiles():
-        call()
-    messages = [record.getMessage() for record in caplog.records]
-    return len([text for text in messages if text.startswith("Compiling ")])
-
-
 def test_lists_of_any_length_share_few_programs(home, alone, caplog):
     run, pairs = load_run(home / "run"), alone[0][:64]
     assert compiled(caplog, lambda: run.warm_up([(24, 1)])) > 0
@@ -325,6 +316,19 @@ def test_lists_of_any_length_share_few_programs(home, alone, caplog):
             run.predict([pair])
         for count in range(2, 65, 3):
             run.predict(pairs[:count])
+
+    assert compiled(caplog, predict_all) == 0
+
+
+def test_texts_up_to_the_lengths_that_were_warmed_up_need_no_program(home, caplog):
+    run = load_run(home / "run")
+    assert compiled(caplog, lambda: run.warm_up([(50, 40)])) > 0
+
+    def predict_all():
+        for lengths in ((2, 3), (40, 3), (3, 40), (50, 33)):
+            pair = tuple(" ".join(["gout"] * length) for length in lengths)
+            for count in (1, 9):
+                run.predict([pair] * count)
 
     assert compiled(caplog, predict_all) == 0
 

@@ -7,7 +7,11 @@ MEDNLI_JAX_TESTS_OPTIMIZED=1 compiles as users do.
 """
 
 import os
+from collections.abc import Callable
 from importlib.metadata import version
+
+import jax
+import pytest
 
 FLAGS = [
     "--xla_backend_optimization_level=0",
@@ -17,3 +21,12 @@ FLAGS = [
 if version("jaxlib").startswith("0.10."):  # jaxlib ends the process at a flag that it lacks
     FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 FAST = "" if os.environ.get("MEDNLI_JAX_TESTS_OPTIMIZED") else " ".join(FLAGS)
+
+
+def compiled(caplog: pytest.LogCaptureFixture, call: Callable[[], object]) -> int:
+    """The number of programs that are compiled in a call."""
+    caplog.clear()
+    with jax.log_compiles():
+        call()
+    messages = [record.getMessage() for record in caplog.records]
+    return len([text for text in messages if text.startswith("Compiling ")])
