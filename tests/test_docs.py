@@ -39,7 +39,18 @@ STUB = """#!/bin/bash
 { printf '%s\\n' "${0##*/}" "$@" && printf '\\r' && compgen -e && printf '\\r'; } >>"$CALLS"
 """
 OF_THE_TEST = {"PATH", "CALLS", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"}
-PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "mypy", "git")
+PROGRAMS = [
+    "python",
+    "bash",
+    "pip",
+    "pytest",
+    "metamap",
+    "mednli-jax",
+    "ruff",
+    "mypy",
+    "git",
+    "pre-commit",
+]
 
 
 class Call(NamedTuple):
@@ -65,6 +76,7 @@ def calls(code, folder):
     for name in PROGRAMS:
         write_program(programs / name, STUB)
     (folder / "pairs.tsv").touch()
+    (folder / "mednli-jax").mkdir()  # a clone
     for word, value in STANDS_FOR.items():
         code = re.sub(rf"\b{word}\b", value, code) if value else code.replace(word, value)
 

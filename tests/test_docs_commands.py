@@ -158,7 +158,7 @@ def run_block(home, code):
         **os.environ,
         **IMPORTS,
         "PATH": f"{home / 'programs'}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{ROOT}:{home}",
+        "PYTHONPATH": f"{IMPORTS['PYTHONPATH']}:{home}",
         "MEDNLI_JAX_DATA": str(home / ("diskne" if "diskne" in code else "data")),
         "MEDNLI_JAX_CACHE": str(home / "cache"),
         "DOCUMENTED": str(record),

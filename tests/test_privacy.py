@@ -14,6 +14,7 @@ import sys
 import pytest
 from support.canaries import NAMES, SENTENCE, WORDS, content, leaks, words_in, write_corpora
 from support.commands import (
+    IMPORTS,
     ROOT,
     call_command,
     environment_of,
@@ -123,7 +124,7 @@ class Home:
         environment = {
             **os.environ,
             **environment_of(self.folder),
-            "PYTHONPATH": os.pathsep.join([str(self.folder / "guard"), str(ROOT)]),
+            "PYTHONPATH": f"{self.folder / 'guard'}{os.pathsep}{IMPORTS['PYTHONPATH']}",
             "JAX_LOGGING_LEVEL": "DEBUG",
             "JAX_PLATFORMS": "cpu",
         }

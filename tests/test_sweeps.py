@@ -110,7 +110,6 @@ def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout
 def swept(tmp_path, monkeypatch):
     """swept(space, *flags) -> the outcome of the command in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     def sweep(space, *flags):
         write_sweep(space)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.commands import ROOT
 from support.files import write
 from support.ontologies import LINKER
 from support.pairs import ENCODING, KEY, SPLITS, Builder, encode_corpus, words_of
@@ -123,7 +122,7 @@ def can_have_own_process_ids():
     not can_have_own_process_ids(), reason="needs `unshare --pid`, and the right to use it"
 )
 def test_two_containers_that_share_a_cache_prepare_one_corpus_at_once(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     writers = []
     for name in ("writer0", "writer1"):
         command = [*OWN_PROCESS_IDS, sys.executable, "-c", WRITER, str(tmp_path), name]

@@ -126,7 +126,7 @@ def test_a_corpus_is_made_up_for_the_config(config, has_links):
 @functools.cache
 def compiled(config, target, *flags):
     """The figures of a step, compiled in a process without the compiler flags of this suite."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = dict(os.environ)
     for name in ("XLA_FLAGS", "JAX_PLATFORMS"):
         environment.pop(name, None)
     command = [

@@ -18,6 +18,7 @@ import jax
 import pytest
 from ml_collections import ConfigDict
 
+import mednli_jax
 from mednli_jax import cli, experiment, finished
 from mednli_jax.__main__ import COMMANDS
 from mednli_jax.data.arrays import Prepared
@@ -38,7 +39,8 @@ SMALL = (
     "--config.train.max_buckets=1",
     "--config.seeds=0,1",
 )
-IMPORTS = {"PYTHONPATH": str(ROOT), "XLA_FLAGS": FAST}
+# Processes that a test starts import the package that this one imports, installed or not.
+IMPORTS = {"PYTHONPATH": str(Path(mednli_jax.__file__).parents[1]), "XLA_FLAGS": FAST}
 
 
 class Outcome(NamedTuple):

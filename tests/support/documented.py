@@ -25,7 +25,7 @@ EXCLUDED = {
     "metamap ": "needs a licence",
     "spans.tsv": "needs the entities of a tagger",
     "postgresql": "needs a server",
-    "git ": "shows an earlier version",
+    "git ": "needs a network, or shows an earlier version",
     "=/data": "sets another data folder",
     "tests/mutation_check": "takes hours",
     "measure_device": "is run by tests/launch/test_scripts.py",

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from support.cases import cases
 from support.commands import (
+    IMPORTS,
     ROOT,
     SMALL,
     call_script,
@@ -49,7 +50,7 @@ def environment(home):
         **environment_of(home),
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"{FAST} --xla_force_host_platform_device_count={DEVICES}",
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))),
+        "PYTHONPATH": f"{IMPORTS['PYTHONPATH']}{os.pathsep}{ROOT / 'tests'}",
     }
 
 
