@@ -1,5 +1,7 @@
-"""The labels of a corpus of pairs: their names in order, and the name that each label of a file
-means."""
+"""The labels of a corpus of pairs: their names in order, and which name each label of a file has.
+
+A label is the text in a file ("2", "Yes"); a name is the class that it stands for ("neutral").
+"""
 
 import re
 import unicodedata
@@ -11,51 +13,56 @@ from typing import NamedTuple
 from mednli_jax.data.examples import LABELS
 from mednli_jax.files.reading import is_name
 
-UNLABELLED = "-"  # of a pair that belongs to no class, as where SNLI's annotators disagreed
-MOST = 100  # labels of a corpus
-LONGEST = 64  # characters of a label; a longer one is a text
+UNLABELLED = "-"  # the name of no class: SNLI writes it where its annotators disagreed
+MOST_LABELS = 100  # of a corpus
+LONGEST_LABEL = 64  # characters; a longer cell is a sentence, not a label
 _WHOLE = re.compile(r"(-?\d+)\.0+")
-# The characters without an appearance that are no format characters: joiners, fillers, selectors.
+# Invisible characters outside Unicode's category Cf (format), which `appearance` removes by its
+# category: joiners, fillers and variation selectors.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
 
 class LabelEntry(NamedTuple):
-    """A part of a setting: left:right, or one text for both."""
+    """One entry of config.data.labels or config.data.columns: "left:right". A lone "text" is both
+    sides."""
 
     left: str
     right: str
 
 
 def label_entries(setting: str) -> list[LabelEntry]:
-    """The parts of "left:right,both". A comma or colon within a text follows a backslash."""
-    parted = []
+    """The entries of a setting "left:right,both". A backslash precedes a comma or colon within a
+    side."""
+    entries = []
     for text in filter(str.strip, re.split(r"(?<!\\),", setting)):
-        sides = list(map(_plain, re.split(r"(?<!\\):", text, maxsplit=1)))
-        parted.append(LabelEntry(sides[0], sides[-1]))
-    return parted
+        sides = list(map(_unescaped, re.split(r"(?<!\\):", text, maxsplit=1)))
+        entries.append(LabelEntry(sides[0], sides[-1]))
+    return entries
 
 
-def _plain(text: str) -> str:
+def _unescaped(text: str) -> str:
     return re.sub(r"\\([,:])", r"\1", text).strip()
 
 
-def listed(texts: Iterable[str]) -> str:
-    """The setting with these parts."""
-    return ",".join(re.sub(r"([,:])", r"\\\1", text) for text in texts)
+def setting_of(names: Iterable[str]) -> str:
+    """A setting that lists these names, with commas and colons escaped; `label_entries` reads it
+    back."""
+    return ",".join(re.sub(r"([,:])", r"\\\1", name) for name in names)
 
 
-def written(value: object) -> str:
-    """A label or an id of a file as a text; 1.0 is 1."""
+def cell_text(value: object) -> str:
+    """The text of a label or id in a file. A whole number loses its zeros after the point: 1.0 is
+    "1"."""
     text = str(value).strip()
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
 
 
 def appearance(label: str) -> str:
-    """What is seen of a label: equal for labels that differ in invisible characters, in kinds of
-    blanks or in how an accent is written."""
+    """What a reader sees of a label. Labels that differ only in invisible characters, case, kinds
+    of blanks or the encoding of accents have equal appearances."""
     marks = _INVISIBLE.sub("", label)
     visible = "".join(char for char in marks if unicodedata.category(char) != "Cf")
     return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
@@ -68,12 +75,14 @@ def code_points(label: str) -> str:
 
 
 def ordered(names: Iterable[str]) -> tuple[str, ...]:
-    """The names in the order of LABELS, of their values where all are numbers, or of the
-    alphabet."""
-    distinct = sorted(sorted(set(names)), key=str.casefold)
+    """The names, each once: in the order of LABELS if every name is one of LABELS, else by value if
+    all are numbers, else alphabetically."""
+    distinct = sorted(set(names), key=lambda name: (name.casefold(), name))
     if set(distinct) <= set(LABELS):
         return tuple(label for label in LABELS if label in distinct)
-    return tuple(sorted(distinct, key=float) if all(map(is_number, distinct)) else distinct)
+    if all(map(is_number, distinct)):
+        distinct.sort(key=float)
+    return tuple(distinct)
 
 
 def is_number(text: str | bytes) -> bool:
@@ -84,8 +93,8 @@ def is_number(text: str | bytes) -> bool:
     return True
 
 
-def _spelled(name: str) -> str:
-    """The name; one of LABELS in lower case."""
+def _canonical(name: str) -> str:
+    """The name itself; in lower case if it is one of LABELS in any case: "Neutral" is "neutral"."""
     return name.casefold() if name.casefold() in LABELS else name
 
 
@@ -95,68 +104,80 @@ class Labels:
 
     Args:
       setting: config.data.labels.
-      names: in the order of the outputs of a model; () until the training file decides them.
-      name_of: label of a file in lower case -> its name, or UNLABELLED.
-      leaves_out: whether any share of the pairs may have no label, because the setting names labels
-        that mean UNLABELLED.
+      names: in the order of a model's outputs; () until the training file decides them.
+      name_of: label of a file, lower-cased -> its name, or UNLABELLED.
+      may_be_mostly_unlabelled: True: a reader leaves out unlabelled pairs, however many there are,
+        because the setting gives a label the name UNLABELLED. False: many unlabelled pairs are an
+        error.
       repeated: labels of a file to which the setting gives two names.
     """
 
     setting: str
     names: tuple[str, ...]
     name_of: Mapping[str, str]
-    leaves_out: bool
+    may_be_mostly_unlabelled: bool
     repeated: tuple[str, ...] = ()
 
     @property
-    def are_users(self) -> bool:
-        """Whether files of the user have them, in which an empty cell is no label."""
+    def from_user_files(self) -> bool:
+        """True for labels of the user's own files, where an empty cell means unlabelled; False for
+        those of published corpora."""
         return "" in self.name_of
 
     @property
-    def shown(self) -> str:
-        """A setting of these labels for messages; LABELS where one may be a text."""
+    def setting_for_messages(self) -> str:
+        """A setting of these labels, or the word "LABELS" if a label may be corpus text, which no
+        message shows."""
         if not all(map(is_name, filter(None, self.name_of))):
             return "LABELS"
-        return self.setting or listed(self.names)
+        return self.setting or setting_of(self.names)
 
     @classmethod
     def of(cls, setting: str) -> "Labels":
         """The labels of a config.data.labels: "a,b,c", or "label:name,label:name".
 
-        Names that are all of LABELS have their order. -1 means no label beside the names 0 to n.
+        If every name is one of LABELS, the names take the order of LABELS. If the names are
+        0, 1, ..., n, the label -1 means unlabelled.
         """
-        name_of: dict[str, str] = {}
         labels: list[str] = []
-        names: dict[str, None] = {}
-        for part in label_entries(setting):
-            labels.append(part.left.casefold())
-            name_of[labels[-1]] = _spelled(part.right)
-            names[_spelled(part.right)] = None
-        leaves_out = names.pop(UNLABELLED, "") is None
+        names: list[str] = []
+        name_of: dict[str, str] = {}
+        for entry in label_entries(setting):
+            label, name = entry.left.casefold(), _canonical(entry.right)
+            labels.append(label)
+            names.append(name)
+            name_of[label] = name
+        repeated = tuple(label for label, count in Counter(labels).items() if count > 1)
+        has_unlabelled = UNLABELLED in names
+        names = [name for name in dict.fromkeys(names) if name != UNLABELLED]
         for name in names:  # `predict` and `analyze` write names
             name_of.setdefault(name.casefold(), name)
-        if names and names.keys() == set(map(str, range(len(names)))):
+        if names and set(names) == set(map(str, range(len(names)))):
             name_of.setdefault("-1", UNLABELLED)
         for label in ("", UNLABELLED):
             name_of.setdefault(label, UNLABELLED)
-        order = ordered(names) if names.keys() <= set(LABELS) else tuple(names)
-        repeated = tuple(label for label, count in Counter(labels).items() if count > 1)
-        return cls(setting, order, name_of, leaves_out, repeated)
+        in_order = ordered(names) if set(names) <= set(LABELS) else tuple(names)
+        return cls(setting, in_order, name_of, has_unlabelled, repeated)
 
-    def with_names(self, labels: Iterable[str]) -> "Labels":
-        """These labels with the names of a training file. labels: as the file writes them; of
-        several spellings the first is the name."""
+    def with_training_labels(self, labels: Iterable[str]) -> "Labels":
+        """These labels, and those of a training file that the setting does not mention.
+
+        labels: as the file writes them. Of several spellings of a label, the first is its name.
+        """
         names: dict[str, str] = {}
         for label in labels:
             if label.casefold() not in self.name_of:
-                names.setdefault(label.casefold(), _spelled(label))
-        without_none = set(names.values()) - {"-1"}
-        if without_none == set(map(str, range(len(without_none)))):
-            names.pop("-1", None)
-        setting = listed(ordered(names.values()))
+                names.setdefault(label.casefold(), _canonical(label))
+        other_names = set(names.values()) - {"-1"}
+        if other_names == set(map(str, range(len(other_names)))):
+            names.pop("-1", None)  # it means unlabelled, see `of`
+        # The new names come first; the entries of the setting keep their meaning.
+        setting = setting_of(ordered(names.values()))
         return Labels.of(f"{setting},{self.setting}" if self.setting else setting)
 
 
-# Of the published corpora: a pair without a label is a fault of the file.
-NLI_LABELS = Labels("", LABELS, {name: name for name in (*LABELS, UNLABELLED)}, leaves_out=True)
+# Of the published corpora. Pairs with the label "-" are left out; an empty label is a fault of the
+# file.
+NLI_LABELS = Labels(
+    "", LABELS, {name: name for name in (*LABELS, UNLABELLED)}, may_be_mostly_unlabelled=True
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import LABELS
-from mednli_jax.data.labels import MOST, NLI_LABELS, Labels
+from mednli_jax.data.labels import MOST_LABELS, NLI_LABELS, Labels
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli.augment.augmentation import Augmentation
@@ -123,9 +123,10 @@ def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[Br
 def _broken_file_rules(data: ConfigDict) -> Iterator[BrokenRule]:
     """Of fields that only the user's own files have."""
     labels, own_file = Labels.of(data.labels), data.name == OWN
-    if len(labels.names) == 1 or len(labels.names) > MOST:
+    count = len(labels.names)
+    if count == 1 or count > MOST_LABELS:
         fix = "give them all, e.g. a,b,c, or yes:entailment,no:contradiction"
-        yield "data.labels", f"names {len(labels.names)} labels, and 2 to {MOST} are read", fix
+        yield "data.labels", f"names {count} labels, and 2 to {MOST_LABELS} are read", fix
     if labels.repeated:
         problem = f"gives a label twice: {', '.join(labels.repeated)}"
         yield "data.labels", problem, "give each label of your files once"
@@ -172,7 +173,9 @@ def labels_of(data: ConfigDict) -> Labels:
     labels = Labels.of(data.labels)
     if data.name != OWN and not data.labels:
         return NLI_LABELS
-    return labels if labels.names else replace(labels.with_names(LABELS), setting=data.labels)
+    if not labels.names:
+        labels = replace(labels.with_training_labels(LABELS), setting=data.labels)
+    return labels
 
 
 def with_labels(config: ConfigDict) -> ConfigDict:

@@ -15,7 +15,7 @@ import numpy as np
 from flax import traverse_util
 
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.data.labels import listed
+from mednli_jax.data.labels import setting_of
 from mednli_jax.errors import RunError
 from mednli_jax.rundir import RunData
 from mednli_jax.types import Json, PyTree
@@ -57,7 +57,7 @@ def check_source(source: Run, target: Experiment, prepared: Prepared) -> None:
     theirs, ours = source.scorer.labels, target.scorer.labels
     if theirs != ours and not target.transfer.private:
         problem = f"{folder}: has the labels {', '.join(theirs)}, and the corpus {', '.join(ours)}"
-        fix = f"give them in this order: config.data.labels={listed(theirs)}"
+        fix = f"give them in this order: config.data.labels={setting_of(theirs)}"
         if set(theirs) != set(ours):
             anew = "draw the last layers anew, config.transfer.private=True"
             fix = f"map them, config.data.labels=LABEL:NAME,..., or {anew}"

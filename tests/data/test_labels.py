@@ -3,7 +3,7 @@
 import pytest
 from support.tables import table_rows
 
-from mednli_jax.data.labels import NLI_LABELS, Labels, written
+from mednli_jax.data.labels import NLI_LABELS, Labels, cell_text
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from mednli_jax.data.labels import NLI_LABELS, Labels, written
     """),
 )
 def test_a_training_file_decides_the_names_and_their_order(labels, names):
-    decided = Labels.of("").with_names(labels.split("/"))
+    decided = Labels.of("").with_training_labels(labels.split("/"))
 
     assert "/".join(decided.names) == names
     assert Labels.of(decided.setting) == decided  # what config.json keeps says the same
@@ -46,11 +46,11 @@ def test_a_setting_names_the_labels_in_its_order(setting, names):
 
 
 def test_a_setting_that_leaves_labels_out_keeps_the_names_of_the_training_file():
-    decided = Labels.of("unsure:-").with_names(["b", "unsure", "a"])
+    decided = Labels.of("unsure:-").with_training_labels(["b", "unsure", "a"])
 
     assert decided.names == ("a", "b")
     assert decided.name_of["unsure"] == "-"
-    assert decided.leaves_out
+    assert decided.may_be_mostly_unlabelled
 
 
 def test_names_are_read_as_labels_too_where_old_labels_have_another_name():
@@ -63,7 +63,9 @@ def test_names_are_read_as_labels_too_where_old_labels_have_another_name():
 
 @pytest.mark.parametrize("number", [-1, 0, 12])
 def test_a_whole_number_with_a_point_is_that_number(number):
-    assert written(float(number)) == written(f" {number}.00 ") == written(number) == str(number)
+    assert (
+        cell_text(float(number)) == cell_text(f" {number}.00 ") == cell_text(number) == str(number)
+    )
 
 
 def test_minus_one_is_no_label_only_beside_the_names_from_0_up():

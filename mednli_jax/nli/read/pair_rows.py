@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mednli_jax.data.inputs import SPARE
-from mednli_jax.data.labels import UNLABELLED, LabelEntry, is_number, label_entries, written
+from mednli_jax.data.labels import UNLABELLED, LabelEntry, cell_text, is_number, label_entries
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
@@ -123,7 +123,7 @@ class PairFields:
         if optional and (value is None or value != value):
             return ""
         if name in NUMBERED and isinstance(value, int | float | Decimal):
-            value = written(value)
+            value = cell_text(value)
         if not isinstance(value, str):
             raise self.fault(f"is a {type(value).__name__}, expected a string", name)
         if problem := character_fault(value):
@@ -132,7 +132,7 @@ class PairFields:
 
     def kind_of_label(self) -> str:
         """`numbers` or `texts`, for messages; "" for a pair without a label."""
-        label = written(self.values.get("gold_label", self.values.get("label")))
+        label = cell_text(self.values.get("gold_label", self.values.get("label")))
         if label in ("None", "", UNLABELLED):
             return ""
         return "numbers" if is_number(label) else "texts"

@@ -15,14 +15,14 @@ from typing import Any
 from mednli_jax import demo
 from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
 from mednli_jax.data.labels import (
-    LONGEST,
-    MOST,
+    LONGEST_LABEL,
+    MOST_LABELS,
     NLI_LABELS,
     UNLABELLED,
     Labels,
     appearance,
+    cell_text,
     code_points,
-    written,
 )
 from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
 from mednli_jax.errors import DataError, Problems
@@ -51,23 +51,25 @@ def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
     column = "is this their column? config.data.columns=label:COLUMN"
     for number, row in file.rows(problems, REQUIRED, columns):
         try:
-            label = written(row.text("gold_label", optional=True))
+            label = cell_text(row.text("gold_label", optional=True))
         except DataError:
             continue
         if re.search(r"[\0-\x1f\x7f-\x9f]", label):
             raise row.fault("holds a control character", "gold_label")
-        if len(label) > LONGEST:
+        if len(label) > LONGEST_LABEL:
             problem = f"has {len(label)} characters, more than a label has"
             raise row.fault(problem, "gold_label", column)
         in_file.setdefault(label, number)
     _check_appearance(file.name, in_file)
-    labels = labels.with_names(in_file)
+    labels = labels.with_training_labels(in_file)
     count = len(labels.names)
     if count == 1 and labels.names[0] in LABELS:
-        return labels.with_names(LABELS)  # of natural language inference, an excerpt
-    if count == 1 or count > MOST:
+        return labels.with_training_labels(LABELS)  # of natural language inference, an excerpt
+    if count == 1 or count > MOST_LABELS:
         problems.raise_if_any()  # they may be why
-        problem = f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST} are read"
+        problem = (
+            f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST_LABELS} are read"
+        )
         raise DataError(problem, file=file.name, fix=column)
     return labels
 
@@ -142,7 +144,7 @@ class _PairReader:
             return
         uid = row.text("pairID", optional=not self.truth) or f"{self.stem}:{number}"
         if uid in self.lines:
-            fix = OWN_IDS if self.labels.are_users else FRESH_COPY
+            fix = OWN_IDS if self.labels.from_user_files else FRESH_COPY
             raise row.fault(f"repeats that of line {self.lines[uid]}", "pairID", fix)
         self.lines[uid] = number
         label = self._label(row, uid)
@@ -163,8 +165,8 @@ class _PairReader:
         if self.truth and uid not in self.truth:
             fix = "take both files from the same release"
             raise row.fault("has no label in the ground truth", "pairID", fix)
-        own, name_of = self.labels.are_users, self.labels.name_of
-        label = self.truth[uid] if self.truth else written(row.text("gold_label", optional=own))
+        own, name_of = self.labels.from_user_files, self.labels.name_of
+        label = self.truth[uid] if self.truth else cell_text(row.text("gold_label", optional=own))
         name = name_of.get(label.casefold())
         if name is None:
             expected = [label for label in name_of if label][:NAMED]
@@ -177,10 +179,10 @@ class _PairReader:
 
     def _fix(self, label: str) -> str:
         """The fix for a label without a name."""
-        if not self.labels.are_users:
+        if not self.labels.from_user_files:
             return "correct the label, or read your own files by the variant :file"
         shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
-        labels = f"{self.labels.shown},{shown}:{UNLABELLED}"
+        labels = f"{self.labels.setting_for_messages},{shown}:{UNLABELLED}"
         return f"correct it, or leave such pairs out: config.data.labels={labels}"
 
     def _tokens(
@@ -272,14 +274,15 @@ def read_nli_file(
 
 def _check_unlabelled(file: str, reader: _PairReader) -> None:
     """Refuses a file of the user in which many pairs have no label, unless config.data.labels
-    leaves labels out."""
+    gives a label the name UNLABELLED."""
     labels = reader.labels
-    if labels.leaves_out or reader.unlabelled <= max(1, MOST_UNLABELLED * reader.rows):
+    most = max(1, MOST_UNLABELLED * reader.rows)
+    if labels.may_be_mostly_unlabelled or reader.unlabelled <= most:
         return
-    leaves_out = f"config.data.labels={labels.shown},{UNLABELLED}:{UNLABELLED}"
+    leaves_out = f"config.data.labels={labels.setting_for_messages},{UNLABELLED}:{UNLABELLED}"
     fix = f"fill them in, or leave them out: {leaves_out}"
     if "-1" in labels.name_of:
-        fix += f"; where -1 is a label, config.data.labels=-1,{labels.shown}"
+        fix += f"; where -1 is a label, config.data.labels=-1,{labels.setting_for_messages}"
     problem = f"{reader.unlabelled:,} of {reader.rows:,} pairs have no label"
     raise DataError(problem, file=file, field="label", fix=fix)
 
@@ -301,7 +304,7 @@ def read_answers(
         field_name = "predicted" if is_name else "gold_label"
         try:
             row.check(("pairID", field_name))
-            uid, label = row.text("pairID"), written(row.text(field_name)).casefold()
+            uid, label = row.text("pairID"), cell_text(row.text(field_name)).casefold()
             if uid not in answers:
                 uid = f"{split}:{uid}"  # see _with_split
             if answers.get(uid) != "":
