@@ -13,9 +13,31 @@ from mednli_jax import defaults
 
 
 def get_config(variant: str = "demo") -> ConfigDict:
-    config = defaults.diskne("bow", variant)
-    config.model.matching = "full"
-    if variant == "demo":
-        config.model.update(hidden_size=64, dropout=0.2)
-        config.train.update(epochs=40, patience=40)
+    config = defaults.diskne(variant)
+    pick = defaults.pick_for(variant)  # pick(value, demo=other): `other` for the demo
+    config.model.update(
+        name="bow",
+        hidden_size=pick(300, demo=64),
+        dropout=pick(0.5, demo=0.2),
+        matching="full",
+        train_vectors=False,
+        knowledge="none",
+        weighting="auto",
+        knowledge_scale=pick(1.0, demo=4.0),
+    )
+    config.vectors.update(
+        path=pick(None, mednli=defaults.GLOVE),  # None: random vectors
+        dim=pick(300, demo=64),
+    )
+    # A fold of the demo has 1,600 examples: a small model and a high rate. For about ten epochs its dev
+    # loss stays at that of the class frequencies, so patience must not end the run.
+    config.train.update(
+        optimizer="adam",
+        learning_rate=pick(1e-3, demo=2e-3),
+        weight_decay=1e-6,
+        batch_size=32,
+        epochs=pick(40, demo=40),
+        patience=pick(5, demo=40),
+        select="loss",
+    )
     return config

@@ -14,4 +14,31 @@ from mednli_jax import defaults
 
 
 def get_config(variant: str = "demo") -> ConfigDict:
-    return defaults.diskne("esim", variant, knowledge="replace")
+    config = defaults.diskne(variant)
+    pick = defaults.pick_for(variant)  # pick(value, demo=other): `other` for the demo
+    config.model.update(
+        name="esim",
+        hidden_size=pick(300, demo=32),  # of each direction
+        dropout=0.0,
+        train_vectors=False,
+        knowledge="replace",
+        weighting="auto",
+        knowledge_scale=pick(1.0, demo=4.0),
+    )
+    config.vectors.update(
+        path=pick(None, mednli=defaults.GLOVE),  # None: random vectors
+        dim=pick(300, demo=64),
+    )
+    config.knowledge.update(ontology="mesh", relations="is_a", direction="either")
+    # A fold of the demo has 1,600 examples: a small model and a high rate. For about ten epochs its dev
+    # loss stays at that of the class frequencies, so patience must not end the run.
+    config.train.update(
+        optimizer="adam",
+        learning_rate=pick(1e-3, demo=2e-3),
+        weight_decay=1e-6,
+        batch_size=32,
+        epochs=pick(40, demo=20),
+        patience=pick(5, demo=20),
+        select="loss",
+    )
+    return config

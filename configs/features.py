@@ -13,8 +13,18 @@ from mednli_jax import defaults
 
 
 def get_config(variant: str = "demo") -> ConfigDict:
-    config = defaults.nli("features", variant, knowledge="paths")
-    config.knowledge.direction = (
-        "undirected"  # paths through a common ancestor count, as in UMLS::Similarity
+    config = defaults.nli(variant)
+    pick = defaults.pick_for(variant)  # pick(value, demo=other): `other` for the demo
+    config.model.update(name="features", trees=300, knowledge="paths")
+    config.vectors.update(
+        path=pick(defaults.GLOVE, demo=None, file=None),  # None: random vectors
+        dim=pick(300, demo=100),
     )
+    config.knowledge.update(
+        ontology=pick("mesh", mednli="umls"),
+        relations="is_a",
+        direction="undirected",  # through a common ancestor, as in UMLS::Similarity
+        graph="whole",
+    )
+    config.train.group = 1
     return config

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_collections import ConfigDict
-
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mednli_jax.sweeps import Sweep
 
 
 def get_config(variant: str = "demo") -> ConfigDict:
-    corpus, _, setup = variant.partition("/")
-    return defaults.cloze("ga_reader", corpus, setup or "ent")
+    return read_config(f"ga:{variant}")
 
 
 def get_sweep() -> Sweep:

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ml_collections import ConfigDict
-
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 
 if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
     from mednli_jax.sweeps import Sweep
 
 
 def get_config(variant: str = "demo") -> ConfigDict:
-    return defaults.nli("esim", variant, knowledge="replace")
+    return read_config(f"esim_kd:{variant}")
 
 
 def get_sweep() -> Sweep:

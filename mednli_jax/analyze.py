@@ -75,8 +75,8 @@ def define(values: cli.Flags) -> str | None:
 def get_config(variant: str = "demo") -> ConfigDict:
     """The config of --corpus: whole sentences whose concepts are linked by MeSH. No model is
     run."""
-    config = defaults.nli("esim", variant, knowledge="replace")
-    config.knowledge = defaults.nli("esim").knowledge  # also for MedNLI, whose models use the UMLS
+    config = cli.read_config(f"esim_kd:{variant}")
+    config.knowledge = defaults.nli("file").knowledge  # also for MedNLI, whose models use the UMLS
     config.data.max_length = (1 << 15) - 1
     return config
 

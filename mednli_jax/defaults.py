@@ -1,12 +1,12 @@
-"""Default configs. The files in configs/ derive from these, so that a config never imports another
-config.
+"""The fields of the configs in configs/: their types, their meaning, and the values that depend on
+the corpus alone.
 
-Every field has a type: a field without a value is a placeholder, a sequence is a tuple. HELP has a
-text for each.
+A file in configs/ takes `nli`, `cloze` or `diskne` and sets what its experiment decides. Every
+field has a type: a field without a value is a placeholder, a sequence is a tuple.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ml_collections.config_dict import ConfigDict, placeholder
@@ -15,12 +15,6 @@ from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
-# Corpora with three hypotheses per premise. Grouped batches were measured on them: as accurate, and
-# faster.
-GROUPED = ("demo", "demo_full", "snli")
-# Models that encode the premise separately from the hypothesis.
-SENTENCE_ENCODERS = ("bow", "infersent", "esim")
-ENCODERS = ("bert", "encoder")  # the models that read pieces
 VARIANTS = (
     "demo",
     "demo_full",
@@ -33,7 +27,18 @@ VARIANTS = (
 # Suffix of a variant that follows the published code of Romanov & Shivade 2018, not the paper.
 CODE = "_code"
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
-
+# Corpora with the settings of another one.
+SETTINGS_OF = {"demo_full": "demo", "mediqa_nli": "mednli"}
+GLOVE = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
+PUBMED_MIMIC = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
+# The sizes of a small BERT, for a demo; pretrained weights set their own.
+SMALL_BERT = {
+    "hidden_size": 128,
+    "layers": 2,
+    "attention_heads": 2,
+    "intermediate_size": 512,
+    "positions": 512,
+}
 
 # What `--fields` says of each field.
 HELP = {
@@ -229,37 +234,54 @@ def _check_variant(variant: str, variants: Iterable[str]) -> None:
         raise ConfigError(problem, fix=f"give one of {', '.join(variants)}")
 
 
-def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
-    """An NLI experiment.
+def pick_for(variant: str) -> Callable[..., Value]:
+    """The function pick(value, demo=..., mednli=..., code=...), which returns the value of a field
+    for the corpus of the variant.
 
-    The values for mednli are those of the paper (Romanov & Shivade 2018, section 5), the values for
-    mednli_code those of its published code. docs/settings.md lists every setting in which
-    they differ.
+    That is the argument named as the corpus, else `value`. `demo` is also for demo_full, `mednli`
+    also for mediqa_nli. `code` is for the variants that follow published code, and comes first.
+    """
+    name, _, _ = variant.partition("/")
+    corpus = name.removesuffix(CODE)
+    corpus = SETTINGS_OF.get(corpus, corpus)
 
-    Args:
-      model: a name of models.table.MODELS.
-      variant: one of VARIANTS or CODE_VARIANTS.
-      knowledge: "none", "replace" (not for encoders), "bias" or, for esim and encoders, "typed".
+    def pick(value: Value, **value_of: Value) -> Value:
+        if name.endswith(CODE) and "code" in value_of:
+            return value_of["code"]
+        return value_of.get(corpus, value)
+
+    return pick
+
+
+def nli(variant: str = "demo") -> ConfigDict:
+    """An experiment on sentence pairs. Its config names no model: set config.model.name, and the
+    fields of the model.
+
+    The values for mednli are those of Romanov & Shivade 2018, section 5, those for mednli_code of
+    their code. docs/settings.md lists every setting in which they differ.
+
+    variant: one of VARIANTS or CODE_VARIANTS.
     """
     _check_variant(variant, VARIANTS + CODE_VARIANTS)
     name, _, genre = variant.partition("/")
-    corpus = name.removesuffix(CODE)
+    pick = pick_for(variant)
+    six_runs = tuple(range(6))  # the paper's tables are means of six runs
     config = ConfigDict()
     config.task = tasks.NLI
-    config.seeds = (0,)
+    config.seeds = pick((0,), mednli=six_runs, code=six_runs)
     config.data = _section(
-        name=corpus,
+        name=name.removesuffix(CODE),
         dir=placeholder(str),
         builder="direct",
         genre=genre,
         limit=placeholder(int),
         labels="",
         columns="",
-        lowercase=True,
+        lowercase=pick(True, code=False),
         tokens="words",
         pieces=8000,
         max_length=50,
-        keep="first",
+        keep=pick("first", code="last"),
         hypothesis_only=False,
         augment=0.0,
         augment_seed=0,
@@ -270,142 +292,78 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         path=placeholder(str),
         dim=300,
         seed=0,
-        unknown="mean",
-        lowered=True,
+        unknown=pick("mean", code="random"),
+        lowered=pick(True, code=False),
         retrofit="",
         retrofit_rounds=10,
-        retrofit_relations=("is_a",),
+        retrofit_relations=pick(("is_a",), mednli=("all",)),  # as the published scripts
     )
+    # MedNLI: the graph of the published code has all relations, in both directions, among concepts
+    # that train and dev mention.
     config.knowledge = _section(
-        ontology="mesh",
-        direction="either",
+        ontology=pick("mesh", mednli="umls"),
+        direction=pick("either", mednli="all"),
         max_path=0,
-        max_links=64,
+        max_links=pick(64, code=config.data.max_length**2),  # code: no limit
         permute_seed=placeholder(int),
         sources=("SNOMEDCT_US",),
         languages=("ENG",),
-        relations="is_a",
+        relations=pick("is_a", mednli="all"),
         polarity=False,
-        graph="whole",
-        candidates="best",
+        graph=pick("whole", mednli="mentioned"),
+        candidates=pick("best", mednli="all"),
         mentions="",
         types=(),
         abbreviations="",
     )
-    config.model = _pair_model(model, knowledge)
+    config.model = _section(name="", knowledge="none", masking="masked")
     config.transfer = _section(init_from="", private=False)
     config.train = _train()
-    config.train.batch_size = 64  # for the user's own files, of any size
-    if corpus in SETTINGS_OF:
-        SETTINGS_OF[corpus](config)
-    if corpus in GROUPED and model in SENTENCE_ENCODERS:
-        config.train.group = 3
-    if name != corpus:
-        _published_code(config)
-    if knowledge == "typed":
-        _typed(config)
-    if model == "fasttext":
-        _fasttext(config)
-    if model in ENCODERS:
-        _encoder(config)
+    config.train.update(
+        batch_size=64,
+        # In training on the demo a second length bucket would save less time than its program
+        # takes to compile.
+        max_buckets=pick(2, demo=1, code=1),
+        shuffle=pick("even", code="random"),
+        # Corpora with three hypotheses of a premise: grouped batches are as accurate, and faster.
+        group=pick(1, demo=3, snli=3, code=1),
+    )
     return config
-
-
-def _pair_model(model: str, knowledge: str) -> ConfigDict:
-    """The `model` section of an NLI experiment."""
-    if model in ENCODERS:
-        section = transformer(
-            model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked"
-        )
-        if model == "encoder":
-            section.rematerialise = False
-        return section
-    section = _section(name=model, knowledge=knowledge, masking="masked")
-    if model == "features":
-        section.trees = 300
-        return section
-    if model == "fasttext":
-        section.update(dim=100, buckets=1 << 17, train_vectors=True)
-        return section
-    section.update(hidden_size=300, dropout=0.5, train_vectors=False)
-    section.update(weighting="auto", knowledge_scale=1.0)
-    if model == "bow":
-        section.matching = "concat"  # or "full": also the difference and product of both sides
-    elif model == "infersent":
-        section.update(cell="lstm", pooling="max", matching="full")
-    elif model == "esim":
-        section.dropout = 0.0  # the published MedNLI code has none
-    return section
 
 
 DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
-def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
-    """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? Each seed
-    trains all folds.
+def diskne(variant: str = "demo") -> ConfigDict:
+    """An experiment on DisKnE (Alghanmi et al. 2021) without a model: does a premise entail a
+    disease? Each seed trains all folds.
 
     variant: one of DISKNE_VARIANTS. file: a folder that launch/data/build_diskne.py wrote; mednli:
     the published annotations and MedNLI from the data folder; mednli_code: trained as the published
     scripts do (docs/settings.md).
     """
     _check_variant(variant, DISKNE_VARIANTS)
-    follows_code, variant = variant.endswith(CODE), variant.removesuffix(CODE)
-    config = nli(model, variant, knowledge)
+    pick = pick_for(variant)
+    config = nli(variant.removesuffix(CODE))
     config.task = tasks.DISKNE
-    config.knowledge = nli(model).knowledge  # that of mednli follows the paper on MedNLI
+    config.knowledge = nli("file").knowledge  # that of mednli follows the paper on MedNLI
     config.seeds = (0, 1, 2)
-    config.data.name = "demo_diskne" if variant == "demo" else variant
+    if variant == "demo":
+        config.data.name = "demo_diskne"
     config.diskne = _section(
         at_once=0,
         diseases=(),
         categories=(),
-        wording="" if variant == "file" else "name",
-        negatives="" if variant == "file" else "similar",
-        ontology="umls" if variant == "mednli" else "none",
+        wording=pick("name", file="", code="mention"),
+        negatives=pick("similar", file=""),
+        ontology=pick("none", mednli="umls"),
     )
     config.train.update(batch_size=32, group=1)
-    if model in ENCODERS:  # section 4.1
-        config.train.update(select="loss", patience=3, checkpoint_epochs=8)
-        # A checkpoint has the state of all folds and seeds: many GB.
-        config.train.checkpoint_minutes = 20.0
-        if variant != "demo":
-            config.data.max_length = 256
-            config.train.batch_size = 8
-    elif variant == "demo":  # a fold has 1,600 examples: a small model and a high rate
-        config.vectors.dim = 64
-        # For about ten epochs the dev loss stays at that of the class frequencies, so patience must
-        # not end the run.
-        config.train.update(epochs=20, patience=20, learning_rate=2e-3, max_buckets=1)
-        config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
-    if follows_code:
-        config.diskne.wording = "mention"
-        if model in ENCODERS:
-            config.model.num_classes = 2
-            config.train.update(
-                optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last"
-            )
     return config
 
 
-def transformer(name: str, **more: Value) -> ConfigDict:
-    """The `model` section of a transformer encoder, with the fields `more`."""
-    return _section(
-        name=name,
-        weights="",
-        hidden_size=128,  # units of a layer
-        layers=2,
-        attention_heads=2,
-        intermediate_size=512,
-        positions=512,
-        dropout=0.1,
-        **more,
-    )
-
-
 def _train() -> ConfigDict:
-    """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and
-    of their code."""
+    """The `train` section of all models."""
     return _section(
         epochs=40,
         batch_size=512,
@@ -429,14 +387,19 @@ def _train() -> ConfigDict:
     )
 
 
-CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "file": "file"}
+CORPORA_OF_QUERIES = {"demo": "demo_cloze", "clicr": "clicr", "file": "file"}
+SETUPS = ("ent", "anonym", "noent")
+CLOZE_VARIANTS = (
+    *CORPORA_OF_QUERIES,
+    *(f"{corpus}/{setup}" for corpus in CORPORA_OF_QUERIES for setup in SETUPS),
+)
 
 
-def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
-    """An experiment on cloze queries: a reader chooses among the marked phrases of a passage.
+def cloze(variant: str = "demo") -> ConfigDict:
+    """An experiment on cloze queries without a model: a reader chooses among the marked phrases of
+    a passage.
 
-    The values for clicr are those that Suster & Daelemans 2018 found best (appendix A), otherwise
-    those of their code. Their code differs from this package in these points:
+    The code of Suster & Daelemans 2018 differs from this package in these points:
     - It counts the steps between two evaluations across epochs, and does not evaluate at the end of
       an epoch.
     - It resets Adam's moments at each halving of the rate.
@@ -445,16 +408,18 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     - SA: it draws a dropout mask for each direction; its batches never change.
     - GA, dev: where the answer is not a candidate, it counts the first candidate as right.
 
-    variant: one of CLOZE_VARIANTS. setup: "ent", "anonym" or "noent".
+    variant: one of CLOZE_VARIANTS: the corpus and the set-up, by default "ent".
     """
     _check_variant(variant, CLOZE_VARIANTS)
+    corpus, _, setup = variant.partition("/")
+    pick = pick_for(variant)
     config = ConfigDict()
     config.task = tasks.CLOZE
     config.seeds = (0,)
     config.data = _section(
-        name=CLOZE_VARIANTS[variant],
+        name=CORPORA_OF_QUERIES[corpus],
         dir=placeholder(str),
-        setup=setup,
+        setup=setup or "ent",
         max_passage=0,
         query_bounds=False,
         max_words=0,
@@ -463,155 +428,18 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     )
     config.vectors = _section(path=placeholder(str), dim=200, seed=0, random_sd=0.4)
     config.train = _train()
-    config.train.update(batch_size=32, weight_decay=0.0, clip=10.0, select="accuracy")
-    config.model = _section(name=model, train_vectors=True)
-    set_reader = READERS.get(model, _reader)
-    set_reader(config)
-    if variant == "demo":
-        # 1,400 queries: a smaller reader and a higher rate, so that a few epochs are enough.
-        config.model.update(hidden_size=48, dropout=0.2)
-        config.vectors.update(dim=64, random_sd=0.4)
-        config.train.update(epochs=8, patience=3, optimizer="adam", learning_rate=2e-3)
-        config.train.update(halve_from=5, least_epochs=0)
-    elif variant == "file":
-        # The defaults are for CliCR, whose epoch has 1,600 steps. A smaller corpus needs more than
-        # three epochs at the full rate, and SGD is too slow for it. Adam at this rate was measured
-        # on 3,236 queries.
-        config.vectors.random_sd = 0.4
-        config.train.update(epochs=30, patience=3, least_epochs=0)
-        config.train.update(optimizer="adam", schedule="constant", learning_rate=1e-3)
-    elif variant == "clicr":
-        config.train.update(evaluate_every=100, shuffle="binned")
-        config.vectors.path = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
+    config.train.update(batch_size=32, weight_decay=0.0, select="accuracy")
+    # as the published code
+    config.train.update(
+        evaluate_every=pick(0, clicr=100), shuffle=pick("even", clicr="binned"), clip=10.0
+    )
+    config.model = _section(name="", train_vectors=True)
     return config
-
-
-def _reader(config: ConfigDict) -> None:
-    """A reader with attention over the passage in several hops."""
-    config.model.update(hidden_size=64, hops=3, dropout=0.5, query_feature=True, pointer="sum")
-    config.vectors.random_sd = 0.01 / 3**0.5
-    config.train.update(learning_rate=5e-4, epochs=10, patience=1)
-    config.train.update(schedule="halving", halve_from=4)
-
-
-def _ga_reader(config: ConfigDict) -> None:
-    _reader(config)
-    config.data.query_bounds = True
-    config.vectors.random_sd = 1.0  # of N(0, 1)
-
-
-def _sa_reader(config: ConfigDict) -> None:
-    config.model.update(hidden_size=70, dropout=0.57)
-    config.data.max_words = 50_000
-    config.vectors.random_sd = 0.01 / 3**0.5  # of U(-.01, .01)
-    config.train.update(optimizer="sgd", learning_rate=0.1, epochs=100)
-    config.train.update(patience=3, least_epochs=26)
-
-
-# The settings of a reader for CliCR. Other models have those of _reader.
-READERS = {"ga_reader": _ga_reader, "sa_reader": _sa_reader}
 
 
 # Shown by --list, by the type of the examples.
 VARIANTS_OF = {
     "sentence pairs": VARIANTS + CODE_VARIANTS,
-    "cloze queries": tuple(CLOZE_VARIANTS),
+    "cloze queries": CLOZE_VARIANTS,
     "DisKnE": DISKNE_VARIANTS,
-}
-
-
-def _demo(config: ConfigDict) -> None:
-    """A small model and small batches, so that a minute of training is enough for this small
-    synthetic corpus.
-
-    The paper's attention A is at most 1 and hardly changes a softmax over 20 tokens. Multiplied by
-    4, models learn to use it from 3,000 pairs. A second length bucket would save less time in
-    training than its program takes to compile.
-    """
-    config.train.update(epochs=8, batch_size=32, learning_rate=2e-3, max_buckets=1)
-    config.vectors.dim = 100
-    if config.model.name in ("bow", "esim", "infersent"):
-        config.model.hidden_size = 128
-    if "knowledge_scale" in config.model:
-        config.model.knowledge_scale = 4.0
-
-
-def _mednli(config: ConfigDict) -> None:
-    config.train.batch_size = 512
-    config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
-    config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
-    config.vectors.retrofit_relations = ("all",)  # as the published scripts
-    if config.model.name == "fasttext":
-        # The concepts that `evaluate --merged` joins are MeSH's, as in Herlihy & Rudinger 2021.
-        return
-    config.knowledge.update(ontology="umls", candidates="all")
-    # The features use paths of the is-a hierarchy, as UMLS::Similarity does.
-    if config.model.name != "features":
-        # The graph of the published code: all relations, in both directions, among concepts that
-        # train and dev mention.
-        config.knowledge.update(relations="all", direction="all", graph="mentioned")
-
-
-def _published_code(config: ConfigDict) -> None:
-    """The settings of the code of Romanov & Shivade 2018, for MedNLI and the source corpora of
-    transfer."""
-    config.seeds = (0, 1, 2, 3, 4, 5)
-    config.data.update(lowercase=False, keep="last")
-    config.vectors.update(unknown="random", lowered=False)
-    config.knowledge.max_links = config.data.max_length**2  # no limit
-    config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
-    if config.model.name in SENTENCE_ENCODERS:
-        config.model.masking = "paper"
-
-
-def _snli(config: ConfigDict) -> None:
-    config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
-
-
-def _encoder(config: ConfigDict) -> None:
-    """Fine-tuning as in Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et
-    al. 2021."""
-    config.data.update(tokens="pieces", max_length=128)
-    config.vectors.update(path="", dim=1)  # not used: the model has its own embeddings of pieces
-    config.train.update(epochs=8, batch_size=32, learning_rate=2e-5, weight_decay=0.01, clip=1.0)
-    config.train.update(
-        optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4
-    )
-    # A small model, trained from scratch.
-    if not config.model.weights and config.data.name in ("demo", "demo_full"):
-        config.train.learning_rate = 5e-4
-
-
-def _typed(config: ConfigDict) -> None:
-    """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not
-    medical."""
-    # The whole graph, because the common parent of two siblings may not be mentioned in the corpus.
-    config.knowledge.update(relations="all", max_path=8, max_links=96, graph="whole")
-    config.model.update(masking="masked", knowledge_scale=1.0, same_words=True)
-    if config.data.name in ("snli", "multinli"):
-        config.knowledge.ontology = "wordnet"
-
-
-def _fasttext(config: ConfigDict) -> None:
-    """The defaults of the fastText library for any corpus, as in Herlihy & Rudinger 2021: 5 epochs,
-    rate .1, no dev.
-
-    The library reads whole raw texts and takes a step for each text. Here a step uses the mean
-    gradient of 16 texts at 16 times the rate: the sum of their 16 steps.
-    """
-    config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
-    config.seeds = (0,)
-    config.vectors.update(path="", dim=1)  # not used: the model trains its own word vectors
-    config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)
-    config.train.update(optimizer="sgd", schedule="linear", select="last", max_buckets=1)
-    config.train.checkpoint_epochs = 5  # a checkpoint takes as long as an epoch of 10,000 texts
-
-
-SETTINGS_OF = {
-    "demo": _demo,
-    "demo_full": _demo,
-    "mednli": _mednli,
-    "mediqa_nli": _mednli,  # the training and dev pairs of MedNLI with another test split
-    "snli": _snli,
-    "multinli": _snli,
 }

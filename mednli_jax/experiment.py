@@ -248,7 +248,7 @@ def _model(config: ConfigDict, entry: table.Entry) -> Model:
         assert path is not None
         weights = find_weights(path)
         sizes = pretrained_sizes(weights)
-        _check_sizes(fields, sizes, defaults.transformer(entry.name))
+        _check_sizes(fields, sizes, defaults.SMALL_BERT)
         fields |= sizes
     if entry.pretrained:
         most = fields["positions"] - fields.get("first_position", 0)

@@ -3,7 +3,7 @@ when needed.
 
   python -m mednli_jax.prepare --config=configs/esim_kd.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --config.knowledge.ontology=mesh
-  python -m mednli_jax.prepare --config=configs/ga_ent.py
+  python -m mednli_jax.prepare --config=configs/ga.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --metamap=private/metamap
 
 {config}

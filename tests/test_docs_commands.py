@@ -32,7 +32,7 @@ FIRST = """
 mednli-jax train --config=esim:mednli --workdir=runs/kd
 mkdir -p runs/table3 folder
 for run in runs/esim runs/table3/esim; do cp -r runs/kd $run; done
-mednli-jax train --config=ga_anonym:clicr --config.vectors.path=vectors/clicr.vec \\
+mednli-jax train --config=ga:clicr/anonym --config.vectors.path=vectors/clicr.vec \\
   --workdir=folder/ga_anonym
 """
 ONTOLOGY = """id\tname\ttree_numbers\tsynonyms

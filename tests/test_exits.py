@@ -314,7 +314,7 @@ def test_training_works_in_a_thread_besides_the_main_one(at_home):
     assert read_json(at_home, "thread", "result.json")["status"] == "complete"
 
 
-@pytest.mark.parametrize("name", ["ga_ent:demo", "diskne_bow:demo"])
+@pytest.mark.parametrize("name", ["ga:demo", "diskne_bow:demo"])
 def test_a_config_of_another_task_is_refused(at_home, name):
     run = mednli_jax.load_run("run")
     with pytest.raises(UsageError, match="config is of"):

@@ -62,10 +62,10 @@ COMMANDS = {
     "prepare": f"prepare {ESIM}",
     "train-esim": f"train {ESIM} --workdir=esim",
     "train-tfds": f"train {BOW} --config.data.builder=tfds --workdir=tfds",
-    "train-bert": f"train --config=bert:mednli {ONE_EPOCH} {SMALL_BERT} --workdir=bert",
+    "train-bert": f"train --config=encoder:mednli {ONE_EPOCH} {SMALL_BERT} --workdir=bert",
     "train-features": f"train --config=features:mednli {VECTORS} {OWN} --config.model.trees=4"
     " --workdir=trees",
-    "train-ga": f"train --config=ga_ent:clicr {SMALL} --config.train.batch_size=4 --workdir=ga",
+    "train-ga": f"train --config=ga:clicr {SMALL} --config.train.batch_size=4 --workdir=ga",
     "dry-run": f"train {ESIM} --workdir=none --dry-run",
     "evaluate": "evaluate --run=bow --partition=ids.txt --json",
     "evaluate-cloze": "evaluate --run=ga --scores=each.jsonl",

@@ -4,7 +4,7 @@ operations.
   python launch/measure/compile_for_device.py --config=infersent:mednli --target=h100
   python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --mode=predict
   python launch/measure/compile_for_device.py --config=esim:mednli --target=v5e --devices=4 --json
-  python launch/measure/compile_for_device.py --config=ga_ent:clicr --target=h100 \\
+  python launch/measure/compile_for_device.py --config=ga:clicr --target=h100 \\
       --config.seeds=0,1,2,3,4,5
 
 {config}

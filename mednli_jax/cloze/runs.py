@@ -8,12 +8,21 @@ from mednli_jax.report.options import PaperRun, Request, Step
 
 TABLE = "clicr4"
 CLICR = "clicr"
-READERS = ("sa_anonym", "sa_ent", "ga_anonym", "ga_ent", "ga_noent")
+READERS = {
+    "sa_anonym": ("sa", "anonym"),
+    "sa_ent": ("sa", "ent"),
+    "ga_anonym": ("ga", "anonym"),
+    "ga_ent": ("ga", "ent"),
+    "ga_noent": ("ga", "noent"),
+}  # name of a run: its config and set-up
 SEEDS = (0, 1, 2)
 # Vectors of a search as in Appendix A, or those of 200 numbers of PubMed and MIMIC-III.
 VECTORS = ("clicr", "pubmed_mimic_200d")
 RUNS: Mapping[str, PaperRun] = MappingProxyType(
-    {name: PaperRun(name, name, vectors=VECTORS) for name in READERS}
+    {
+        name: PaperRun(name, config, {"data.setup": setup}, vectors=VECTORS)
+        for name, (config, setup) in READERS.items()
+    }
 )
 BASELINES = "baselines/cloze-baselines.json"
 
@@ -33,7 +42,9 @@ class CliCR:
     def runs(self, request: Request) -> Sequence[PaperRun]:
         path = _vectors(request)
         settings = {"vectors.path": path, "data.answer_vectors": path}
-        return [replace(run, settings=settings, vectors=()) for run in RUNS.values()]
+        return [
+            replace(run, settings={**run.settings, **settings}, vectors=()) for run in RUNS.values()
+        ]
 
     def steps(self, request: Request) -> Sequence[Step]:
         corpus = "demo_cloze" if request.corpus == "demo" else request.place

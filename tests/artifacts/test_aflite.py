@@ -8,9 +8,9 @@ from support.cases import cases
 from support.mention_files import HEADER
 from support.pair_files import write_own
 
-from mednli_jax import defaults
 from mednli_jax.artifacts import aflite
 from mednli_jax.artifacts.aflite import Settings, State, filtered, mean_vectors, next_round
+from mednli_jax.cli import read_config
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.task import corpus_of
@@ -248,7 +248,7 @@ def pairs(tmp_path):
     for split in ("train", "dev"):
         spans += f"{split}\t{split}0\thypothesis\t0\t12\tENTITY\n"
     (tmp_path / "spans.tsv").write_text(spans)
-    config = defaults.nli("bow", "file")
+    config = read_config("bow:file")
     config.data.dir = str(tmp_path)
     config.vectors.path, config.vectors.dim = str(tmp_path / "own.txt"), 2
     return Pairs(corpus_of(config), spans=tmp_path / "spans.tsv")

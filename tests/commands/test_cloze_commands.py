@@ -37,7 +37,7 @@ from mednli_jax.nli.task import TASK as PAIRS
 from mednli_jax.report import __main__ as report
 from mednli_jax.rundir import RunDirectory
 
-CONFIG = "--config=ga_ent:file"
+CONFIG = "--config=ga:file"
 SMALL = (
     "--config.model.hidden_size=4",
     "--config.vectors.dim=8",
@@ -104,7 +104,7 @@ def without_dev_answers(tmp_path, monkeypatch):
     for phrase in PHRASES:
         text = text.replace(phrase, f"other {phrase}")
     dev.write_text(text)
-    return ("--config=sa_ent:file", f"--config.data.dir={tmp_path / 'own'}", *SMALL)
+    return ("--config=sa:file", f"--config.data.dir={tmp_path / 'own'}", *SMALL)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ PAIRS = ("--config=bow:file", "--config.data.dir=pairs")
 CORPORA = {
     "pairs": PAIRS,
     "features": ("--config=features:file", "--config.data.dir=pairs"),
-    "queries": ("--config=ga_ent:file", "--config.data.dir=queries"),
+    "queries": ("--config=ga:file", "--config.data.dir=queries"),
     "folds": ("--config=diskne_bow",),
 }
 WARNING = "tokens of the training texts have a vector (v.txt)"

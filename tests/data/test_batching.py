@@ -12,7 +12,7 @@ from support.cloze import write_articles
 from support.diskne import seven_diseases
 from support.pair_files import write_own_pairs
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, pack_segments, premise_groups
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
@@ -238,17 +238,17 @@ def write_diskne(folder):
 
 
 TASKS = {
-    "nli": (defaults.nli, "bow", write_own_pairs, "train"),
-    "cloze": (defaults.cloze, "ga_reader", write_articles, "train"),
-    "diskne": (defaults.diskne, "bow", write_diskne, "medical/train"),
+    "nli": ("bow", write_own_pairs, "train"),
+    "cloze": ("ga", write_articles, "train"),
+    "diskne": ("diskne_bow", write_diskne, "medical/train"),
 }
 
 
 def batches_of_task(task, folder, shuffle):
     """The batches, as sets of rows, that the task of a config makes of a small corpus."""
-    config_of, model, write_corpus, part = TASKS[task]
+    name, write_corpus, part = TASKS[task]
     write_corpus(folder / "corpus")
-    config = config_of(model, "file")
+    config = read_config(f"{name}:file")
     config.data.dir = str(folder / "corpus")
     config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
     experiment = experiment_of(config)

@@ -30,7 +30,7 @@ from support.ontology_files import OBO, UMLS, WORDNET, snomed_folder
 from support.pairs import encode_corpus
 from support.vector_files import word2vec
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.cloze.arrays import ClozeEncoding, encode_cloze
 from mednli_jax.cloze.clicr import load_demo_cloze
 from mednli_jax.cloze.corpus import ClozeCorpus
@@ -175,11 +175,13 @@ def small_config(config, folder, **fields):
 
 
 def nli(corpus, folder, base="replace", **fields):
-    return small_config(defaults.nli("esim", corpus, base), folder, **fields)
+    config = read_config(f"esim:{corpus}")
+    config.model.knowledge = base
+    return small_config(config, folder, **fields)
 
 
 def diskne(corpus, folder, **fields):
-    return small_config(defaults.diskne("bow", corpus), folder, **fields)
+    return small_config(read_config(f"diskne_bow:{corpus}"), folder, **fields)
 
 
 def own_files(folder):
@@ -426,14 +428,14 @@ def shaped(tmp_path):
 def free(tmp_path):
     """Corpora that do not depend on bundled tables of names."""
     own = own_files(tmp_path)
-    pieces = defaults.nli("bert", "file")
+    pieces = read_config("encoder:file")
     return corpora_of(
         {
             "own": own,
             "words": nli("file", tmp_path, "none"),
             "pieces": changed(pieces, data__dir=str(tmp_path), model__weights=""),
             "demo": nli("demo", tmp_path, "none"),
-            "cloze": changed(defaults.cloze("ga_reader"), vectors__path=None),
+            "cloze": changed(read_config("ga"), vectors__path=None),
         }
     )
 

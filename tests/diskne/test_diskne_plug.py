@@ -9,8 +9,8 @@ import pytest
 from support.diskne import ROWS, write_annotations, write_mednli
 from support.tables import fields_of, table_rows
 
-from mednli_jax import defaults
 from mednli_jax.checks import check
+from mednli_jax.cli import read_config
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.diskne import task
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
@@ -21,7 +21,7 @@ from mednli_jax.prepare import fact_lines
 
 def config_of(variant, fields):
     """The config of sums of words with these fields."""
-    config = defaults.diskne("bow", variant)
+    config = read_config(f"diskne_bow:{variant}")
     config.update_from_flattened_dict(fields)
     return config
 
@@ -136,4 +136,4 @@ def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
 
 
 def test_by_default_folds_have_three_classes():
-    assert experiment_of(defaults.diskne("esim", "demo")).scorer.classes == (0, 1, 2)
+    assert experiment_of(read_config("diskne_esim")).scorer.classes == (0, 1, 2)

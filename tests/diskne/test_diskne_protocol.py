@@ -10,7 +10,8 @@ from support.commands import call_command, read_json
 from support.diskne import seven_diseases
 from support.models import as_type
 
-from mednli_jax import defaults, load_run
+from mednli_jax import load_run
+from mednli_jax.cli import read_config
 from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, slot_code, slot_of
@@ -59,7 +60,7 @@ def _float64():
 @pytest.fixture(scope="module")
 def config_of(folder):
     def config_with(**fields):
-        config = defaults.diskne("bow", "file")
+        config = read_config("diskne_bow:file")
         config.update_from_flattened_dict({"data.dir": str(folder), **SMALL, **fields})
         return config
 

@@ -36,8 +36,8 @@ AS_PUBLISHED = [
     "esim:mednli",
     "esim_kd:mednli",
     "bert:mednli",
-    "ga_ent:clicr",
-    "sa_ent:clicr",
+    "ga:clicr",
+    "sa:clicr",
 ]
 LOOP = """HloModule step
 
@@ -108,7 +108,7 @@ def test_a_missing_compiler_is_one_line():
     "config, has_links",
     [
         ("esim_kd:mednli", True),
-        ("ga_ent:clicr", False),
+        ("ga:clicr", False),
     ],
 )
 def test_a_corpus_is_made_up_for_the_config(config, has_links):

@@ -16,7 +16,7 @@ from support.golden_files import assert_close, assert_trees_close, cast, golden,
 from support.tables import table_rows
 from support.trees import assert_equal, assert_near
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.cloze.scorer import ClozeScorer
 from mednli_jax.data.batching import Layout
 from mednli_jax.experiment import experiment_of
@@ -315,7 +315,7 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
     """),
 )
 def test_the_task_reads_logits_as_the_reader_means_them(setup, form, read_as):
-    config = defaults.cloze("ga_reader", setup=setup)
+    config = read_config(f"ga:demo/{setup}")
     config.model.pointer = form
 
     task = experiment_of(config).scorer
@@ -324,4 +324,4 @@ def test_the_task_reads_logits_as_the_reader_means_them(setup, form, read_as):
 
 
 def test_logits_of_the_sa_reader_are_no_masses():
-    assert not experiment_of(defaults.cloze("sa_reader", setup="ent")).scorer.masses
+    assert not experiment_of(read_config("sa:demo/ent")).scorer.masses

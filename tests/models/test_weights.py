@@ -18,7 +18,7 @@ from support.encoders import (
 from support.tables import table_rows
 from support.trees import assert_equal, assert_near
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.errors import ConfigError, DataError, UserError
 from mednli_jax.experiment import experiment_of
@@ -118,12 +118,13 @@ def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, 
     folder = tmp_path / "bert"
     shutil.copytree(bert, folder)
     write_pieces(folder, 50)
-    config = defaults.nli("bert")
+    config = read_config("encoder")
     config.model.update(weights=str(folder), hidden_size=16)
     config.data.max_length = 64
     fields = experiment_of(config).model.fields
 
-    config.model.update(fields)  # as in the config of a finished run
+    with config.unlocked():  # as the config of a finished run
+        config.model.update(fields)
     assert experiment_of(config).model.fields == fields
 
     config.model.layers = 7
@@ -133,7 +134,7 @@ def test_a_size_of_the_config_is_refused_unless_it_is_that_of_the_weights(bert, 
 
 def test_weights_are_of_the_pieces_of_a_vocabulary_and_of_those_added_to_it(tmp_path):
     folder = write_encoder("bert", tmp_path / "bert")
-    config = defaults.nli("bert")
+    config = read_config("encoder")
     config.model.update(weights=str(folder), hidden_size=16)
     config.data.max_length = 64
     write_pieces(folder, 48, DEID=48, Dia=49)

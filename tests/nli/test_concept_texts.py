@@ -5,7 +5,7 @@ from support.pair_files import write_own
 from support.pairs import pair, words_of
 from support.trees import assert_equal, assert_near
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.examples import Split
 from mednli_jax.experiment import experiment_of
@@ -46,7 +46,7 @@ def prepare_with(tmp_path):
     (tmp_path / "vectors.txt").write_text(VECTORS)
 
     def prepare(retrofit):
-        config = defaults.nli("bow", "file")
+        config = read_config("bow:file")
         config.data.dir = str(tmp_path)
         config.knowledge.update(ontology=str(tmp_path / "own.tsv"), types=("",))
         config.vectors.update(path=str(tmp_path / "vectors.txt"), dim=2, retrofit_rounds=1)

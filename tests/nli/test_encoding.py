@@ -16,7 +16,7 @@ from support.pair_files import write_own
 from support.pairs import ENCODING, SPLITS, encode_corpus, links_of, pair, words_of
 from support.tables import fields_of, table_rows
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Split
@@ -274,7 +274,7 @@ def test_hypernym_and_hyponym_change_places_in_downward_places(premise, hypothes
 
 
 def test_labels_are_counted_of_the_pairs_that_are_kept():
-    corpus = corpus_of(defaults.nli("bow", "demo"))
+    corpus = corpus_of(read_config("bow"))
 
     train = replace(corpus, limit=4).splits()["train"]
 
@@ -295,7 +295,7 @@ def config_of(tmp_path):
     (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + TREE)
 
     def config_with(**fields):
-        config = defaults.nli("esim", "file", "replace")
+        config = read_config("esim_kd:file")
         config.data.dir = str(tmp_path)
         config.knowledge.update({"ontology": str(tmp_path / "own.tsv"), **fields})
         return config

@@ -9,7 +9,7 @@ from support.commands import succeeds
 from support.mention_files import HEADER
 from support.pair_files import write_own
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
 from mednli_jax.nli.encode import links, texts
@@ -37,7 +37,8 @@ def corpus(tmp_path, monkeypatch):
 
 
 def corpus_with(knowledge):
-    config = defaults.nli("esim", "file", knowledge=knowledge)
+    config = read_config("esim:file")
+    config.model.knowledge = knowledge
     config.data.dir = "."
     config.knowledge.ontology = "own.tsv"
     return corpus_of(config)

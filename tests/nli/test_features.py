@@ -17,7 +17,7 @@ from support.pair_files import write_own
 from support.tables import fields_of, table_rows
 from support.trees import assert_near
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.nli import boosting, features
 from mednli_jax.nli.task import corpus_of
 
@@ -284,7 +284,8 @@ def source_of(tmp_path, monkeypatch):
     write_own(tmp_path, train=pairs, dev=pairs)
 
     def source_with(knowledge="replace", **fields):
-        config = defaults.nli("bow", "file", knowledge=knowledge)
+        config = read_config("bow:file")
+        config.model.knowledge = knowledge
         config.data.dir = str(tmp_path)
         config.vectors.dim = 8
         config.knowledge.update(fields)

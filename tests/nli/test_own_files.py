@@ -10,14 +10,14 @@ import pytest
 from pyarrow import parquet
 from support.files import lines
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.errors import DataError
 from mednli_jax.nli.config import corpus_of, with_labels
 
 
 def corpus(folder, **fields):
     """The corpus of a folder. fields: of config.data."""
-    config = defaults.nli("bow", "file")
+    config = read_config("bow:file")
     config.data.update(dir=str(folder), **fields)
     config.vectors.dim = 4
     return corpus_of(with_labels(config))

@@ -9,7 +9,7 @@ from support.files import lay_out
 from support.ontology_files import WORDNET
 from support.pairs import pair
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
@@ -27,7 +27,7 @@ ASTHMA = "The lady has an Asthma ."
 
 def pairs_of(*premises, train=TRAIN, ontology="mesh"):
     """Pairs with these premises in test, with the concepts of an ontology."""
-    config = defaults.nli("esim", "demo", knowledge="typed")
+    config = read_config("esim_kim")
     config.knowledge.ontology = str(ontology)
     test = [pair(premise, "x", uid=premise) for premise in premises]
     splits = {"train": Split("train", tuple(train)), "test": Split("test", tuple(test))}

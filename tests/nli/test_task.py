@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 from support.cases import cases
 from support.runs import indices
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.data.arrays import Rows
 from mednli_jax.experiment import experiment_of
 from mednli_jax.nli import boosting
@@ -76,7 +76,7 @@ def test_predictions_of_two_logits_have_three_classes():
 
 
 def test_the_labels_of_a_config_decide_the_classes():
-    config = defaults.nli("bow", "file")
+    config = read_config("bow:file")
     config.data.labels = "yes:entailment,no:contradiction,?:-"
     task = experiment_of(config).scorer
     assert task.labels == task.scored == ("entailment", "contradiction")

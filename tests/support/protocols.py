@@ -27,9 +27,9 @@ PROTOCOLS = {
         --config.train.optimizer=adamw""",
     "transfer": f"{BOW} --config.transfer.init_from=source --config.transfer.private=True",
     "esim": f"--config=esim:mednli {TINY} --config.train.batch_size=16",
-    "reader": f"""--config=ga_ent:file {TINY} --config.data.dir=own --config.model.hops=2
+    "reader": f"""--config=ga:file {TINY} --config.data.dir=own --config.model.hops=2
         --config.train.batch_size=2 --config.train.evaluate_every=2""",
-    "bert": f"""--config=bert:mednli {SEEDS} --config.data.pieces=120 --config.data.max_length=32
+    "bert": f"""--config=encoder:mednli {SEEDS} --config.data.pieces=120 --config.data.max_length=32
         --config.model.hidden_size=8 --config.model.layers=1 --config.model.intermediate_size=16
         --config.train.batch_size=16 --config.train.max_buckets=1""",
     "features": f"""--config=features:mednli {SEEDS} --config.vectors.dim=8 --config.model.trees=20

@@ -10,7 +10,7 @@ import pytest
 from support.cases import cases
 from support.trees import assert_near
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.experiment import experiment_of
 from mednli_jax.training import optim
 
@@ -101,7 +101,7 @@ def test_the_rate_warms_up_from_0_and_falls_in_a_line_to_0(warmup, epoch_steps, 
 
 def test_the_schedule_of_a_config_reaches_the_optimizer():
     """Half of the run's 20 steps warm up, from 0."""
-    config = defaults.nli("bow")
+    config = read_config("bow")
     config.train.update(
         schedule="warmup_linear",
         optimizer="sgd",

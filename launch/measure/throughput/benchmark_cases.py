@@ -17,7 +17,7 @@ from synthetic_corpora import (
     made_up_pieces,
 )
 
-from mednli_jax import defaults
+from mednli_jax.cli import read_config
 from mednli_jax.models import families
 from mednli_jax.models.families import FAMILIES
 
@@ -162,14 +162,14 @@ def config_of(case: Case) -> ConfigDict:
     """The published config of a case's model, in the case's sizes."""
     family = MODELS[case.model]
     if family is READER:
-        config = defaults.cloze(case.model, "clicr")
+        config = read_config(f"{case.model.removesuffix('_reader')}:clicr")
     elif case.model in ENCODERS:
-        config = defaults.nli("encoder", "mednli")
+        config = read_config("encoder:mednli")
         config.model.update(families.fields_of(library_config(case.model, case.hidden)))
         # The first steps of a warm-up would hardly change the weights.
         config.train.schedule = "constant"
     else:
-        config = defaults.nli(case.model, "mednli")
+        config = read_config(f"{case.model}:mednli")
     config.seeds = tuple(range(case.seeds))
     config.model.hidden_size = case.hidden
     config.train.batch_size = case.batch
