@@ -22,7 +22,8 @@ from mednli_jax.prepare import fact_lines
 def config_of(variant, fields):
     """The config of sums of words with these fields."""
     config = read_config(f"diskne_bow:{variant}")
-    config.update_from_flattened_dict(fields)
+    with config.unlocked():  # model.num_classes is a field of diskne_bert alone
+        config.update_from_flattened_dict(fields)
     return config
 
 

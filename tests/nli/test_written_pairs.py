@@ -16,8 +16,8 @@ from support.tables import table_rows
 
 from mednli_jax import evaluate, train
 from mednli_jax.checks import check
+from mednli_jax.cli import read_config
 from mednli_jax.data.examples import LABELS
-from mednli_jax.defaults import nli
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
@@ -187,7 +187,7 @@ def augmented(wordnet, tmp_path_factory):
     write_own(folder, train=train, dev=[("See the body .", "x", label) for label in LABELS])
 
     def config_with(**data):
-        config = nli("esim", "file", knowledge="typed")
+        config = read_config("esim_kim:file")
         config.knowledge.ontology = str(wordnet)
         config.data.update({"dir": str(folder), "augment": 0.5, **data})
         return config
