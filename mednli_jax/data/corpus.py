@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.examples import Facts, Split
+from mednli_jax.data.examples import Example, Facts, Split
 from mednli_jax.errors import ConfigError
 from mednli_jax.files.paths import local_path, variable_path
 from mednli_jax.files.reading import either_name
@@ -22,10 +22,13 @@ from mednli_jax.terminal import warn
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
-Vocabulary = Any  # a Vocab, or a PieceVocabulary
+    from mednli_jax.data.pieces import PieceVocabulary
+    from mednli_jax.data.text import Vocab
+
+Vocabulary = TypeVar("Vocabulary", bound="Vocab | PieceVocabulary")
 
 
-class Corpus(Protocol):
+class Corpus(Protocol[Example, Vocabulary]):
     """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate`."""
 
     @property
@@ -33,7 +36,7 @@ class Corpus(Protocol):
     @property
     def title(self) -> str: ...
 
-    def splits(self) -> Mapping[str, Split]:
+    def splits(self) -> Mapping[str, Split[Example]]:
         """The examples, read from their files; see `in_order`."""
 
     def key(self, cache: Cache, /) -> Facts:
@@ -46,7 +49,7 @@ class Corpus(Protocol):
 
     def encoded(
         self,
-        splits: Mapping[str, Split],
+        splits: Mapping[str, Split[Example]],
         vocabulary: Vocabulary,
         vectors: np.ndarray,
         names: Sequence[str] | None = None,

@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,6 @@ from mednli_jax.training import hosts
 from mednli_jax.types import PyTree
 
 Body = Callable[..., PyTree]
-Mapped = Any  # the function of jit or pmap
 
 AXIS = "batch"
 # share of jax's memory on a device; the rest is for prediction and fragmentation
@@ -130,7 +129,7 @@ class Devices:
         reduced: bool,
         donate: bool = False,
         formats: Formats | None = None,
-    ) -> Mapped:
+    ) -> jax.stages.Wrapped:
         """jit or pmap of `body`. With several processes the result must be lowered and compiled: a
         direct call would return only the part of this process.
 
@@ -157,7 +156,7 @@ class Devices:
             )
         if self.count == 1:
             return jax.jit(body, donate_argnums=donated)
-        return jax.pmap(
+        mapped: jax.stages.Wrapped = jax.pmap(
             body,
             axis_name=AXIS,
             in_axes=(None, None, None, 0),
@@ -165,6 +164,7 @@ class Devices:
             devices=self.all,
             donate_argnums=donated,
         )
+        return mapped
 
     def _over_shares(self, body: Body, reduced: bool) -> Body:
         """The body on every device with its share of the index, as pmap maps it."""

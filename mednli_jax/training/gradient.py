@@ -1,11 +1,13 @@
 """Gradient training of a network on one corpus, all seeds of a run in one program; its description
 by `--dry-run`."""
 
+from __future__ import annotations
+
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -21,12 +23,14 @@ from mednli_jax.training.session import Fitted, Session, check_converged, epoch_
 from mednli_jax.training.state import Best, Learner, tree_bytes
 from mednli_jax.types import JsonObject
 
+if TYPE_CHECKING:
+    from mednli_jax.experiment import Experiment
+    from mednli_jax.finished import Run
+
 # bytes of devices that --dry-run compares the memory with
 MEMORY_OF = {"a GPU of 80 GB": 80e9, "a v5e chip of 16 GB": 16e9}
 SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
 
-Experiment = Any  # experiment.Experiment, of a higher layer
-Run = Any  # finished.Run
 Facts = JsonObject  # fields of result.json
 
 
@@ -109,7 +113,7 @@ def _size(batches: Batches) -> str:
     return f"batches of {size}{grouped}"
 
 
-def _joined(values: Sequence[Any], separator: str = ", ") -> str:
+def _joined(values: Iterable[object], separator: str = ", ") -> str:
     return separator.join(map(str, values))
 
 

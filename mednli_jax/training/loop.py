@@ -13,12 +13,12 @@ training, A all seeds of the run, B rows of a batch, N rows of a split, C classe
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -31,7 +31,7 @@ from mednli_jax.terminal import Bar, say
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
-from mednli_jax.training.program import Program
+from mednli_jax.training.program import Compiled, Program
 from mednli_jax.training.step import Sums
 from mednli_jax.types import JsonObject, PyTree
 
@@ -39,7 +39,7 @@ CHUNK_SECONDS = 2.0
 
 Row = JsonObject  # of metrics.jsonl
 Plan = list[batching.PlannedBatch]
-Score = Callable[[Any, np.ndarray, np.ndarray], dict[str, Any]]
+SplitT = TypeVar("SplitT", bound=Sized)  # the rows of a split
 
 
 class Interrupted(Exception):
@@ -105,7 +105,7 @@ class Progress:
     sums: dict[str, list[float]] | None = None
 
     @classmethod
-    def from_json(cls, meta: dict[str, Any]) -> "Progress":
+    def from_json(cls, meta: JsonObject) -> "Progress":
         progress = cls(**meta)
         if progress.sums is not None:  # null becomes NaN
             progress.sums = {
@@ -114,7 +114,7 @@ class Progress:
             }
         return progress
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         meta = asdict(self)
         if self.sums is not None:
             meta["sums"] = {name: _finite(sums) for name, sums in self.sums.items()}
@@ -149,7 +149,7 @@ class Progress:
         self.sums = None
 
 
-class Trainer:
+class Trainer(Generic[SplitT]):
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
     Args:
@@ -171,7 +171,7 @@ class Trainer:
         self,
         program: Program,
         settings: Settings,
-        splits: Mapping[str, Any],
+        splits: Mapping[str, SplitT],
         batches: dict[str, batching.Batches],
         seeds: Sequence[int],
         *,
@@ -180,7 +180,7 @@ class Trainer:
         on_save: Callable[[float], None] = lambda compile_seconds: None,
         should_stop: Callable[[], bool] = lambda: False,
         profile: Path | None = None,
-        score: Score | None = None,
+        score: Callable[[SplitT, np.ndarray, np.ndarray], JsonObject] | None = None,
     ) -> None:
         self.program = program
         self.settings = settings
@@ -262,7 +262,7 @@ class Trainer:
             return {"best": self.best}
         return {"learner": self.learner, "best": self.best}
 
-    def _continue_from(self, arrays: dict[str, PyTree], meta: dict[str, Any]) -> None:
+    def _continue_from(self, arrays: dict[str, PyTree], meta: JsonObject) -> None:
         restored = self.program.devices.replicate(arrays)
         self.best = restored["best"]
         self.learner = restored.get("learner", self.learner)
@@ -383,7 +383,7 @@ class Trainer:
         if self._compiled_for == seeds:
             return
         self._compiled_for = seeds
-        bodies: list[Callable[..., Any]] = []
+        bodies: list[Callable[..., Compiled]] = []
         for layout, index in dict(pass_plan).items():
             bodies.append(partial(program.train_body, layout, self.learner, index))
         for layout, index in dict(self.batches["dev"].once()).items():

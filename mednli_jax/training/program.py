@@ -8,11 +8,11 @@ import collections
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import flax.linen as nn
 import jax
@@ -69,7 +69,8 @@ PRECISIONS = {
 
 Body = Callable[..., PyTree]
 Compiled = jax.stages.Compiled
-Leaf = Any  # a jax.Array, an np.ndarray or a jax.ShapeDtypeStruct
+Arguments = tuple[PyTree, PyTree, PyTree, PyTree]  # of a body
+Key = tuple[Hashable, ...]  # layout, number of seeds and shapes of data
 
 
 class _Kind(NamedTuple):
@@ -104,9 +105,9 @@ class Program:
     precision: Precision = Precision()
     train_options: jax_settings.CompilerOptions = field(default_factory=dict)
     compile_seconds: float = 0.0
-    # By kind, layout, number of seeds and shapes of data; Futures while `compile` runs.
-    _compiled: dict[Any, Any] = field(default_factory=dict)
-    _formats: dict[Any, PyTree] = field(default_factory=dict)
+    # Futures while `compile` runs.
+    _compiled: dict[Key, Compiled | Future[Compiled]] = field(default_factory=dict)
+    _formats: dict[Hashable, PyTree] = field(default_factory=dict)
 
     def draw(self, layout: Layout, seeds: Sequence[int]) -> states.Learner:
         """New learners with random weights, one for each seed. layout: any layout, for the shapes
@@ -185,8 +186,8 @@ class Program:
         """The compiled body of `train`. learner: arrays or only shapes. pool: see `compile`."""
         optimizer = self._optimizer
         body = train_step(self.model, self.scorer, optimizer, layout, self.devices.axis_name)
-        key = (TRAIN, optimizer, layout, index.shape[0])
-        return self._compiled_for(key, body, learner, index, pool)
+        key = (optimizer, layout, index.shape[0])
+        return self._compiled_for(TRAIN, key, body, learner, index, pool)
 
     def predict_body(
         self,
@@ -197,9 +198,9 @@ class Program:
     ) -> Compiled:
         """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`."""
         body = predict_step(self.model, self.scorer, layout)
-        key = (PREDICT, layout, jax.tree.leaves(variables)[0].shape[0])
+        key = (layout, jax.tree.leaves(variables)[0].shape[0])
         try:
-            return self._compiled_for(key, body, variables, index, pool)
+            return self._compiled_for(PREDICT, key, body, variables, index, pool)
         except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
             problem = "the weights do not fit the model of the config"
             raise RunError(problem, fix="restore the run directory") from error
@@ -233,7 +234,7 @@ class Program:
 
     # -- compilation -----------------------------------------------------------------------------
 
-    def compile(self, bodies: Sequence[Callable[..., Any]]) -> None:
+    def compile(self, bodies: Sequence[Callable[..., Compiled]]) -> None:
         """Compiles bodies, partial calls of train_body and predict_body without `pool`, in
         parallel."""
         started, before = time.monotonic(), self.compile_seconds
@@ -248,11 +249,12 @@ class Program:
     @property
     def compiled(self) -> list[Compiled]:
         """The compiled bodies so far."""
-        return list(self._compiled.values())
+        return [body for body in self._compiled.values() if isinstance(body, Compiled)]
 
     def _compiled_for(
         self,
-        key: tuple[Any, ...],
+        kind: _Kind,
+        key: Key,
         body: Body,
         state: PyTree,
         index: np.ndarray,
@@ -260,7 +262,7 @@ class Program:
     ) -> Compiled:
         """The compiled body of this key; while `compile` uses a pool, its Future."""
         shapes = tuple((name, array.shape) for name, array in self.data.items())
-        kind, key = key[0], (*key, *shapes)
+        key = (kind, *key, *shapes)
         if key not in self._compiled:
             started = time.monotonic()
             arguments = (state, self.frozen, self.data, self.devices.split(index))
@@ -275,8 +277,7 @@ class Program:
             # Some processes compile longer, and a collective would time out.
             self.devices.hosts.meet()
             self.compile_seconds += time.monotonic() - started
-        compiled: Compiled = self._compiled[key]
-        return compiled
+        return cast(Compiled, self._compiled[key])  # `compile` does not read its Futures
 
     def _compiler_options(self, kind: _Kind, examples: int) -> jax_settings.CompilerOptions:
         if kind is TRAIN:
@@ -292,15 +293,14 @@ class Program:
         )
 
     def _lowered(
-        self, kind: _Kind, body: Body, arguments: tuple[Any, ...], formats: Formats | None = None
+        self, kind: _Kind, body: Body, arguments: Arguments, formats: Formats | None = None
     ) -> jax.stages.Lowered:
         mapped = self.devices.map(body, reduced=kind.reduced, donate=kind.donates, formats=formats)
         with self.precision.tracing():
-            lowered: jax.stages.Lowered = mapped.lower(*arguments)
-        return lowered
+            return mapped.lower(*arguments)
 
     def _with_formats(
-        self, kind: _Kind, body: Body, arguments: tuple[Any, ...], names: tuple[Any, ...]
+        self, kind: _Kind, body: Body, arguments: Arguments, names: Sequence[Hashable]
     ) -> Compiled:
         """Compiles the body with the formats of arrays that the first body chose. names: keys of
         the formats of the first three arguments."""
@@ -329,10 +329,10 @@ class Program:
         return compiled(state, self.frozen, self.data, self.devices.split(index))
 
 
-def _put(leaf: Leaf, required: Format) -> Leaf:
+def _put(leaf: PyTree, required: Format) -> PyTree:
     return leaf if leaf.format == required else jax.device_put(leaf, required)
 
 
-def _shape(leaf: Leaf) -> jax.ShapeDtypeStruct:
+def _shape(leaf: jax.Array | np.ndarray | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     sharding = None if isinstance(leaf, np.ndarray) else leaf.sharding
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)

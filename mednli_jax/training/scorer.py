@@ -1,23 +1,31 @@
 """The contract of a task for training, evaluation and prediction."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.batching import Batches, Layout, TrainingBatches
 from mednli_jax.data.corpus import Corpus
+from mednli_jax.data.examples import Example
 from mednli_jax.data.inputs import Texts
-from mednli_jax.types import JsonObject
+from mednli_jax.models.batch import PairBatch, QueryBatch
+from mednli_jax.types import JsonObject, PyTree
 
-Rows = Any  # a split of a prepared corpus, data.arrays.Rows or more
-Vocabulary = Any  # data.text.Vocab or data.wordpiece.WordPieces
-Example = Any  # a frozen dataclass, see data.examples
-Batch = Any  # a flax.struct.dataclass, see Scorer.to_batch
+if TYPE_CHECKING:
+    from mednli_jax.data.examples import ClozeExample, NLIExample
+    from mednli_jax.data.pieces import PieceVocabulary
+    from mednli_jax.data.text import Vocab
+
+# What a scorer makes and reads again.
+Batch = TypeVar("Batch", PairBatch, QueryBatch)
+RowsT = TypeVar("RowsT", bound=Rows, contravariant=True)
 
 
 def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
@@ -40,7 +48,7 @@ def summary(title: str, scores: JsonObject, row_noun: str, details: str = "") ->
     return line
 
 
-class Scorer(Protocol):
+class Scorer(Protocol[Example, RowsT, Batch]):
     """Turns row numbers into batches, and logits into scores. It sees numbers, not files; it is
     hashable and frozen.
 
@@ -95,11 +103,11 @@ class Scorer(Protocol):
     ) -> Batches:
         """The batches of a split for a model on `shares` devices."""
 
-    def new_examples(self, inputs: Sequence[Texts], manifest: JsonObject) -> list[Any]:
+    def new_examples(self, inputs: Sequence[Texts], manifest: JsonObject) -> list[Example]:
         """Examples without labels from the texts of each input. manifest: of the corpus that the
         run was trained on."""
 
-    def describe(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
+    def describe(self, rows: RowsT, logits: np.ndarray) -> list[JsonObject]:
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the
         seeds."""
 
@@ -107,7 +115,7 @@ class Scorer(Protocol):
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see
         models.batch).
 
-        It is a flax.struct.dataclass with `mask` [B] float and `row_key` [B] or None.
+        It has `mask` [B] float and `row_key` [B] or None.
         """
 
     def loss(self, logits: jax.Array, batch: Batch) -> jax.Array:
@@ -116,14 +124,14 @@ class Scorer(Protocol):
     def correct(self, logits: jax.Array, batch: Batch) -> jax.Array:
         """[B], 1 where the prediction is right."""
 
-    def score(self, rows: Rows, logits: np.ndarray) -> JsonObject:
+    def score(self, rows: RowsT, logits: np.ndarray) -> JsonObject:
         """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each
         measure.
 
         The loop reads `loss` and `accuracy` of dev.
         """
 
-    def predictions(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
+    def predictions(self, rows: RowsT, logits: np.ndarray) -> list[JsonObject]:
         """One JSON object for each row of a split, for the run's private files."""
 
     def summary(self, split: str, scores: JsonObject) -> str:
@@ -151,10 +159,10 @@ class AttentionScorer(Scorer, Protocol):
     def attention_map(
         self,
         corpus: Corpus,
-        vocabulary: Vocabulary,
-        example: Example,
+        vocabulary: Vocab | PieceVocabulary,
+        example: NLIExample | ClozeExample,
         lengths: tuple[int, int],
-        sown: dict[str, Any],
+        sown: PyTree,
     ) -> JsonObject:
         """The attention of one example with texts of these lengths, from the model's collection
         ATTENTION [S, ...]."""

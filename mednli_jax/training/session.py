@@ -1,5 +1,7 @@
 """One training session of a run: log lines, result files and requests to stop."""
 
+from __future__ import annotations
+
 import copy
 import signal
 import threading
@@ -7,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -18,7 +20,8 @@ from mednli_jax.rundir import RunDirectory, count_cpus, environment
 from mednli_jax.terminal import rate_text, say
 from mednli_jax.types import Json
 
-Run = Any  # finished.Run, of a higher layer
+if TYPE_CHECKING:
+    from mednli_jax.finished import Run
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Session:
         *,
         resume: bool = False,
         profile: bool = False,
-        source: Run = None,
+        source: Run | None = None,
         command_line: Sequence[str] = (),
         on_epoch: Callable[[dict[str, Json]], None] = lambda row: None,
         settings: Mapping[str, Json] | None = None,

@@ -6,7 +6,7 @@ Dimension letters: S seeds still training, A all seeds of the run.
 import functools
 import os
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import flax.linen as nn
 import jax
@@ -18,7 +18,7 @@ from flax import struct
 from mednli_jax.errors import RunError
 from mednli_jax.types import PyTree
 
-Array = Any  # a jax.Array, or an np.ndarray on the host
+Array = jax.Array | np.ndarray  # the second on the host
 Tree = TypeVar("Tree")
 
 
@@ -146,14 +146,16 @@ def update_best(
     """
     better_S = value_S < best.value[slot_S]
 
-    def choose(old_A: jax.Array, new_S: jax.Array) -> jax.Array:
+    def choose(old_A: Array, new_S: jax.Array) -> jax.Array:
         better = _per_seed(better_S, new_S)
-        return old_A.at[slot_S].set(jnp.where(better, new_S, old_A[slot_S]))
+        return jnp.asarray(old_A).at[slot_S].set(jnp.where(better, new_S, old_A[slot_S]))
 
     return Best(
         value=choose(best.value, value_S),
         epoch=choose(best.epoch, jnp.full_like(best.epoch[slot_S], epoch)),
-        stale=best.stale.at[slot_S].set(jnp.where(better_S, 0, best.stale[slot_S] + 1)),
+        stale=jnp.asarray(best.stale)
+        .at[slot_S]
+        .set(jnp.where(better_S, 0, best.stale[slot_S] + 1)),
         params=jax.tree.map(choose, best.params, learner.params),
         batch_stats=jax.tree.map(choose, best.batch_stats, learner.batch_stats),
     )

@@ -6,10 +6,12 @@ is drawn anew because its name matches `skip`. Otherwise the merge is refused wi
 not fit.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from flax import traverse_util
@@ -20,8 +22,10 @@ from mednli_jax.errors import RunError
 from mednli_jax.rundir import RunData
 from mednli_jax.types import Json, PyTree
 
-Experiment = Any  # an experiment.Experiment; it and finished.Run are of a higher layer
-Run = Any  # a finished.Run
+if TYPE_CHECKING:
+    from mednli_jax.experiment import Experiment
+    from mednli_jax.finished import Run
+
 NAMED = 8  # most weights that an error lists
 # Last layers, which each domain has for itself, as in the published code. All layers below them are
 # shared: ESIM's up to the pooled vector, InferSent's encoder and first layer, BOW's first block.
