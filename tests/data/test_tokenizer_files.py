@@ -1,6 +1,6 @@
 """Tokenizers of others make the rows that the Transformers library makes, or one line refuses them.
 
-golden/make_golden_tokenizers.py recorded the rows."""
+docs/log.md names the script that recorded the rows."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
 """Encoders of each family compute what the Transformers library computes: logits, gradients,
-training steps. golden/make_golden_encoders.py made the files."""
+training steps. docs/log.md names the script that made the golden files."""
 
 import functools
 import re

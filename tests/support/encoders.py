@@ -1,6 +1,6 @@
 """Small pretrained encoders as the Transformers library writes them.
 
-golden/make_golden_encoders.py made their weights, which are large and random.
+Their weights are large and random.
 """
 
 import functools
