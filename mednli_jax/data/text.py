@@ -1,5 +1,5 @@
-"""From text to token numbers: sentence splitting, tokenisation and the vocabulary; and the places
-of tokens in a text."""
+"""From text to token numbers: sentence splitting, tokenisation and the vocabulary. Also finds the
+places of tokens in a text."""
 
 import json
 import re
@@ -14,87 +14,94 @@ from pathlib import Path
 from mednli_jax.files.writing import write_atomic
 
 PAD, UNK = 0, 1
-SPECIALS = ("<pad>", "<unk>")
+SPECIALS = ("<pad>", "<unk>")  # the words of the numbers PAD and UNK
 
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 def binary_parse_tokens(parse: str) -> tuple[str, ...]:
-    """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well
-    ) )`.
+    """The tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is
+    well ) )`.
 
-    Escaped brackets of the sentence (-LRB- and five more) are restored, also inside a token
+    A parse escapes brackets of the sentence: -LRB- is (. They are restored, also inside a token
     (`:-RRB-`).
     """
     tokens = [token for token in parse.split() if token not in ("(", ")")]
-    if "B-" in parse:
+    if "B-" in parse:  # as in each of _BRACKETS, and in few parses
         for escaped, bracket in _BRACKETS.items():
             tokens = [token.replace(escaped, bracket) for token in tokens]
-    # Words repeat: with one string per distinct word, SNLI's training split fits into memory.
+    # With one string in memory for each distinct word, SNLI's training split fits.
     return tuple(map(sys.intern, tokens))
 
 
-# words of letters alone that the tokeniser splits
+# Words of letters alone that NLTK splits: "cannot" becomes "can", "not".
 _CONTRACTED = frozenset(("cannot", "gimme", "gonna", "gotta", "lemme", "wanna"))
 
 
-@lru_cache(maxsize=64)  # the pairs of a premise stand together
+@lru_cache(maxsize=64)  # rows with one premise stand together in a file
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
-    """Penn Treebank tokens of one sentence; double quotes become `` and ''.
+    """The Penn Treebank tokens of one sentence. Double quotes become `` and ''.
 
-    Words repeat, and the tokeniser is slow: it reads each word once. Its rules look at one word and
-    the blanks beside it, except those for double quotes, other white space, the last word and a
-    sentence of one word.
+    NLTK is slow, so each distinct word is tokenised once. The tokens are NLTK's, because its rules
+    see only a word and the blanks beside it. Double quotes and other white space are exceptions: a
+    sentence that has them is tokenised whole, and so is a sentence of one word. NLTK has rules of
+    their own for the last word of a sentence.
     """
     text = sentence.rstrip()
-    if " " not in text or '"' in text or "''" in text or not text.isprintable():
+    has_quotes = '"' in text or "''" in text
+    if " " not in text or has_quotes or not text.isprintable():
         return _treebank(sentence)
-    *words, last = text.split(" ")
-    tokens = list(chain.from_iterable(map(_word_tokens, words)))
-    return (*tokens, *_last_word_tokens(last + sentence[len(text) :]))
+    *words, last_word = text.split(" ")
+    white_space_at_end = sentence[len(text) :]
+    tokens = chain.from_iterable(map(_word_tokens, words))
+    return (*tokens, *_last_word_tokens(last_word + white_space_at_end))
 
 
 @lru_cache(maxsize=1 << 16)
 def _word_tokens(word: str) -> tuple[str, ...]:
-    """Tokens of a word that is not the last of its sentence."""
+    """The tokens of a word that is not the last of its sentence."""
     if word.isascii() and word.isalnum() and word.lower() not in _CONTRACTED:
         return (sys.intern(word),)
+    # Between two plain words, no rule for the start or end of a sentence applies.
     return _treebank(f"x {word} x")[1:-1]
 
 
 @lru_cache(maxsize=1 << 14)
 def _last_word_tokens(word: str) -> tuple[str, ...]:
-    """Tokens of the last word of a sentence, with the white space after it."""
+    """The tokens of the last word of a sentence. word: with the white space after it."""
     return _treebank(f"x {word}")[1:]
 
 
 def _treebank(text: str) -> tuple[str, ...]:
-    # A slow import that only corpora without parses need.
+    # Imported here, as it is slow and only corpora without parses need it.
     from nltk.tokenize import TreebankWordTokenizer
 
     return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(text)))
 
 
 def treebank_tokens(text: str) -> tuple[str, ...]:
-    """Penn Treebank tokens of the sentences of a text."""
+    """The Penn Treebank tokens of a text, sentence by sentence."""
     return tuple(token for sentence in split_sentences(text) for token in sentence_tokens(sentence))
 
 
 def blank_tokens(text: str) -> tuple[str, ...]:
-    """Tokens of a text that is tokenised already: blanks separate them."""
+    """The tokens of a text that is tokenised already: blanks separate them."""
     return tuple(map(sys.intern, text.split()))
 
 
-# Tokenisers of corpora without parses. A run stores the name, so that new texts are tokenised by
-# the same function. A function that gives other tokens for any text needs a new name.
+# Tokenisers of corpora without parses. A run stores the name of its tokeniser and tokenises new
+# texts by it. So a function that changes the tokens of any text needs a new name.
 TOKENISERS = {"sentences, treebank": treebank_tokens, "blanks": blank_tokens}
 
 DEIDENTIFIED = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)  # `[** ... **]` of MIMIC's notes
-# White space after . ! or ?. The two alternatives at the start keep the search linear in repeated
-# stops.
+# Stops (. ! ?), closing quotes and brackets, and the white space after them. Only the first of
+# several stops begins a match, which keeps the search linear: it stands after another character, or
+# after white space in an ellipsis "...".
 _STOP = re.compile(r"(?:(?<=[^.!?\s])|(?<!\S)(?=[.!?]{2}))[.!?]+[\"')\]}”’»]*(?P<gap>\s+)(?=\S)")
+# The beginning of a sentence: a letter or digit (`first`), or a quote or bracket and then that; or
+# an abbreviation in lower case with which sentences of clinical notes begin (no `first`).
 _BEGINNING = re.compile(r"s/p|h/o|c/b|[\"'(\[“‘«]?\s?(?P<first>[^\W_])")
-_NEAR = 24  # number of characters read before and after a full stop
+_NEAR = 24  # characters read before and after a stop
 
 
 # Abbreviations that never end a sentence, because a name, a number or a noun follows.
@@ -119,10 +126,11 @@ OPENINGS = frozenset(_OPENINGS.split())
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the white space after it. In doubt a sentence continues.
+    """Yields the sentences of a text, each with the white space after it.
 
     A full stop ends a sentence before a capital letter, a number or a line break, but not after an
-    abbreviation or a list number, nor within `[** ... **]`.
+    abbreviation or a list number, nor within `[** ... **]`. Where this is unclear, the sentence
+    goes on.
     """
     masked, start = mask_deidentified(text), 0
     for match in _STOP.finditer(masked):
@@ -133,52 +141,56 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def mask_deidentified(text: str) -> str:
-    """The text with `[** ... **]` replaced by as many X, so that they hold no full stops and no
-    numbers."""
+    """The text with each `[** ... **]` replaced by as many X, which hide its stops and numbers."""
     return DEIDENTIFIED.sub(lambda mark: "X" * len(mark.group()), text)
 
 
 def _ends_sentence(masked: str, start: int, match: re.Match[str]) -> bool:
-    """Whether the full stop (or ! or ?) of `match` ends the sentence that began at `start`."""
+    """True if the stop at `match` (see _STOP) ends the sentence that begins at `start`."""
     stop = match.start()
     ahead = masked[match.end() : match.end() + _NEAR]
-    beginning = _BEGINNING.match(ahead)
-    if "\n" not in match["gap"] and (not beginning or (beginning["first"] or "").islower()):
+    if "\n" not in match["gap"] and not _may_begin_sentence(ahead):
         return False
     if stop == 0 or masked[stop - 1].isspace():
         return True  # `...` between spaces
+    # The word with its first stop, as "smith."
     word = masked[max(start, stop - _NEAR) : stop + 1].split()[-1].lstrip("(\"'[").lower()
-    if not word[:-1] or word in TITLES:
+    if len(word) == 1 or word in TITLES:  # 1: no word, as in "(." or "'?"
         return False
     if masked[stop] != ".":
         return True
-    if re.fullmatch(r"\d{1,2}\.", word):
+    if re.fullmatch(r"\d{1,2}\.", word):  # a list number, if its line begins with it
         before = masked[start : stop + 1 - len(word)]
-        is_list_number = not before.rpartition("\n")[2].strip()
-        return not is_list_number
+        return before.rpartition("\n")[2].strip() != ""
     if word in ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
         return ahead.split()[0].strip(",.;:").lower() in OPENINGS
     return True
 
 
-# Tokenisers write some characters of a sentence in another way. The first table keeps the length of
-# a text.
-_STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
-_SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
-_AHEAD = 12  # characters by which a token may be later than expected
+def _may_begin_sentence(text: str) -> bool:
+    """True if `text` starts with a number, a letter that is no small one, or s/p, h/o, c/b."""
+    beginning = _BEGINNING.match(text)
+    return beginning is not None and not (beginning["first"] or "").islower()
+
+
+# Tokenisers respell quotes and dashes, so texts and tokens are compared with plain ones. _PLAIN
+# replaces one character by one, which keeps offsets. _TEXT_OF has the text for a whole token.
+_PLAIN = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
+_TEXT_OF = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
+_AHEAD = 12  # characters by which a token may begin later than expected
 NOWHERE = (-1, -1)
 
 
 def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """The position of each token in its text: (first character, last + 1), or NOWHERE.
+    """The offsets of each token in a text: (first character, last + 1), or NOWHERE.
 
-    Case is ignored. Quotes and dashes may differ. A token that is not found in the text does not
-    shift those after it.
+    Upper and lower case are equal, and so are kinds of quotes and dashes. After a token that is not
+    in the text, the next tokens are still found.
     """
-    text = text.translate(_STRAIGHT)
+    text = text.translate(_PLAIN)
     offsets = []
-    expected = 0  # where the text after the last token that was found begins
-    missed = 0  # characters of the tokens that were not found since
+    expected = 0  # the end of the last token that was found
+    missed = 0  # characters of the tokens after it, which were not found
     for token in tokens:
         offset = _offset(text, token, expected, missed)
         offsets.append(offset)
@@ -190,14 +202,14 @@ def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _offset(text: str, token: str, expected: int, missed: int) -> tuple[int, int]:
+    """The offsets of a token that begins at most _AHEAD + `missed` characters after `expected`, or
+    NOWHERE. The token is looked for in its plain form, then as it is."""
     while expected < len(text) and text[expected].isspace():
         expected += 1
-    spelled = _SPELLED.get(token)
-    if spelled is None:
-        spelled = token.replace("\\/", "/").replace("\\*", "*").translate(_STRAIGHT)
-    if text.startswith(spelled, expected):
-        return expected, expected + len(spelled)
-    for form in dict.fromkeys((spelled, token)):
+    plain = _TEXT_OF.get(token)
+    if plain is None:
+        plain = token.replace("\\/", "/").replace("\\*", "*").translate(_PLAIN)
+    for form in dict.fromkeys((plain, token)):
         size = len(form)
         latest = min(expected + _AHEAD + missed, len(text) - size)
         for start in range(expected, latest + 1):
@@ -208,8 +220,8 @@ def _offset(text: str, token: str, expected: int, missed: int) -> tuple[int, int
 
 @dataclass(frozen=True)
 class Vocab:
-    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow. A text's token
-    "<pad>" is unknown."""
+    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow. A token of a text
+    that reads "<pad>" or "<unk>" is an unknown word."""
 
     words: tuple[str, ...]
     _number_of: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -230,13 +242,13 @@ class Vocab:
 
     @classmethod
     def build(cls, token_sequences: Iterable[Iterable[str]]) -> "Vocab":
-        """Vocabulary of the sequences: most frequent word first, equally frequent words by code
-        point."""
+        """The vocabulary of the sequences: the most frequent word first, equally frequent words in
+        the order of their code points."""
         return cls.of_counts(Counter(token for tokens in token_sequences for token in tokens))
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, int]) -> "Vocab":
-        """As `build`, from {token: number of occurrences}."""
+        """The vocabulary that `build` makes, from counts: {token: number of occurrences}."""
         words = [word for word in counts if word not in SPECIALS]
         words.sort(key=lambda word: (-counts[word], word))
         return cls(SPECIALS + tuple(words))
@@ -247,24 +259,28 @@ class Vocab:
 
     @classmethod
     def load(cls, path: Path) -> "Vocab":
-        """Reads the file of `save`; the manifest beside it has its digest."""
+        """Reads a file that `save` wrote. The manifest beside the file has its digest."""
         return cls(tuple(json.loads(Path(path).read_bytes())))
 
 
 # -- articles --------------------------------------------------------------------------------------
 
-_LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # an MI, a UTI
-# "u" before a consonant and a vowel is read "you": a urinary sign, a unit, a unanimous vote. Not
-# after the prefixes un- and up-: an unidentified man, an unable one, an upended cart.
-_UN = r"n(?:[aeou](?!nim)|i(?:de|m[pm]|n|ll|rr|ss))"
+_LETTERS_WITH_VOWEL = frozenset("AEFHILMNORSX")  # their names begin with a vowel: an MI, a UTI
+# "u" before a consonant and a vowel is read "you": a urinary sign, a unit. The prefixes up- (an
+# upended cart) and un- are exceptions. After "u", a word with the prefix un- goes on like this:
+_UN = (
+    r"n(?:[aeou](?!nim)"  # unable, uneven, unopened, unused; but a unanimous vote
+    r"|ide|im[pm]|in|ill|irr|iss)"  # unidentified, unimpaired, unimmunised, uninformed, unissued
+)
 _YOU = rf"eu|ew|one\b|once|u(?!{_UN}|p)[bcdfghjklmnpqrstvwxz][aeiou]"
 _VOWEL_SOUND = re.compile(rf"(?!{_YOU})[aeiou]|hour|honest|heir|8|1[18](?!\d)")  # an 8, an 18
 
 
 def indefinite_article(word: str) -> str:
-    """`a` or `an`, by the sound with which a word begins; capitals are spelled out."""
+    """`a` or `an`, by the sound with which a word begins. A word in capitals is read letter by
+    letter: an MI, a UTI."""
     if word.split("-")[0].isupper():
-        has_vowel = word[0] in _LETTER_WITH_VOWEL
+        begins_with_vowel = word[0] in _LETTERS_WITH_VOWEL
     else:
-        has_vowel = _VOWEL_SOUND.match(word.casefold()) is not None
-    return "an" if has_vowel else "a"
+        begins_with_vowel = _VOWEL_SOUND.match(word.casefold()) is not None
+    return "an" if begins_with_vowel else "a"
