@@ -5,14 +5,16 @@ mednli_jax.api. These names are imported at first use, so that `import mednli_ja
 jax.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mednli_jax.api import Run, evaluate_run, get_config, load_run, train_model
 
 __version__ = "1.0.0.dev0"
-Exported = Any  # a function or a class of api
 __all__ = ("Run", "evaluate_run", "get_config", "load_run", "train_model")
 
 
-def __getattr__(name: str) -> Exported:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mednli_jax import api

@@ -3,7 +3,6 @@ named field."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -15,8 +14,8 @@ from mednli_jax.knowledge.ontology import GRAPHS
 from mednli_jax.models.table import Entry, entry
 from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
+from mednli_jax.types import Json
 
-FieldValue = Any
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
 # largest number of rows, steps or epochs; they are counted in 32 bits
 COUNT = 10**9
@@ -90,7 +89,7 @@ def check(config: ConfigDict) -> tuple[tasks.Task, Entry]:
     return task, model
 
 
-def _value(config: ConfigDict, field: str) -> FieldValue:
+def _value(config: ConfigDict, field: str) -> Json:
     """The value of `section.field`; None where the config lacks it."""
     section, _, name = field.partition(".")
     return config[section].get(name) if section in config else None

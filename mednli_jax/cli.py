@@ -7,6 +7,8 @@ trains in the run. Where several processes train together and one is lost, jax e
 leaves, as in `train 2>&1 | head`, does all of its work.
 """
 
+from __future__ import annotations
+
 import ast
 import copy
 import difflib
@@ -19,7 +21,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags
 from ml_collections import config_flags
@@ -31,8 +33,11 @@ from mednli_jax.errors import ResumableError, UsageError, UserError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.writing import SHORTER_NAME
 from mednli_jax.terminal import lossy_streams
+from mednli_jax.types import FieldValue
 
-FlagValue = Any
+if TYPE_CHECKING:
+    from mednli_jax.sweeps import Sweep
+
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as user errors, without a traceback.
 REFUSALS = (
@@ -374,18 +379,17 @@ def config_file(name: str) -> Path:
 
 def read_config(name: str) -> ConfigDict:
     """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant."""
-    config: ConfigDict = _called(config_file(name), "get_config", *name.split(":", 1)[1:])
-    return config
+    return _called(config_file(name), "get_config", *name.split(":", 1)[1:])
 
 
-def read_sweep(values: Flags) -> FlagValue:
+def read_sweep(values: Flags) -> Sweep:
     """The return value of get_sweep in the file of --config."""
     config(values)  # raises UsageError where --config is missing
     names = [word for word in arguments() if word.startswith("--config=")]
     return _called(config_file(names[-1].removeprefix("--config=")), "get_sweep")
 
 
-def _called(path: Path, function: str, *arguments: str) -> FlagValue:
+def _called(path: Path, function: str, *arguments: str) -> ConfigDict | Sweep:
     """The return value of a function of a config file. A config is locked."""
     try:
         definitions = runpy.run_path(str(path))
@@ -434,11 +438,12 @@ def config(values: Flags) -> ConfigDict:
     return values.config
 
 
-def required(values: Flags, name: str, example: str) -> FlagValue:
-    """The value of a flag."""
-    if not values[name].value:
+def required(values: Flags, name: str, example: str) -> Path:
+    """The path of a flag. Raises UsageError where the flag, of any type, is not given."""
+    path: Path | None = values[name].value
+    if not path:
         raise UsageError(f"--{name} is missing", fix=example)
-    return values[name].value
+    return path
 
 
 def config_name(plugin_class: str = "") -> str:
@@ -511,7 +516,7 @@ class Field(NamedTuple):
 
     name: str
     type_name: str
-    value: FlagValue
+    value: FieldValue
 
     @property
     def last_name(self) -> str:

@@ -7,12 +7,12 @@ field has a type: a field without a value is a placeholder, a sequence is a tupl
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from ml_collections.config_dict import ConfigDict, placeholder
 
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
+from mednli_jax.types import FieldValue
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 VARIANTS = (
@@ -215,10 +215,7 @@ HELP = {
 }
 
 
-Value = Any  # of a field
-
-
-def _section(**fields: Value) -> ConfigDict:
+def _section(**fields: FieldValue) -> ConfigDict:
     return ConfigDict(fields)
 
 
@@ -234,7 +231,7 @@ def _check_variant(variant: str, variants: Iterable[str]) -> None:
         raise ConfigError(problem, fix=f"give one of {', '.join(variants)}")
 
 
-def pick_for(variant: str) -> Callable[..., Value]:
+def pick_for(variant: str) -> Callable[..., FieldValue]:
     """The function pick(value, demo=..., mednli=..., code=...), which returns the value of a field
     for the corpus of the variant.
 
@@ -245,7 +242,7 @@ def pick_for(variant: str) -> Callable[..., Value]:
     corpus = name.removesuffix(CODE)
     corpus = SETTINGS_OF.get(corpus, corpus)
 
-    def pick(value: Value, **value_of: Value) -> Value:
+    def pick(value: FieldValue, **value_of: FieldValue) -> FieldValue:
         if name.endswith(CODE) and "code" in value_of:
             return value_of["code"]
         return value_of.get(corpus, value)

@@ -34,7 +34,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mednli_jax import cli, tasks
 from mednli_jax.data.corpus import ORDER
@@ -148,7 +148,8 @@ def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Repo
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
     config.vectors.path = ""  # answers need none
     run, partitions = Answered(config, file, values.split), read_partitions(values.partition)
-    report = run.task.evaluate(run, _options(values, partitions))
+    # Without --probe and --merged any System has what is asked of a run.
+    report = run.task.evaluate(cast("Run", run), _options(values, partitions))
     if values.workdir:
         run.write(values.workdir, cli.command_line())
     of_run = ("run", "trained_on", "seeds")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import jax
 import numpy as np
@@ -31,6 +31,9 @@ from mednli_jax.training.program import PRECISIONS, Program
 from mednli_jax.training.scorer import PhraseScorer, Scorer
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.types import Json
+
+if TYPE_CHECKING:
+    from mednli_jax.nli.corpus import NLICorpus
 
 Fit = Callable[["Experiment", Prepared, Session], Fitted]
 
@@ -87,6 +90,11 @@ class Experiment:
     trained_by: Fit | None = None
     precision: str = "default"
     recorded_options: jax_settings.CompilerOptions | None = None
+
+    @property
+    def pairs(self) -> NLICorpus:
+        """The corpus, in an experiment on sentence pairs."""
+        return cast("NLICorpus", self.corpus)
 
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays with the rows that are scored, whether the cache had it)."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from html import escape
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import numpy as np
@@ -30,7 +30,8 @@ from mednli_jax.data.arrays import (
 )
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import corpus_folder
-from mednli_jax.data.examples import Split
+from mednli_jax.data.examples import Example, Split
+from mednli_jax.data.inputs import Input
 from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import RunError, UsageError, UserError
@@ -65,9 +66,7 @@ from mednli_jax.training.transfer import check_words
 from mednli_jax.types import PyTree
 
 Manifest = dict[str, Json]  # of a prepared corpus, see data.cache
-Inputs = Any  # see Run.predict
-Prediction = dict[str, Any]  # of one input, see Scorer.describe
-PairCorpus = Any  # nli.corpus.NLICorpus
+Prediction = dict[str, Json]  # of one input, see Scorer.describe
 
 
 class Predictions(list[Prediction]):
@@ -182,8 +181,7 @@ class System(ABC):
     def partition_scores(self, split: str, partition: partitions.Partition) -> Scores:
         """The scores of the pairs of a split that are in a partition; {"examples": 0} where there
         are none."""
-        corpus: PairCorpus = self.experiment.corpus
-        uids = partitions.uids_of(partition, self.prepared, corpus)
+        uids = partitions.uids_of(partition, self.prepared, self.experiment.pairs)
         rows, logits = self.prepared.splits[split], self.score(split).logits
         inside = np.array([uid in uids for uid in rows.uids])
         if not inside.any():
@@ -294,7 +292,8 @@ class Run(System):
         config = restored_config(config.to_dict())
         config.model.weights = ""
         experiment = experiment_of(config)
-        corpus: PairCorpus = experiment.corpus
+        corpus = experiment.pairs
+        assert corpus.pieces is not None
         pieces = replace(corpus.pieces, file=self.checked_file(VOCABULARY))
         return replace(experiment, corpus=replace(corpus, pieces=pieces))
 
@@ -321,8 +320,7 @@ class Run(System):
     def vocabulary(self) -> Vocab | PieceVocabulary:
         """Of the corpus on which the run was trained."""
         file = self.checked_file("vocabulary.json")
-        vocabulary: Vocab | PieceVocabulary = self.experiment.corpus.read_vocabulary(file)
-        return vocabulary
+        return self.experiment.corpus.read_vocabulary(file)
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -397,7 +395,7 @@ class Run(System):
     def _logits(self, split: str) -> np.ndarray:
         if self.predictor:
             rows = self.prepared.splits[split]
-            return self.predictor.logits(self.experiment.corpus, self.prepared, rows)
+            return self.predictor.logits(self.prepared, rows)
         facts = self.scorer.model_facts(self.manifest)
         program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
         return program.logits(self.variables, batches[split])
@@ -455,8 +453,7 @@ class Run(System):
             config.data.augment = 0.0  # only training has written pairs
         experiment = self._experiment_of(config)  # ontology and vectors from the run's data folder
         config.data.dir = data.dir
-        corpus: PairCorpus = experiment.corpus
-        corpus = replace(corpus, folder=corpus_folder(config.data))
+        corpus = replace(experiment.pairs, folder=corpus_folder(config.data))
         vocabulary = self.checked_file(VOCABULARY)
         corpus = corpus.with_vocabulary(vocabulary, self.vectors, self.graph_concepts)
         scorer = self.scorer
@@ -491,7 +488,7 @@ class Run(System):
 
     # -- new inputs --------------------------------------------------------------------------------
 
-    def predict(self, inputs: Inputs) -> Predictions | Prediction:
+    def predict(self, inputs: Input | Sequence[Input]) -> Predictions | Prediction:
         """Predictions for new inputs, in their order: the label, and means over the seeds.
 
         inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a
@@ -502,7 +499,7 @@ class Run(System):
             return self.predictions([inputs])[0]
         return self.predictions(inputs)
 
-    def predictions(self, inputs: Inputs) -> Predictions:
+    def predictions(self, inputs: Sequence[Input]) -> Predictions:
         """The predictions for a list of new inputs."""
         examples = self._new_examples(inputs)
         if not examples:
@@ -534,15 +531,15 @@ class Run(System):
         prepared = self._encoded(split.examples)
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
 
-    def _new_examples(self, inputs: Inputs) -> Sequence[Any]:
+    def _new_examples(self, inputs: Sequence[Input]) -> tuple[Example, ...]:
         form = self.task.form.with_columns(self.config.data.get("columns", ""))
         return tuple(self.scorer.new_examples(form.checked(inputs), self.manifest))
 
-    def _encoded(self, examples: Sequence[Any]) -> Prepared:
+    def _encoded(self, examples: tuple[Example, ...]) -> Prepared:
         """New examples as a corpus in memory, padded to a few sizes, so that few programs are
         compiled."""
         corpus = self.experiment.corpus
-        splits = {NEW: Split(NEW, tuple(examples))}
+        splits = {NEW: Split(NEW, examples)}
         names = self.graph_concepts
         if names is None:
             names = self.output_phrases
@@ -553,11 +550,10 @@ class Run(System):
         prepared = replace(prepared, arrays=pad_to_powers_of_two(prepared.arrays, width))
         return self.scorer.with_rows(prepared, corpus)
 
-    def _logits_of_new(self, examples: Sequence[Any], prepared: Prepared) -> np.ndarray:
+    def _logits_of_new(self, examples: tuple[Example, ...], prepared: Prepared) -> np.ndarray:
         """[S, N, C] of new examples and their arrays."""
         if self.predictor:
-            corpus = self.experiment.corpus
-            return self.predictor.logits_of_new(corpus, examples, self.vocabulary, self.vectors)
+            return self.predictor.logits_of_new(Split(NEW, examples))
         program = self._program
         program.data = program.devices.replicate(self.scorer.resident(prepared))
         logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
@@ -586,7 +582,7 @@ class Run(System):
         facts = self.scorer.model_facts(self.manifest)
         return self.experiment.bare_program(self.vectors, facts, Devices())
 
-    def attention(self, inputs: Inputs) -> list[dict[str, Json]]:
+    def attention(self, inputs: Sequence[Input]) -> list[dict[str, Json]]:
         """The attention weights of each input, for each seed: see AttentionScorer.attention_map."""
         examples = self._new_examples(inputs)
         if not examples:
@@ -642,8 +638,7 @@ class Answered(System):
     @cached_property
     def experiment(self) -> Experiment:
         experiment = experiment_of(self.config)
-        corpus: PairCorpus = experiment.corpus
-        return replace(experiment, corpus=replace(corpus, partial=True))
+        return replace(experiment, corpus=replace(experiment.pairs, partial=True))
 
     @cached_property
     def prepared(self) -> Prepared:

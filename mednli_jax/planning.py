@@ -114,7 +114,7 @@ class Job:
         if self.config:
             pairs = tasks.task_of(self.config).pairs(self.config)
             files += pairs.corpus_files()
-            files += pairs.terminology.files() if self.ontology else ()
+            files += pairs.terminology.files() if self.ontology and pairs.terminology else ()
         return {"words": words, "results": results, "files": Cache(cache_folder()).digests(files)}
 
     def write_record(self, inputs: Mapping[str, Json]) -> None:

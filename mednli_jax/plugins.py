@@ -2,14 +2,12 @@
 
 import os
 import pkgutil
-from typing import Any
+from collections.abc import Callable
 
 from mednli_jax.errors import PLUGINS, ConfigError, plugin_message
 
-Imported = Any  # an object of the user's own code
 
-
-def import_object(name: str, field: str) -> Imported:
+def import_object(name: str, field: str) -> Callable[..., object]:
     """The object `package.module:name` of the user's own code, which a field of a config names.
 
     A config, even one from another person's run directory, may name any code; therefore only
@@ -20,7 +18,8 @@ def import_object(name: str, field: str) -> Imported:
         problem = f"'{name}' is code of the package '{package}', which is not allowed to run"
         raise ConfigError(problem, field=field, fix=f"if you trust it, export {PLUGINS}={package}")
     try:
-        return pkgutil.resolve_name(name)
+        imported: Callable[..., object] = pkgutil.resolve_name(name)
+        return imported
     except SyntaxError as error:
         raise ConfigError(
             f"{error.filename}:{error.lineno}: {error.msg}", fix="correct this module"

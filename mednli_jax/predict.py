@@ -38,7 +38,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 
 from mednli_jax import cli, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
@@ -46,14 +46,14 @@ from mednli_jax.data.inputs import Form, Texts
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files import reading, writing
 from mednli_jax.terminal import Bar, say, warn
+from mednli_jax.types import Json, JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from mednli_jax.finished import Run
 
-JsonValue = Any
-Row = dict[str, JsonValue]  # column -> value
+Row = JsonObject  # column -> value
 
 CHUNK = 8192  # number of lines in memory at once
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -177,7 +177,7 @@ def read_chunks(
     ending = Path(file.removesuffix(".gz")).suffix if source else ""
     if source and ending not in INPUTS:  # a pipe, such as /dev/fd/63
         file, ending = f"--input={source}", ""
-    records: Iterator[tuple[int, JsonValue]]
+    records: Iterator[tuple[int, Json]]
     if source and ending == ".csv":
         records = reading.csv_records(source, problems)
     elif source and ending in reading.COLUMNAR:
@@ -211,7 +211,7 @@ def read_chunks(
 
 def _records(
     lines: Iterable[tuple[int, bytes]], ending: str, file: str, problems: Problems
-) -> Iterator[tuple[int, JsonValue]]:
+) -> Iterator[tuple[int, Json]]:
     """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard
     input.
 
@@ -243,14 +243,14 @@ def _records(
         warn(reading.quoted_cells(file, quoted[0], len(quoted)))
 
 
-def _json(line: str) -> JsonValue:
+def _json(line: str) -> Json:
     try:
         return json.loads(reading.json_text(line), object_pairs_hook=reading.json_object)
     except (ValueError, RecursionError):
         return None
 
 
-def _surrogate_fault(values: JsonValue) -> str:
+def _surrogate_fault(values: Json) -> str:
     """The fault of a field with half a surrogate pair, which no file can hold; "" for none."""
     for name, value in values.items() if isinstance(values, dict) else ():
         problem = reading.character_fault(json.dumps({name: value}, ensure_ascii=False))
@@ -284,14 +284,14 @@ def convert_columns(chunk: Sequence[Input], ending: str) -> list[Input]:
     return converted
 
 
-def _json_value(value: object) -> JsonValue:
+def _json_value(value: object) -> Json:
     """A value as JSON holds it: times, decimals and inf are texts, and NaN is null. Raises
     ValueError or OverflowError where there is none."""
     text_of = {"Infinity": "inf", "-Infinity": "-inf"}
     return json.loads(json.dumps(value, default=_plain_value), parse_constant=text_of.get)
 
 
-def _plain_value(value: JsonValue | pa.Array) -> object:
+def _plain_value(value: Json | pa.Array) -> object:
     """A value of a type that JSON lacks, as a value of a plainer type. Nanoseconds, which Python
     lacks, are texts."""
     import pyarrow as pa
@@ -355,7 +355,7 @@ def _write_table(rows: Iterable[OutputRow], text: TextIO, target: Path) -> None:
                 text.write("\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in cells) + "\n")
 
 
-def _cell(value: JsonValue) -> str:
+def _cell(value: Json) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

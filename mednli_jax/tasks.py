@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mednli_jax.errors import ConfigError, RunError, UsageError
 
 if TYPE_CHECKING:  # `--help` needs none of them
+    import flax.linen as nn
     import numpy as np
     from ml_collections import ConfigDict
 
     from mednli_jax.data.arrays import Prepared, Rows
     from mednli_jax.data.corpus import Corpus
+    from mednli_jax.data.examples import Split
     from mednli_jax.data.inputs import Form
+    from mednli_jax.experiment import Experiment, Fit
+    from mednli_jax.finished import Run
+    from mednli_jax.nli.corpus import NLICorpus
     from mednli_jax.report.options import (
+        AnalysedCorpus,
         Analysis,
         AnalysisOptions,
         EvaluationOptions,
@@ -31,13 +37,10 @@ if TYPE_CHECKING:  # `--help` needs none of them
     from mednli_jax.report.sections import Report, RunSections, Section
     from mednli_jax.rundir import RunDirectory, RunResult
     from mednli_jax.training.scorer import Scorer
+    from mednli_jax.types import Json, JsonObject
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 ALL = "all"  # in place of the name of an analysis
-Run = Any  # a finished.Run, which imports jax
-Experiment = Any  # an experiment.Experiment
-Module = Any  # a linen class, or None
-Own = Any  # of the types of a TASK: its corpora, their examples and vocabularies
 BrokenRule = tuple[str, str, str]  # field, what is wrong, the fix
 # Names of fields with blanks between them, a function of a config, a reason: the fields must be
 # empty where the function holds.
@@ -47,13 +50,11 @@ EmptyFields = tuple[str, Callable[["ConfigDict"], bool], str]
 class Predictor(Protocol):
     """A trained model that is no network: gives the logits [S, N, C] of a finished run."""
 
-    def logits(self, corpus: Own, prepared: Prepared, rows: Rows) -> np.ndarray:
-        """Of a split of a prepared corpus."""
+    def logits(self, prepared: Prepared, rows: Rows) -> np.ndarray:
+        """Logits of a split of a prepared corpus."""
 
-    def logits_of_new(
-        self, corpus: Own, examples: Own, vocabulary: Own, vectors: np.ndarray, /
-    ) -> np.ndarray:
-        """Of new examples."""
+    def logits_of_new(self, split: Split, /) -> np.ndarray:
+        """Logits of new examples."""
 
 
 class Task(Protocol):
@@ -104,7 +105,7 @@ class Task(Protocol):
 
     # -- a config --
 
-    def accepts(self, name: str, module: Module) -> bool:
+    def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
         """Whether the task trains a model. module: its linen class, None for a model that is no
         network."""
 
@@ -117,7 +118,7 @@ class Task(Protocol):
     def corpus(self, config: ConfigDict) -> Corpus:
         """The corpus of a config."""
 
-    def pairs(self, config: ConfigDict) -> Own:
+    def pairs(self, config: ConfigDict) -> NLICorpus:
         """The corpus as sentence pairs, for callers that need no model."""
 
     def scorer(self, config: ConfigDict) -> Scorer:
@@ -134,7 +135,7 @@ class Task(Protocol):
         """Raises ConfigError for a corpus that cannot be trained on; a warning is enough below
         `excerpt` rows."""
 
-    def fit(self, config: ConfigDict) -> Callable[..., Any] | None:
+    def fit(self, config: ConfigDict) -> Fit | None:
         """`fit(experiment, prepared, session) -> Fitted`; None for the loop over one network."""
 
     def predictor(self, run: Run) -> Predictor | None:
@@ -169,18 +170,17 @@ class Task(Protocol):
     ) -> Report:
         """The scores of any system's answers to a corpus that --corpus names."""
 
-    def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def prediction(self, row: JsonObject) -> JsonObject:
         """The columns of a row of `predict --output`. row: of Scorer.describe."""
 
-    def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    def prediction_lines(self, rows: Iterable[JsonObject]) -> Iterator[str]:
         """What `predict` prints: a header, then a line for each row."""
 
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         """Writes the attention of the inputs to a new folder under private/ and returns it."""
 
-    def analysed(self, config: ConfigDict | None, options: AnalysisOptions) -> Own:
-        """The corpus as the analyses take it, with `name`, `notes` [str] and `splits`; without
-        splits no page is written."""
+    def analysed(self, config: ConfigDict | None, options: AnalysisOptions) -> AnalysedCorpus:
+        """The corpus as the analyses take it."""
 
 
 # -- the tasks -------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def same_task(folders: Sequence[Path]) -> Task:
 # -- flags, analyses and tables of all tasks -------------------------------------------------------
 
 
-def check_flags(command: str, task: Task, values: Mapping[str, Any]) -> None:
+def check_flags(command: str, task: Task, values: Mapping[str, Json]) -> None:
     """Refuses the flags of a command that only runs of other tasks take. values: of the flags, by
     name."""
     names: set[str] = set()

@@ -5,13 +5,15 @@ Nothing here holds text of a corpus, except for `attention_page`, which quotes a
 a private folder.
 """
 
+from __future__ import annotations
+
 import html
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -51,8 +53,11 @@ from mednli_jax.report.sections import (
 from mednli_jax.rundir import RunResult
 from mednli_jax.types import Json
 
+if TYPE_CHECKING:
+    from mednli_jax.cloze.scorer import ClozeRows, ClozeScorer
+    from mednli_jax.finished import Run
+
 Scores = Mapping[str, Json]
-Run = Any  # a finished.Run, which imports jax
 
 
 # -- scoring and comparing -------------------------------------------------------------------------
@@ -61,14 +66,16 @@ Run = Any  # a finished.Run, which imports jax
 def evaluate(run: Run, options: EvaluationOptions) -> Report:
     """The scores of a split's queries, and of each query as private rows."""
     split = options.split
-    rows = run.prepared.splits.get(split)
+    rows = cast("ClozeRows | None", run.prepared.splits.get(split))
     if options.vectors and rows:
         words = known_vectors(options.vectors, (), sorted(rows.strings()))
         rows = replace(rows, words=words)
         splits = {**run.prepared.splits, split: rows}
         run = run.with_arrays(replace(run.prepared, splits=splits))
     scores, logits = run.score(split)
-    scored = run.scorer.scored(rows, logits) if options.item_scores or options.skills else ()
+    assert rows is not None
+    scorer = cast("ClozeScorer", run.scorer)
+    scored = scorer.scored(rows, logits) if options.item_scores or options.skills else ()
     if options.skills:
         by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
         of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}

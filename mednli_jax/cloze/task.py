@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from mednli_jax.cloze import baselines, page, stats, tables
 from mednli_jax.cloze.arrays import ClozeEncoding, Texts
@@ -36,19 +36,17 @@ from mednli_jax.report.options import (
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, RunResult
-from mednli_jax.types import Json
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
+    import flax.linen as nn
     from ml_collections import ConfigDict
 
     from mednli_jax.cloze.scorer import ClozeScorer
+    from mednli_jax.experiment import Experiment
+    from mednli_jax.finished import Run
+    from mednli_jax.report.options import Analysis
     from mednli_jax.tasks import BrokenRule, EmptyFields
-
-# A ConfigDict, objects of run, and a class of models: this layer does not import them.
-Run = Any
-Experiment = Any
-Module = Any
-Row = Mapping[str, Json]
 
 
 def check_marks(passage: str, query: str) -> tuple[str, str] | None:
@@ -70,6 +68,7 @@ class Named(NamedTuple):
     name: str
     notes: Sequence[str] = ()
     splits: None = None
+    knowledge: str = ""
 
 
 class Cloze:
@@ -97,7 +96,7 @@ class Cloze:
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
             yield "model.pointer", "a phrase is one token", "give sum, or config.data.setup=noent"
 
-    def accepts(self, name: str, module: Module) -> bool:
+    def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
         """A class of the user names its task."""
         return name in self.models or getattr(module, "task", "") == self.name
 
@@ -192,17 +191,17 @@ class Cloze:
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
         return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
-    def prediction(self, row: Row) -> dict[str, Json]:
+    def prediction(self, row: JsonObject) -> JsonObject:
         return page.prediction(row)
 
-    def prediction_lines(self, rows: Iterable[Row]) -> Iterator[str]:
+    def prediction_lines(self, rows: Iterable[JsonObject]) -> Iterator[str]:
         return page.prediction_lines(rows)
 
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         return page.write_attention(run, inputs)
 
     @property
-    def analyses(self) -> Mapping[str, Callable[[Named, AnalysisOptions], Report]]:
+    def analyses(self) -> Mapping[str, Analysis[Named]]:
         return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
 
     alone: Sequence[str] = ()

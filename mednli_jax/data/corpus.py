@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mednli_jax.data.pieces import PieceVocabulary
     from mednli_jax.data.text import Vocab
 
-Vocabulary = TypeVar("Vocabulary", bound="Vocab | PieceVocabulary")
+Vocabulary = TypeVar("Vocabulary", bound="Vocab | PieceVocabulary", contravariant=True)
 
 
 class Corpus(Protocol[Example, Vocabulary]):
@@ -61,7 +61,7 @@ class Corpus(Protocol[Example, Vocabulary]):
         names: what the run keeps besides: concepts of its graph, or phrases of its training.
         """
 
-    def read_vocabulary(self, path: Path) -> Vocabulary:
+    def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
         """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their
         numbers."""
 

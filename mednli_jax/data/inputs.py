@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 from mednli_jax.data.labels import label_entries
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files.reading import character_fault, check_distinct
+from mednli_jax.types import Json
 
 # SNLI's lines may end before the columns label2 ... label5.
 SPARE = re.compile(r"label\d")
-Input = Any  # of a user: a mapping, a tuple or a list
+Input = Mapping[str, Json] | Sequence[Json]  # of a user
 Texts = tuple[str, str]  # of an input
 
 
@@ -145,7 +145,7 @@ class Form:
 
 def _text_of(
     fields: Mapping[str, Input], names: Sequence[str], fault: Callable[[str, str], DataError]
-) -> Input:
+) -> Json:
     """The value of the fields of these names, in any case; None is no value."""
     values = []
     for name, value in fields.items():

@@ -6,14 +6,16 @@ slots at a time. The predictions of a chunk are saved when it is done; an interr
 continues from its checkpoint. No weights are kept.
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -37,9 +39,11 @@ from mednli_jax.training.loop import Trainer
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.types import JsonObject
 
+if TYPE_CHECKING:
+    from mednli_jax.experiment import Experiment
+
 PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 AT_ONCE = "at_once.json"
-Experiment = Any  # an experiment.Experiment, of a higher layer
 Row = JsonObject  # JSON values
 
 
@@ -142,7 +146,7 @@ class DisKnEScorer(nli.NLIScorer):
         return PartRows(prepared.splits[ALL].label, member, longest)
 
     def slot_scores(
-        self, rows: PartRows, logits: np.ndarray, codes: Sequence[int]
+        self, rows: PartRows, logits: np.ndarray, codes: Iterable[int]
     ) -> dict[str, dict[str, list[float]]]:
         """Loss, accuracy and F1 of the positive class of each slot, on the rows of its fold.
         logits: [S, N, C]."""
@@ -259,6 +263,8 @@ class FoldTraining:
         self, experiment: Experiment, prepared: Prepared, session: Session, choice: FoldChoice
     ) -> None:
         assert session.directory is not None, "folds are trained by one process, which writes"
+        assert isinstance(experiment.scorer, DisKnEScorer)
+        self.scorer = experiment.scorer
         self.experiment, self.prepared, self.choice = experiment, prepared, choice
         self.session, self.directory = session, session.directory
         self.profile = session.profile
@@ -344,7 +350,7 @@ class FoldTraining:
         trainer.batches["test"] = self._test_batches(chunk)
         test_logits = trainer.predict("test", best.variables)
         dev_logits = trainer.predict("dev", best.variables)
-        scores = self.program.scorer.slot_scores(trainer.splits["dev"], dev_logits, chunk.codes)
+        scores = self.scorer.slot_scores(trainer.splits["dev"], dev_logits, chunk.codes)
         for number, slot in enumerate(chunk.slots):
             dev = {}
             for name, measure in scores.items():
@@ -358,7 +364,7 @@ class FoldTraining:
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
 
     def _trainer(self, chunk: Chunk) -> Trainer:
-        task, self.program.optimizer = self.program.scorer, self.optimizers[chunk.group]
+        task, self.program.optimizer = self.scorer, self.optimizers[chunk.group]
         train, dev = f"{chunk.group}/train", f"{chunk.group}/dev"
         return Trainer(
             self.program,
@@ -389,22 +395,20 @@ class FoldTraining:
         """The test rows of the chunk's folds, each once."""
         folds = sorted({slot.fold for slot in chunk.slots})
         folds_of_group = sum(fold.group == chunk.group for fold in self.folds)
-        task = self.program.scorer
-        batches: Batches = task.prediction(
+        return self.scorer.prediction(
             self.prepared,
-            task.members(self.prepared, "test")[folds].any(axis=0),
+            np.any(self.scorer.members(self.prepared, "test")[folds], axis=0),
             shares=self.program.devices.count,
             model=self.program.model,
             coarse=len(folds) < folds_of_group,
         )
-        return batches
 
     def _row(
         self, slot: Slot, best_epoch: int, dev: Mapping[str, float | None], logits: np.ndarray
     ) -> Row:
         """The row of a slot. logits: [N, C], of all examples."""
         fold = self.folds[slot.fold]
-        logits = self.program.scorer.whole(logits[fold.test])
+        logits = self.scorer.whole(logits[fold.test])
         probabilities = np.round(nli.probabilities(logits), 6).tolist()
         uids = [self.benchmark.examples[row].uid for row in fold.test]
         return {

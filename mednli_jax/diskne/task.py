@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from mednli_jax.diskne.scorer import DisKnEScorer
+    from mednli_jax.experiment import Fit
     from mednli_jax.tasks import BrokenRule
 
 NONE = "DisKnE has no such setting"
@@ -99,7 +100,7 @@ class DisKnE(NLI):
     def with_labels(self, config: ConfigDict) -> ConfigDict:
         return config
 
-    def fit(self, config: ConfigDict) -> Callable:
+    def fit(self, config: ConfigDict) -> Fit:
         from mednli_jax.diskne.scorer import fit
 
         choice = FoldChoice(

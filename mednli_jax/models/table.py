@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
 
 import flax.linen as nn
 from jax.typing import DTypeLike
@@ -17,8 +16,7 @@ from mednli_jax.models.esim import ESIM
 from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.infersent import InferSent
 from mednli_jax.plugins import import_object
-
-FieldValue = Any  # a number, a string or a bool
+from mednli_jax.types import FieldValue
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as in this
 # table (None: any value).
@@ -115,7 +113,9 @@ class Entry:
             "product_dtype": product_dtype,
             "transposes": transposes,
         }
-        arguments = {name: value for name, value in of_run.items() if self.has_field(name)}
+        arguments: dict[str, object] = {
+            name: value for name, value in of_run.items() if self.has_field(name)
+        }
         for name, value in fields.items():
             if name == "vocab_size" and not value:  # 0: as many as the corpus has
                 continue

@@ -4,6 +4,8 @@ over them.
 Dimension letters: S seeds, N rows, F features, C classes, K scores (C, or 1 of two classes).
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from mednli_jax.data.arrays import VECTORS_OF_RUN, Prepared, Rows
+from mednli_jax.data.arrays import NEW, VECTORS_OF_RUN, Prepared, Rows
 from mednli_jax.data.cache import kept, key_digest
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import Facts, NLIExample, Split
@@ -21,7 +23,6 @@ from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
 from mednli_jax.files.writing import write_sealed
 from mednli_jax.nli import features
-from mednli_jax.nli.config import Experiment, Run
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encode.links import ConceptSource, find_mentions
 from mednli_jax.nli.encode.texts import examples_of
@@ -33,6 +34,9 @@ from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from sklearn.ensemble import GradientBoostingClassifier
+
+    from mednli_jax.experiment import Experiment
+    from mednli_jax.finished import Run
 
 # The trees of one seed as JSON values: the classes that training has, their shares, the learning
 # rate, and for each round K trees, which have the arrays PARTS over their nodes.
@@ -49,7 +53,8 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     session.write_facts(prepared.manifest)
     session.catch_signals()
     rounds, seeds = experiment.model.fields["trees"], experiment.seeds
-    table = load(experiment.corpus, prepared)
+    corpus = experiment.pairs
+    table = load(corpus, prepared)
     with Bar("boosting", rounds * len(seeds), noun="trees") as bar:
 
         def on_tree() -> None:
@@ -67,7 +72,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
             on_tree=on_tree,
         )
     experiment.keep_for_prediction(directory, prepared)
-    terms = features.terms_of(experiment.corpus.splits()["train"], experiment.corpus.encoding)
+    terms = features.terms_of(corpus.splits()["train"], corpus.encoding)
     content = {"trees": boosted.forests, "terms": terms._asdict()}
     write_sealed(directory.private / TREES, content)
     importance = importance_table(boosted.importance)
@@ -83,25 +88,23 @@ class Trees:
     """The trees of a finished run, which stand for the weights of a network."""
 
     def __init__(self, run: Run) -> None:
+        self.run, self.corpus = run, run.experiment.pairs
         content = read_kept(run.directory, TREES)
         self.classes = len(run.scorer.labels)
         self.forests: list[Forest] = content["trees"]
         self.terms = features.Terms(**content["terms"])
 
-    def logits(self, corpus: NLICorpus, prepared: Prepared, rows: Rows) -> np.ndarray:
-        """[S, N, C] of a split."""
-        return self._logits(load(corpus, prepared)[rows.place])
+    def logits(self, prepared: Prepared, rows: Rows) -> np.ndarray:
+        """Logits [S, N, C] of a split."""
+        return self._logits(load(self.corpus, prepared)[rows.place])
 
-    def logits_of_new(
-        self,
-        corpus: NLICorpus,
-        examples: Sequence[NLIExample],
-        vocab: Vocab,
-        vectors: np.ndarray,
-    ) -> np.ndarray:
+    def logits_of_new(self, split: Split[NLIExample]) -> np.ndarray:
         """Logits of new examples, which are read as the corpus."""
-        splits = {"new": Split("new", tuple(examples))}
-        return self._logits(_table(corpus, splits, corpus.linker, vocab, vectors, self.terms))
+        run, corpus = self.run, self.corpus
+        vocab = run.vocabulary
+        assert isinstance(vocab, Vocab)  # features are of words
+        table = _table(corpus, {NEW: split}, corpus.linker, vocab, run.vectors, self.terms)
+        return self._logits(table)
 
     def _logits(self, table: np.ndarray) -> np.ndarray:
         of_seeds = [probabilities(forest, table, self.classes) for forest in self.forests]
@@ -231,7 +234,7 @@ def _table(
 # ---- trees as JSON values ----
 
 
-def forest_of(model: "GradientBoostingClassifier") -> Forest:
+def forest_of(model: GradientBoostingClassifier) -> Forest:
     """A fitted classifier as JSON values. A leaf of a tree has feature -2."""
     rounds = []
     for estimators in model.estimators_:

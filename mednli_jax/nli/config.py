@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import LABELS
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from mednli_jax.tasks import BrokenRule, EmptyFields
 
-Experiment = Any  # an experiment.Experiment, which imports jax
-Run = Any  # a finished.Run
 CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 
 LEAVE = "leave it out"

@@ -1,12 +1,14 @@
 """Results of runs on sentence pairs for a reader: a run's page, `evaluate`, comparisons, and
 `predict`."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +16,6 @@ from mednli_jax.data.examples import Facts
 from mednli_jax.data.partitions import Partition
 from mednli_jax.files.paths import next_free
 from mednli_jax.files.writing import private_folder, write_atomic
-from mednli_jax.nli.config import Run
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import LEVEL, labels_of, macro_f1, majority_share, share_interval
 from mednli_jax.report.outcomes import Comparison, Finished, Flips
@@ -31,6 +32,10 @@ from mednli_jax.report.sections import (
     seeds_named,
 )
 from mednli_jax.rundir import RunResult, Scores, differing
+
+if TYPE_CHECKING:
+    from mednli_jax.finished import Run
+    from mednli_jax.types import JsonObject
 
 SPLITS = ("dev", "test")
 LONGEST_NAME = 13  # characters of a label that fit beside a confusion
@@ -193,7 +198,7 @@ def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Repo
     """The scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
     scores, _ = run.score(split)
-    figures = {
+    figures: Facts = {
         "run": str(run.directory.folder),
         "corpus": corpus,
         "trained_on": run.result.corpus,
@@ -383,7 +388,7 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
 # ---- predict ----
 
 
-def prediction_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def prediction_lines(rows: Iterable[JsonObject]) -> Iterator[str]:
     """A header, then of each pair the label and the probability of each class, between tabs."""
     labels: Sequence[str] = ()
     for row in rows:
@@ -394,7 +399,7 @@ def prediction_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield "\t".join((row["label"], *shares))
 
 
-def prediction(row: Mapping[str, Any]) -> Facts:
+def prediction(row: JsonObject) -> Facts:
     """The label and the probability of each class, for --output of `predict`."""
     _, *labels = row
     shares = {label: round(row[label], 6) for label in labels}

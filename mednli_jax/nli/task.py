@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from mednli_jax.nli.augment.substitutions import substitutions
 from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
-    Experiment,
-    Run,
     broken_rules,
     corpus_of,
     labels_of,
@@ -72,10 +70,14 @@ from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
 
 if TYPE_CHECKING:
+    import flax.linen as nn
     from ml_collections import ConfigDict
 
+    from mednli_jax.experiment import Experiment, Fit
+    from mednli_jax.finished import Run
     from mednli_jax.nli.boosting import Trees
     from mednli_jax.nli.scorer import NLIScorer
+    from mednli_jax.report.options import Analysis
     from mednli_jax.tasks import BrokenRule, EmptyFields
 
 FilesOf = Callable[[Path], Iterable[Path]]  # the data folder -> the files of a corpus in it
@@ -101,7 +103,7 @@ class NLI:
     def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         return broken_rules(config, self.with_builder)
 
-    def accepts(self, name: str, module: object) -> bool:
+    def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
         """A class of the user may name another task."""
         if ":" in name:
             return bool(getattr(module, "task", NLI.name) == NLI.name)
@@ -127,7 +129,7 @@ class NLI:
     def with_labels(self, config: ConfigDict) -> ConfigDict:
         return with_labels(config)
 
-    def fit(self, config: ConfigDict) -> Callable | None:
+    def fit(self, config: ConfigDict) -> Fit | None:
         if not uses_features(config):
             return None
         from mednli_jax.nli import boosting
@@ -162,7 +164,7 @@ class NLI:
         self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
     ) -> None:
         if experiment.model.fields["knowledge"] != "none":
-            few = sys.maxsize if experiment.corpus.limit else excerpt
+            few = sys.maxsize if experiment.pairs.limit else excerpt
             check_links(prepared, few=few)
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
@@ -220,7 +222,7 @@ class NLI:
 
         spans: see NLICorpus.recogniser.
         """
-        trained, corpus = run.experiment.corpus, self.linked(run.config)
+        trained, corpus = run.experiment.pairs, self.linked(run.config)
         if trained.pieces or trained.linking:
             problem = "--merged is for a run that reads only the words of one whole corpus"
             fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
@@ -251,7 +253,7 @@ class NLI:
     prediction_lines = staticmethod(page.prediction_lines)
     write_attention = staticmethod(page.write_attention)
 
-    analyses: Mapping[str, Callable[[Any, AnalysisOptions], Report]] = MappingProxyType({
+    analyses: Mapping[str, Analysis[Pairs]] = MappingProxyType({
         "stats": stats,
         "paths": paths,
         "substitutions": substitutions,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from mednli_jax.report.sections import Report
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
+
+    from mednli_jax.data.examples import Split
 
 ENDINGS = ("", ".vec", ".txt", ".bin", ".vec.gz", ".txt.gz", ".bin.gz")  # of files of vectors
 Read = Callable[[str], "ConfigDict"]  # cli.read_config
@@ -180,7 +182,21 @@ class PaperTable(NamedTuple):
     systems: bool = False
 
 
-Analysis = Callable[[Any, AnalysisOptions], Report]  # of a corpus, as Task.analysed gives it
+class AnalysedCorpus(Protocol):
+    """A corpus as Task.analysed gives it. No page is written of one without splits."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def splits(self) -> Mapping[str, Split] | None: ...
+    @property
+    def knowledge(self) -> str: ...
+
+
+AnalysedT = TypeVar("AnalysedT", bound=AnalysedCorpus)
+Analysis = Callable[[AnalysedT, AnalysisOptions], Report]
 
 
 class PaperAnalyses(NamedTuple):
