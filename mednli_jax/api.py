@@ -22,8 +22,6 @@ from mednli_jax.rundir import Scores
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.types import JsonObject
 
-Row = JsonObject  # of metrics.jsonl
-
 
 def get_config(name: str) -> ConfigDict:
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or
@@ -37,7 +35,7 @@ def train_model(
     *,
     resume: bool = False,
     force: bool = False,
-    on_epoch: Callable[[Row], None] = lambda row: None,
+    on_epoch: Callable[[JsonObject], None] = lambda row: None,
 ) -> Run:
     """Trains a model into a run directory, as `python -m mednli_jax.train` does.
 

@@ -84,7 +84,7 @@ class Experiment:
     scorer: Scorer
     model: Model
     optimizer: optim.Options
-    settings: loop.Settings
+    settings: loop.LoopSettings
     batches: batching.TrainingBatches
     transfer: Transfer = Transfer()
     trained_by: Fit | None = None
@@ -240,7 +240,7 @@ def experiment_of(config: ConfigDict) -> Experiment:
         scorer=task.scorer(config),
         model=model,
         optimizer=optim.Options.from_config(train),
-        settings=loop.Settings.from_config(train),
+        settings=loop.LoopSettings.from_config(train),
         batches=batches,
         transfer=transferred,
         trained_by=task.fit(config),

@@ -18,7 +18,7 @@ from mednli_jax.data.corpus import cache_folder, data_folder, file_path
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import RunError, UsageError, UserError
 from mednli_jax.files.writing import sha256, write_json
-from mednli_jax.report.options import PaperRun, Plan, Request, Setting, Settings, Step
+from mednli_jax.report.options import PaperRun, ReproductionPlan, Request, Setting, Settings, Step
 from mednli_jax.report.tables import COMPLETE, command_line, figures_in, state
 from mednli_jax.rundir import RunDirectory, flat
 from mednli_jax.types import Json
@@ -213,7 +213,7 @@ class Jobs:
     done: set[str]
 
 
-def jobs_of(plan: Plan, request: Request, only: Collection[str]) -> Jobs:
+def jobs_of(plan: ReproductionPlan, request: Request, only: Collection[str]) -> Jobs:
     """The jobs of a request.
 
     only: patterns of names, which choose jobs and those that they need. Without patterns: all jobs
@@ -289,7 +289,7 @@ class _Builder:
     known_fields: of the configs of all jobs.
     """
 
-    def __init__(self, plan: Plan, request: Request) -> None:
+    def __init__(self, plan: ReproductionPlan, request: Request) -> None:
         self.plan, self.request = plan, request
         self.known_fields: set[str] = set()
 

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO
 
 from mednli_jax import cli, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
-from mednli_jax.data.inputs import Form, Texts
+from mednli_jax.data.inputs import InputForm, TextPair
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files import reading, writing
 from mednli_jax.terminal import Bar, say, warn
@@ -136,7 +136,7 @@ def _predict(
 class Input(NamedTuple):
     """A line of the input: its texts, and its further columns."""
 
-    texts: Texts
+    texts: TextPair
     columns: Row
 
 
@@ -164,7 +164,7 @@ def predictions(
 
 
 def read_chunks(
-    stream: BinaryIO, form: Form, size: int | None = None, source: Path | None = None
+    stream: BinaryIO, form: InputForm, size: int | None = None, source: Path | None = None
 ) -> Iterator[list[Input]]:
     """The lines of a file, or of a binary stream where there is none, in lists of a size, or in
     one.

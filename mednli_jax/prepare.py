@@ -21,17 +21,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from mednli_jax import cli, tasks
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.corpus import left_out
 from mednli_jax.terminal import warn
+from mednli_jax.types import JsonObject
 
 # training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by
 # chance
 FEW_PAIRS = 20
-Facts = Mapping[str, Any]  # a part of a manifest
 
 
 def define(values: cli.Flags) -> None:
@@ -110,7 +109,7 @@ def _named_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
 
 
-def _fold_lines(benchmark: Facts) -> Iterator[str]:
+def _fold_lines(benchmark: JsonObject) -> Iterator[str]:
     groups = Counter(fold["group"] for fold in benchmark["folds"])
     diseases = len(benchmark["diseases"])
     yield f"  {benchmark['name']}: {diseases} diseases; folds: {_named_counts(groups)}"
@@ -118,7 +117,7 @@ def _fold_lines(benchmark: Facts) -> Iterator[str]:
         yield f"    left out: {reasons}"
 
 
-def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], row_noun: str) -> str:
+def _size(title: str, rows: Rows, facts: JsonObject, sides: Sequence[str], row_noun: str) -> str:
     """The number of rows of a split, and its longest texts."""
     size = f"{len(rows)} {row_noun}"
     if "passages" in facts:
@@ -134,7 +133,7 @@ def _size(title: str, rows: Rows, facts: Facts, sides: Sequence[str], row_noun: 
     return f"  {title}: {size}; longest {', '.join(longest)} tokens"
 
 
-def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:
+def _split_lines(facts: JsonObject, shared: Mapping[str, JsonObject]) -> Iterator[str]:
     """Further facts of a split. shared: earlier split -> what both have."""
     if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
         yield f"    tokens from: {_named_counts(facts['tokens'])}"
@@ -160,7 +159,7 @@ def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:
             yield f"    truncated: {cut.format_map(facts['truncated'])}"
 
 
-def _vocabulary_lines(vocabulary: Facts) -> Iterator[str]:
+def _vocabulary_lines(vocabulary: JsonObject) -> Iterator[str]:
     line = f"  vocabulary: {vocabulary['words']} words, "
     if "source" in vocabulary:
         line += "{with_vector} with a vector ({source})".format_map(vocabulary)
@@ -174,7 +173,7 @@ def _vocabulary_lines(vocabulary: Facts) -> Iterator[str]:
         yield f"  retrofitting moved {vocabulary['retrofitted']} vectors"
 
 
-def _truncated(manifest: Facts) -> str:
+def _truncated(manifest: JsonObject) -> str:
     counts = manifest["truncated"]
     if "pairs" in counts:
         return f"  truncated to {manifest['pieces']['room']} pieces: {counts['pairs']} pairs"
@@ -182,7 +181,7 @@ def _truncated(manifest: Facts) -> str:
     return f"  truncated to {manifest['key']['max_length']} tokens: {texts}"
 
 
-def _knowledge_lines(knowledge: Facts, titles: Mapping[str, str]) -> Iterator[str]:
+def _knowledge_lines(knowledge: JsonObject, titles: Mapping[str, str]) -> Iterator[str]:
     """The links between concepts of both texts. titles: split -> its name in lines."""
     links = (
         "  {ontology} {version}: {links} links in {pairs_with_links} pairs, "

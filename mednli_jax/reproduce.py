@@ -38,7 +38,7 @@ from mednli_jax.errors import DataError, UsageError, UserError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.writing import private_folder, write_over
 from mednli_jax.report import html
-from mednli_jax.report.options import Plan, Request, TableOptions
+from mednli_jax.report.options import ReproductionPlan, Request, TableOptions
 from mednli_jax.report.sections import Report, Section, markdown_text, text
 from mednli_jax.terminal import say
 from mednli_jax.workers import Queue
@@ -81,7 +81,7 @@ def main(values: cli.Flags, *words: str) -> int:
     return FAILED if queue.failures else cli.OK
 
 
-def _plan(name: str) -> Plan:
+def _plan(name: str) -> ReproductionPlan:
     plans = tasks.plans()
     if name not in plans:
         fix = f"give one of {', '.join(plans)}"
@@ -89,7 +89,7 @@ def _plan(name: str) -> Plan:
     return plans[name]
 
 
-def _request(values: cli.Flags, plan: Plan, folder: str, corpus: str) -> Request:
+def _request(values: cli.Flags, plan: ReproductionPlan, folder: str, corpus: str) -> Request:
     fields = cli.config_fields(values)
     if values.seeds:
         fields["seeds"] = ",".join(values.seeds)
@@ -112,7 +112,7 @@ def _request(values: cli.Flags, plan: Plan, folder: str, corpus: str) -> Request
     )
 
 
-def _numbers(tables: Sequence[str], plan: Plan) -> tuple[int, ...]:
+def _numbers(tables: Sequence[str], plan: ReproductionPlan) -> tuple[int, ...]:
     names = list(map(str, plan.numbers))
     for table in tables:
         if table not in names:
@@ -149,7 +149,7 @@ def _dry_run(jobs: planning.Jobs) -> list[str]:
     return [*lines, "", f"{len(lines)} runs and files, {len(jobs.done)} done"]
 
 
-def _show_tables(plan: Plan, request: Request, out: Path | None) -> None:
+def _show_tables(plan: ReproductionPlan, request: Request, out: Path | None) -> None:
     """Prints the tables, and writes them to a page. The check of a paper is written to the
     folder."""
     shown: list[Section] = []

@@ -22,7 +22,7 @@ from mednli_jax.rundir import SPLITS, RunDirectory
 from mednli_jax.training import hosts, loop, transfer
 from mednli_jax.training import settings as jax_settings
 from mednli_jax.training.session import Fitted, Session
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 
 def train(
@@ -37,7 +37,7 @@ def train(
     profile: bool = False,
     resume_command: str,
     command_line: Sequence[str] = (),
-    on_epoch: Callable[[loop.Row], None] = lambda row: None,
+    on_epoch: Callable[[JsonObject], None] = lambda row: None,
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result.
 

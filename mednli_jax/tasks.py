@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `--help` needs none of them
     from mednli_jax.data.arrays import Prepared, Rows
     from mednli_jax.data.corpus import Corpus
     from mednli_jax.data.examples import Split
-    from mednli_jax.data.inputs import Form
+    from mednli_jax.data.inputs import InputForm
     from mednli_jax.experiment import Experiment, Fit
     from mednli_jax.finished import Run
     from mednli_jax.nli.corpus import NLICorpus
@@ -31,8 +31,8 @@ if TYPE_CHECKING:  # `--help` needs none of them
         EvaluationOptions,
         PaperAnalyses,
         PaperTable,
-        Plan,
         ReportOptions,
+        ReproductionPlan,
     )
     from mednli_jax.report.sections import Report, RunSections, Section
     from mednli_jax.rundir import RunDirectory, RunResult
@@ -85,7 +85,7 @@ class Task(Protocol):
     @property
     def models(self) -> Sequence[str]: ...
     @property
-    def form(self) -> Form: ...
+    def form(self) -> InputForm: ...
     @property
     def choices(self) -> Mapping[str, Sequence[str]]: ...
     @property
@@ -220,14 +220,14 @@ def papers() -> Mapping[str, Sequence[PaperAnalyses]]:
     return {NLI: (ANALYSES,)}
 
 
-def plans() -> Mapping[str, Plan]:
-    """{name of a paper: its Plan for `reproduce`}."""
+def plans() -> Mapping[str, ReproductionPlan]:
+    """{name of a paper: its plan for `reproduce`}."""
     from mednli_jax.artifacts.runs import PLAN as artifacts
     from mednli_jax.cloze.runs import PLAN as cloze
     from mednli_jax.diskne.runs import PLAN as diskne
     from mednli_jax.nli.tables.runs import PLAN as nli
 
-    every_plan: Sequence[Plan] = (nli, artifacts, cloze, diskne)
+    every_plan: Sequence[ReproductionPlan] = (nli, artifacts, cloze, diskne)
     return {plan.name: plan for plan in every_plan}
 
 
@@ -256,7 +256,7 @@ def task_of_run(folder: Path) -> Task:
     return task_named(RunDirectory.existing(folder).task)
 
 
-def form_of_run(folder: Path) -> Form:
+def form_of_run(folder: Path) -> InputForm:
     """The form of new inputs of the run in a folder, with the columns of its own files."""
     from mednli_jax.rundir import RunDirectory
 

@@ -88,7 +88,7 @@ READERS = {
     "new_queries": new("cloze"),
     "labels_of_a_system": lambda path: read_answers(path, "test", ("u0", "u1"), NLI_LABELS),
     "notes": lambda path: list(past_medical_history(path)),
-    "categories": categories.read_annotations,
+    "categories": categories.read_categories,
     "partition": read_partition,
     "clicr": read_clicr,
     "case_reports": read_reports,

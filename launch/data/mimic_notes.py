@@ -12,10 +12,10 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from mednli_jax.data.examples import Facts
 from mednli_jax.data.text import DEIDENTIFIED, TITLES, mask_deidentified, split_sentences
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.files.reading import FRESH_COPY, csv_records, either_name, empty_file, table_rows
+from mednli_jax.types import JsonObject
 
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
 _WORD = r"[A-Z(][A-Za-z0-9'’().-]*"
@@ -36,7 +36,7 @@ COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 
 
 def read_notes(
-    path: Path, categories: Collection[str] = (), facts: Facts | None = None
+    path: Path, categories: Collection[str] = (), facts: JsonObject | None = None
 ) -> Iterator[tuple[int, str]]:
     """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as
     errors.
@@ -111,7 +111,7 @@ def is_past_medical_history(title: str) -> bool:
 
 
 def past_medical_history(
-    path: Path, categories: Collection[str] = (), facts: Facts | None = None
+    path: Path, categories: Collection[str] = (), facts: JsonObject | None = None
 ) -> Iterator[tuple[str, str]]:
     """Candidate premises: (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 

@@ -60,7 +60,7 @@ from mednli_jax.nli.read.readers import load_demo
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 # A sentence ends in . ! or ? before a capital letter or a number; abbreviations may end one early.
 SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
-Settings = dict[str, Any]  # of fastText's train_unsupervised
+FastTextSettings = dict[str, Any]  # of fastText's train_unsupervised
 # fastText trains in a process of its own, which Ctrl-C ends.
 WORKER = """
 import fasttext, json, sys
@@ -141,7 +141,10 @@ def write_initial(vectors: Path, out: Path, dim: int) -> None:
 
 
 def train(
-    sentences: Iterable[Sequence[str]], out: Path, settings: Settings, initial: Path | None = None
+    sentences: Iterable[Sequence[str]],
+    out: Path,
+    settings: FastTextSettings,
+    initial: Path | None = None,
 ) -> None:
     """Trains vectors on tokenised sentences, in lower case, and writes them as text."""
     private_folder(out.parent)
@@ -168,7 +171,7 @@ def train(
             file.write(vectors.read_bytes())
 
 
-def train_in_turn(values: cli.Flags, settings: Settings) -> None:
+def train_in_turn(values: cli.Flags, settings: FastTextSettings) -> None:
     """Trains on the corpora in turn, each time from the vectors of the corpus before."""
     initial, last = values.initial, len(values.corpora)
     for number, corpus in enumerate(values.corpora, start=1):
@@ -181,7 +184,7 @@ def train_in_turn(values: cli.Flags, settings: Settings) -> None:
         initial = out
 
 
-def search(values: cli.Flags, settings: Settings) -> None:
+def search(values: cli.Flags, settings: FastTextSettings) -> None:
     """Trains vectors with settings drawn for each trial and keeps the best."""
     splits = corpus_named(values.search)
     dev = splits["dev"].examples

@@ -32,17 +32,16 @@ from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import corpus_fields
 from mednli_jax.terminal import Bar
-from mednli_jax.types import Json
+from mednli_jax.types import JsonObject
 
 STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20
 MEAN_VECTORS = "mean vectors"  # a kind of features
-Figures = Mapping[str, Json]
 
 
 @dataclass(frozen=True)
-class Settings:
+class FilterSettings:
     """The settings of a filtering.
 
     Args:
@@ -73,7 +72,7 @@ class State:
 
     removed: np.ndarray
     score: np.ndarray
-    rounds: tuple[Figures, ...] = ()
+    rounds: tuple[JsonObject, ...] = ()
     ended: str = ""
 
     @property
@@ -87,10 +86,10 @@ class Features(NamedTuple):
     """matrix: float32 [N, D]. facts: the source of the features."""
 
     matrix: np.ndarray
-    facts: Figures
+    facts: JsonObject
 
 
-def settings_for(pairs: int, options: AnalysisOptions) -> Settings:
+def settings_for(pairs: int, options: AnalysisOptions) -> FilterSettings:
     """The settings for a number of pairs. Without m or k in the options they are the paper's
     shares of its 14,049 pairs, 2/5 and 1/28."""
     m, k = options.m, options.k
@@ -101,7 +100,7 @@ def settings_for(pairs: int, options: AnalysisOptions) -> Settings:
     if m >= pairs:
         fix = f"give less than {pairs:,}, the number of pairs: some must be held out"
         raise UsageError(f"--m is {m}", fix=fix)
-    return Settings(m, options.n, k, options.tau, options.seed)
+    return FilterSettings(m, options.n, k, options.tau, options.seed)
 
 
 def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
@@ -146,7 +145,7 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     return Report(figures, sections, _lists(pairs, state), notes=notes)
 
 
-def _notes(pairs: Pairs, facts: Figures, rounds: Sequence[Figures]) -> list[str]:
+def _notes(pairs: Pairs, facts: JsonObject, rounds: Sequence[JsonObject]) -> list[str]:
     notes, corpus = [], pairs.corpus
     retrofitted = corpus.encoding.retrofit_lexicon or corpus.retrofit_relations is not None
     if retrofitted and facts["kind"] == MEAN_VECTORS:
@@ -174,7 +173,7 @@ def _easy_and_difficult(
     yield "difficult", list(compress(examples, ~is_easy))
 
 
-def _counts(pairs: Pairs, state: State) -> Figures:
+def _counts(pairs: Pairs, state: State) -> JsonObject:
     """{split: {part: {label: pairs}}}"""
     splits: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in rows_in(pairs.splits).items():
@@ -201,7 +200,7 @@ def _lists(pairs: Pairs, state: State) -> dict[str, bytes]:
 def filtered(
     features: np.ndarray,
     labels: np.ndarray,
-    settings: Settings,
+    settings: FilterSettings,
     fit_predict: FitPredict,
     folder: Path | None = None,
     *,
@@ -258,7 +257,7 @@ def _interrupted(path: Path, key: str) -> State:
 def next_round(
     features: np.ndarray,
     labels: np.ndarray,
-    settings: Settings,
+    settings: FilterSettings,
     fit_predict: FitPredict,
     state: State,
 ) -> State:
@@ -449,7 +448,7 @@ def mean_vectors(
 # -- for a reader ----------------------------------------------------------------------------------
 
 
-def _section(name: str, figures: Figures, labels: Sequence[str]) -> Section:
+def _section(name: str, figures: JsonObject, labels: Sequence[str]) -> Section:
     settings = [f"{field} = {value:,}" for field, value in figures["settings"].items()]
     words = [
         f"pairs of {', '.join(figures['splits'])}; input: {figures['input']}; "
@@ -474,7 +473,7 @@ def _section(name: str, figures: Figures, labels: Sequence[str]) -> Section:
     return Section(title, words, grids, lead=lead)
 
 
-def _split_rows(splits: Figures) -> list[tuple[str, ...]]:
+def _split_rows(splits: JsonObject) -> list[tuple[str, ...]]:
     rows = []
     for split, counts_of in splits.items():
         total = sum(sum(counts.values()) for counts in counts_of.values())
@@ -486,13 +485,13 @@ def _split_rows(splits: Figures) -> list[tuple[str, ...]]:
     return rows
 
 
-def _round_cells(row: Figures) -> tuple[str, ...]:
+def _round_cells(row: JsonObject) -> tuple[str, ...]:
     accuracy = f"{100 * row['accuracy']:.1f}"
     removable, removed = f"{row['removable']:,}", f"{row['removed']:,}"
     return str(row["round"]), f"{row['pairs']:,}", accuracy, removable, removed
 
 
-def features_text(facts: Figures, merged_by: str) -> str:
+def features_text(facts: JsonObject, merged_by: str) -> str:
     """The features of a filtering and their vectors, for a reader. facts: `features` of its
     figures."""
     if facts["kind"] != MEAN_VECTORS:

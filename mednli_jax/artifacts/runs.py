@@ -1,4 +1,4 @@
-"""The runs and files of Herlihy & Rudinger 2021 (artefacts of MedNLI), and its Plan for
+"""The runs and files of Herlihy & Rudinger 2021 (artefacts of MedNLI), and its plan for
 `reproduce`."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ STATE = "aflite.state.npz"  # of an interrupted filtering
 
 
 class Artifacts:
-    """See report.options.Plan."""
+    """See report.options.ReproductionPlan."""
 
     name = NAME
     numbers = (1, 2, 3, 4, 5, 6)

@@ -25,7 +25,7 @@ field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits i
       gold, tokens of the passage and of the query, under the names that they have in the arrays of
       every corpus
   candidate_text, answer_text uint8
-      see Texts
+      see ClozeTexts
 
 Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a
 query, V words.
@@ -62,8 +62,6 @@ from mednli_jax.data.vectors import (
 from mednli_jax.errors import DataError
 from mednli_jax.terminal import with_progress
 from mednli_jax.types import JsonObject
-
-Facts = JsonObject  # JSON values of a manifest
 
 FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
 _PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length")
@@ -102,7 +100,7 @@ class EncodedCloze(NamedTuple):
     arrays: dict[str, np.ndarray]
     vocabulary: Vocab
     vectors: np.ndarray
-    facts: Facts
+    facts: JsonObject
 
 
 def encode_cloze(
@@ -145,7 +143,7 @@ def encode_new(
     vocab: Vocab,
     encoding: ClozeEncoding,
     types: Sequence[str],
-) -> tuple[dict[str, np.ndarray], Facts]:
+) -> tuple[dict[str, np.ndarray], JsonObject]:
     """(arrays, facts) of new queries, answerable or not, in the vocabulary of a run.
 
     types: names of the phrases of training, see types_of_train; other phrases are numbered behind
@@ -162,7 +160,9 @@ def encode_new(
     return arrays, {"splits": facts, "unknown_tokens": unknown, "truncated": {"passage": cut}}
 
 
-def _array_counts(arrays: Mapping[str, np.ndarray], facts: Facts, types_of_train: int) -> Facts:
+def _array_counts(
+    arrays: Mapping[str, np.ndarray], facts: JsonObject, types_of_train: int
+) -> JsonObject:
     """Counts of a split. facts: its rows and passages in the arrays."""
     first_passage, first_query = facts["first_passage"], facts["first"]
     last_passage = first_passage + facts["passages"]
@@ -198,7 +198,7 @@ class _Taken(NamedTuple):
     """split: the queries of a split that were taken. facts: its own, and counts."""
 
     split: Split[ClozeExample]
-    facts: Facts
+    facts: JsonObject
 
 
 class _FlatLists:
@@ -319,7 +319,7 @@ class _Vocabulary(NamedTuple):
 
     vocab: Vocab
     vectors: np.ndarray
-    facts: Facts
+    facts: JsonObject
 
 
 def _vocabulary(
@@ -334,7 +334,10 @@ def _vocabulary(
     train_words = Vocab.of_counts(train_counts).words  # begin with SPECIALS
     size = len(SPECIALS) + encoding.max_words if encoding.max_words else len(train_words)
     words = train_words[:size]
-    facts: Facts = {"of_train": len(words) - len(SPECIALS), "cut": len(train_words) - len(words)}
+    facts: JsonObject = {
+        "of_train": len(words) - len(SPECIALS),
+        "cut": len(train_words) - len(words),
+    }
     with_vector = 0
     if encoding.vectors_path is None:
         vocab = Vocab(words)
@@ -377,7 +380,7 @@ class Query(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Texts:
+class ClozeTexts:
     """The strings that belong to a prepared corpus's arrays: the candidates' phrases and the
     accepted answers."""
 
@@ -412,7 +415,7 @@ def types_of_train(prepared: Prepared) -> tuple[str, ...]:
         return tuple(f"{ENTITY}{number}" for number in range(count))
     facts = prepared.manifest["splits"]["train"]
     start, types = prepared.arrays["candidate_type_start"], prepared.arrays["candidate_type"]
-    texts = Texts(prepared.arrays)
+    texts = ClozeTexts(prepared.arrays)
     phrase_of_type: dict[int, str] = {}
     for passage in range(facts["first_passage"], facts["first_passage"] + facts["passages"]):
         numbers = types[start[passage] : start[passage + 1]].tolist()

@@ -34,7 +34,6 @@ from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.corpus import corpus_named, notes_of, split_of
 from mednli_jax.cloze.runs import answers_file
 from mednli_jax.cloze.scores import (
-    Figures,
     answer_lines,
     embedding_score,
     exact_match,
@@ -53,7 +52,7 @@ from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.terminal import Bar, say
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 SPLIT = "test"
 WINDOW = 3  # words to each side (Appendix A)
@@ -234,7 +233,7 @@ def best_window(
     vocab: Vocab,
     vectors: np.ndarray,
     windows: Sequence[int] = WINDOWS,
-) -> tuple[int, dict[int, Figures]]:
+) -> tuple[int, dict[int, JsonObject]]:
     """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of
     each window)."""
     figures = {}

@@ -43,7 +43,7 @@ from mednli_jax.files.reading import (
 )
 from mednli_jax.files.writing import sha256, write_atomic
 from mednli_jax.terminal import warn, with_progress
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -52,7 +52,6 @@ EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole nu
 _MARKED_BLANK = re.compile(rf"{BEGIN}\s*(@\s?placeholder)\s*{END}")
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 Kind = TypeVar("Kind", dict, list, str, int)
-Facts = dict[str, Json]
 
 
 class Node:
@@ -421,7 +420,7 @@ class _Reader:
     def _without_candidates(self, examples: Iterable[ClozeExample]) -> int:
         return sum(not self._has_candidates(example.passage) for example in examples)
 
-    def facts(self, examples: Sequence[ClozeExample]) -> Facts:
+    def facts(self, examples: Sequence[ClozeExample]) -> JsonObject:
         answers = Counter(answer.origin for example in examples for answer in example.answers)
         types = Counter(example.answers[0].semantic_type for example in examples)
         counts = {name: types[name] for name in SEMANTIC_TYPES}
@@ -474,7 +473,7 @@ def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     write_atomic(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
 
 
-def _article(passage: Passage, examples: Iterable[ClozeExample]) -> Facts:
+def _article(passage: Passage, examples: Iterable[ClozeExample]) -> JsonObject:
     queries = []
     for example in examples:
         answers = []
@@ -487,7 +486,7 @@ def _article(passage: Passage, examples: Iterable[ClozeExample]) -> Facts:
             })  # fmt: skip
         text = marked_text(example.query, example.query_entities)
         queries.append({"id": example.uid, "query": text, "answers": answers})
-    document: Facts = {
+    document: JsonObject = {
         "title": marked_text(passage.title, passage.title_entities),
         "context": marked_text(passage.tokens, passage.entities, passage.sentences),
         "qas": queries,

@@ -9,7 +9,7 @@ import numpy as np
 
 from mednli_jax import demo
 from mednli_jax.cloze import clicr
-from mednli_jax.cloze.arrays import FORMAT, ClozeEncoding, Facts, encode_cloze, encode_new
+from mednli_jax.cloze.arrays import FORMAT, ClozeEncoding, encode_cloze, encode_new
 from mednli_jax.cloze.setups import tag_seen, with_titles
 from mednli_jax.data.arrays import Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
@@ -19,6 +19,7 @@ from mednli_jax.data.text import Vocab
 from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path, variable_path
+from mednli_jax.types import JsonObject
 
 DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
 
@@ -82,7 +83,7 @@ class ClozeCorpus:
             warn_of_exposure(self.folder, clicr.LICENSED)
         return prepared, was_cached
 
-    def key(self, cache: Cache) -> Facts:
+    def key(self, cache: Cache) -> JsonObject:
         """Everything that shapes the arrays, as JSON: settings, and sources by content."""
         path = self.encoding.vectors_path
         return {

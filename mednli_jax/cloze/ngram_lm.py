@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.setups import ENTITY, merge_entities, phrase_of
+from mednli_jax.cloze.setups import ENTITY, join_entities, phrase_of
 from mednli_jax.data.examples import ClozeExample, Entity
 
 UNK, START, END = 0, 1, 2
@@ -180,7 +180,7 @@ def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     """Tokens lower-cased, each marked phrase as one token: ENTITY and its words with spaces
     between. No other token has a space."""
     words = list(map(str.lower, tokens))
-    return merge_entities(words, entities, lambda phrase: ENTITY + phrase).words
+    return join_entities(words, entities, lambda phrase: ENTITY + phrase).words
 
 
 def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:

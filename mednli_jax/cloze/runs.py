@@ -1,4 +1,4 @@
-"""The runs and files of Šuster & Daelemans 2018 (CliCR), and its Plan for `reproduce`."""
+"""The runs and files of Šuster & Daelemans 2018 (CliCR), and its plan for `reproduce`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ def answers_file(name: str, split: str) -> str:
 
 
 class CliCR:
-    """See report.options.Plan."""
+    """See report.options.ReproductionPlan."""
 
     name = "clicr"
     numbers = (4,)

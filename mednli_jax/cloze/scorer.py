@@ -18,7 +18,7 @@ import optax
 from flax import linen as nn
 
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze.arrays import Query, Texts, types_of_train
+from mednli_jax.cloze.arrays import ClozeTexts, Query, types_of_train
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.corpus import ClozeCorpus
@@ -51,7 +51,7 @@ class ClozeRows(Rows):
     """The rows of one split. passage: [N], of each query. words: (Vocab, vectors [V, D]) for the
     embedding score."""
 
-    texts: Texts
+    texts: ClozeTexts
     passage: np.ndarray
     words: tuple[Vocab, np.ndarray] | None = None
 
@@ -97,7 +97,7 @@ class ClozeScorer:
 
     def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
         """The splits with the texts of their candidates and answers."""
-        texts = Texts(prepared.arrays)
+        texts = ClozeTexts(prepared.arrays)
         splits: dict[str, ClozeRows] = {}
         strings: set[str] = set()
         for name, rows in prepared.splits.items():
@@ -410,7 +410,7 @@ def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]
 
 
-def _mean(summaries: Sequence[answers.Figures], name: str) -> metrics.MeanSd | None:
+def _mean(summaries: Sequence[JsonObject], name: str) -> metrics.MeanSd | None:
     """mean_sd of a score over seeds, None where a seed has none."""
     values = [figures[name] for figures in summaries]
     return None if None in values else metrics.mean_sd(values)

@@ -37,15 +37,14 @@ from mednli_jax.files.reading import (
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
 from mednli_jax.rundir import RunDirectory, read_kept
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 ORDERS = 4
 ANSWERS = "answers.json"
 LONG_ANSWER = 5  # answers of this many words or more share a slice
 
-Figures = dict[str, Json]
 Answers = Mapping[str, str]  # uid -> text
-Rows = Sequence[int] | slice
+Selection = Sequence[int] | slice
 ALL = slice(None)
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -209,7 +208,7 @@ def query_scores(
     )
 
 
-def summary(scores: QueryScores, rows: Rows = ALL) -> Figures:
+def summary(scores: QueryScores, rows: Selection = ALL) -> JsonObject:
     """Scores of some queries, as plain numbers for JSON; lengths are means, in words."""
     answered, counts = scores.answered[rows], scores.bleu_counts[rows]
     lengths = counts[:, -2][answered]
@@ -226,7 +225,7 @@ def summary(scores: QueryScores, rows: Rows = ALL) -> Figures:
     }
 
 
-def rows(scores_S: Sequence[QueryScores]) -> list[Figures]:
+def rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
     """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding
     with vectors."""
     answered_S, exact_S, f1_S, embedding_S = [], [], [], []
@@ -247,7 +246,7 @@ def rows(scores_S: Sequence[QueryScores]) -> list[Figures]:
     return objects
 
 
-def seed_scores(scores_S: Sequence[QueryScores], rows: Rows = ALL) -> Figures:
+def seed_scores(scores_S: Sequence[QueryScores], rows: Selection = ALL) -> JsonObject:
     """Exact match (as accuracy) and F1 of some queries, mean_sd over the seeds, with how many there
     are."""
     exact_match_S, f1_S = [], []
@@ -296,7 +295,7 @@ def figures(
     queries: Sequence[ClozeExample | Query],
     scores: QueryScores,
     skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
-) -> Figures:
+) -> JsonObject:
     """`summary` of all queries, and under the key `slices` the `summary` of each slice."""
     summaries = {}
     for family, named in slices(queries, skills).items():
@@ -421,7 +420,7 @@ def read_system(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSys
     return scored_system(name, result.corpus, queries, predictions_S)
 
 
-def comparison(first: ScoredSystem, second: ScoredSystem) -> Figures:
+def comparison(first: ScoredSystem, second: ScoredSystem) -> JsonObject:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
     The interval of exact_match is drawn over queries and seeds, the interval of f1 over queries.
@@ -439,7 +438,7 @@ def comparison(first: ScoredSystem, second: ScoredSystem) -> Figures:
     }
 
 
-def f1_difference(first: np.ndarray, second: np.ndarray) -> Figures:
+def f1_difference(first: np.ndarray, second: np.ndarray) -> JsonObject:
     """mean(second) - mean(first), both [N], with an interval: the percentiles of samples that draw
     queries with replacement, the same for both systems (Koehn 2004)."""
     gains, counts = np.unique(second - first, return_counts=True)

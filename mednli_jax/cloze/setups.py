@@ -100,7 +100,7 @@ def passage_in_setup(passage: Passage, setup: str, *, max_tokens: int = 0) -> Se
             phrase = " ".join(words[entity.start : entity.end])
             spans[phrase].append((entity.start, entity.end))
     else:
-        words, marked = merge_entities(words, passage.entities, names.__getitem__)
+        words, marked = join_entities(words, passage.entities, names.__getitem__)
         for phrase, place in marked:
             spans[phrase].append((place, place + 1))
     length = max_tokens or len(words)
@@ -132,7 +132,7 @@ def query_in_setup(
         for entity in example.query_entities:
             if entity.end <= example.blank:
                 blank -= entity.end - entity.start - 1
-        words, _ = merge_entities(words, example.query_entities, names.__getitem__)
+        words, _ = join_entities(words, example.query_entities, names.__getitem__)
         names[phrase_of(example.answers[0].text)]  # gives the answer a name, too
     words[blank] = PLACEHOLDER
     right = right_candidate(example, passage.number_of)
@@ -213,16 +213,16 @@ def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[Cloze
     return tagged
 
 
-class Merged(NamedTuple):
+class JoinedWords(NamedTuple):
     """words: with each entity as one token. phrases: (phrase, place of that token) of each."""
 
     words: list[str]
     phrases: list[tuple[str, int]]
 
 
-def merge_entities(
+def join_entities(
     words: Sequence[str], entities: Iterable[Entity], name_of: Callable[[str], str]
-) -> Merged:
+) -> JoinedWords:
     """Puts one token in the place of the words of each entity. name_of: phrase -> its token."""
     shorter: list[str] = []
     phrases = []
@@ -234,4 +234,4 @@ def merge_entities(
         shorter.append(name_of(phrase))
         end = entity.end
     shorter += words[end:]
-    return Merged(shorter, phrases)
+    return JoinedWords(shorter, phrases)

@@ -1,5 +1,5 @@
-"""Statistics of a cloze corpus, as data and pictures: Tables 2 and 3 and Figures 2 to 5 of Šuster &
-Daelemans 2018.
+"""Statistics of a cloze corpus, as data and pictures: Tables 2 and 3 and Figures 2 to 5 of
+Šuster & Daelemans 2018.
 
 The paper counts each passage once for its sum of tokens and its types, and once for every query for
 its mean length and for Figure 2a (`describe_data.py` of its published code); this module computes
@@ -20,7 +20,7 @@ from mednli_jax.cloze.clicr import SEMANTIC_TYPES
 from mednli_jax.cloze.corpus import corpus_named, notes_of
 from mednli_jax.cloze.setups import passage_in_setup, phrase_of, right_candidate
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
-from mednli_jax.data.partitions import read_annotations
+from mednli_jax.data.partitions import names_by_uid
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files.reading import json_lines
 from mednli_jax.report import charts
@@ -41,8 +41,6 @@ LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
 BINS = 60
 SPECIALTIES_SHOWN = 15
 PAPER = published("clicr")["statistics"]
-
-Figures = JsonObject  # JSON values
 
 
 def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
@@ -66,7 +64,7 @@ def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = (
 Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
 
 
-def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
+def statistics(splits: Mapping[str, Split[ClozeExample]]) -> JsonObject:
     """The content of Tables 2 and 3 and Figures 2 and 3, lower-cased as in the paper, as JSON
     values.
 
@@ -106,7 +104,7 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
     }
 
 
-def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures:
+def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
     """The figures of `statistics` for one split, or for several."""
     passages = {query.passage.uid: query.passage for query in queries}
     words: set[str] = set()
@@ -156,7 +154,7 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures
     }
 
 
-def _passage_lengths(queries: Iterable[ClozeExample]) -> Figures:
+def _passage_lengths(queries: Iterable[ClozeExample]) -> JsonObject:
     """Histograms (Figure 2a) of passages, and of the passages of all queries."""
     length_of, lengths_of_queries = {}, []
     for query in queries:
@@ -174,7 +172,7 @@ def _passage_lengths(queries: Iterable[ClozeExample]) -> Figures:
     }
 
 
-def section(name: str, figures: Figures) -> Section:
+def section(name: str, figures: JsonObject) -> Section:
     """Tables 2 and 3 from `statistics`; the paper's figures of CliCR in the last column."""
     types = list(SEMANTIC_TYPES)
     if figures["all"]["semantic_types"]["other"]:
@@ -211,13 +209,13 @@ def section(name: str, figures: Figures) -> Section:
     return Section(f"Sizes, {name}", words, [grid])
 
 
-def _largest_specialties(figures: Figures) -> dict[str, float]:
+def _largest_specialties(figures: JsonObject) -> dict[str, float]:
     """The specialties of Figure 3, each with its share of all names of specialties, in %."""
     largest = islice(figures["specialties"].items(), SPECIALTIES_SHOWN)
     return {name: 100 * (share / figures["specialty_names"]) for name, share in largest}
 
 
-def drawn(name: str, figures: Figures) -> dict[str, bytes]:
+def drawn(name: str, figures: JsonObject) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names
     specialties."""
     lengths, answers = figures["passage_lengths"], figures["answer_lengths"]
@@ -254,7 +252,7 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     Names are those of the paper, or the shorter ones of its figures.
     """
     problem = "the row is no skill of a query"
-    return read_annotations(path, "skill", SKILLS["names"], SKILLS["aliases"], problem=problem)
+    return names_by_uid(path, "skill", SKILLS["names"], SKILLS["aliases"], problem=problem)
 
 
 def read_scores(path: Path) -> dict[str, float]:
@@ -278,7 +276,7 @@ def skill_statistics(
     skills: Mapping[str, Sequence[str]],
     queries: Iterable[ClozeExample | Query],
     scores: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-) -> Figures:
+) -> JsonObject:
     """The share of queries that need each skill (Figure 4), and the F1 of systems on these (Figure
     5), as JSON values.
 
@@ -313,7 +311,7 @@ def skill_statistics(
     }
 
 
-def skill_section(figures: Figures) -> Section:
+def skill_section(figures: JsonObject) -> Section:
     """The table of `skill_statistics`, with a column of F1 for each system."""
     systems, shares = figures["f1"], figures["shares"]
     paper = f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none"

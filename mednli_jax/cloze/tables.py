@@ -43,7 +43,7 @@ Scores = Mapping[str, Json]  # of a system, see scores.summary
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of the table.
 
     Args:
@@ -61,10 +61,12 @@ class Row:
     run: str = ""
 
 
-def _read_rows() -> Iterator[Row]:
+def _read_rows() -> Iterator[TableRow]:
     for values in published("clicr")["tables"]["4"]["rows"]:
         named = tuple(values.get("named", ()))
-        yield Row(values["system"], values["kind"], values["paper"], named, values.get("run", ""))
+        yield TableRow(
+            values["system"], values["kind"], values["paper"], named, values.get("run", "")
+        )
 
 
 ROWS = tuple(_read_rows())
@@ -81,7 +83,7 @@ class FilledRow:
       unlike: see report.tables.differences_from_paper.
     """
 
-    row: Row
+    row: TableRow
     state: str = ""
     ours: Scores = field(default_factory=dict)
     seeds: int = 0
@@ -188,7 +190,7 @@ def baselines_in(folder: Path, split: str) -> tuple[Mapping[str, Scores], str]:
     return values["rows"], corpus if corpus in (DEMO, CLICR) else FILE
 
 
-def _of_baseline(row: Row, baselines: Mapping[str, Scores]) -> FilledRow:
+def _of_baseline(row: TableRow, baselines: Mapping[str, Scores]) -> FilledRow:
     for name in row.named:
         if name in baselines:
             ours = {metric: mean_sd([value]) for metric, value in _metrics(baselines[name])}
@@ -196,7 +198,7 @@ def _of_baseline(row: Row, baselines: Mapping[str, Scores]) -> FilledRow:
     return FilledRow(row, MISSING)
 
 
-def _of_run(row: Row, folder: Path, read: Read, split: str) -> FilledRow:
+def _of_run(row: TableRow, folder: Path, read: Read, split: str) -> FilledRow:
     run_state = state(folder)
     if run_state != COMPLETE:
         return FilledRow(row, run_state)

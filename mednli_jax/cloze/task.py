@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from mednli_jax.cloze import baselines, page, stats, tables
-from mednli_jax.cloze.arrays import ClozeEncoding, Texts
+from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts
 from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
 from mednli_jax.cloze.corpus import DEMO, NAMES, ClozeCorpus
 from mednli_jax.cloze.runs import TABLE
@@ -22,7 +22,7 @@ from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import PLACEHOLDER
-from mednli_jax.data.inputs import Form
+from mednli_jax.data.inputs import InputForm
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path
@@ -78,7 +78,7 @@ class Cloze:
     corpora = "cloze queries"
     row_noun = "queries"
     models = ("ga_reader", "sa_reader")
-    form = Form(
+    form = InputForm(
         (("passage",), ("query",)),
         "a passage and a query",
         check_marks,
@@ -152,7 +152,7 @@ class Cloze:
 
     def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
-        texts = Texts(prepared.arrays)
+        texts = ClozeTexts(prepared.arrays)
         splits = {}
         for name in {"dev", "test"} & prepared.splits.keys():
             rows = []

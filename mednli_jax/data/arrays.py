@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data.examples import Facts, Split
+from mednli_jax.data.examples import Split
+from mednli_jax.types import JsonObject
 
 SIDES = ("premise", "hypothesis")
 PLURAL = {
@@ -54,7 +55,7 @@ class Rows:
 def rows_of(
     name: str,
     arrays: Mapping[str, np.ndarray],
-    facts: Facts,
+    facts: JsonObject,
     uids: Iterable[str],
     tags: Iterable[Iterable[str]],
 ) -> Rows:
@@ -68,7 +69,7 @@ def rows_of(
 
 
 def rows_of_splits(
-    splits: Mapping[str, Split], arrays: Mapping[str, np.ndarray], facts: Facts
+    splits: Mapping[str, Split], arrays: Mapping[str, np.ndarray], facts: JsonObject
 ) -> dict[str, Rows]:
     """The rows of splits that were encoded in memory. facts: of the splits, as in a manifest."""
     rows = {}
@@ -88,7 +89,7 @@ class Prepared:
     """
 
     folder: Path | None
-    manifest: Facts
+    manifest: JsonObject
     arrays: dict[str, np.ndarray]
     vectors: np.ndarray
     splits: dict[str, Rows]

@@ -18,7 +18,7 @@ import numpy as np
 
 import mednli_jax
 from mednli_jax.data.arrays import Prepared, rows_of, rows_of_splits
-from mednli_jax.data.examples import Facts, Split
+from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
 from mednli_jax.files.writing import (
     Json,
@@ -33,6 +33,7 @@ from mednli_jax.files.writing import (
     writing,
 )
 from mednli_jax.terminal import warn
+from mednli_jax.types import JsonObject
 
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 CONCEPTS = "concepts.json"
@@ -73,7 +74,9 @@ class SavedVocabulary(Protocol):
 
 # Splits, arrays over the rows of all splits, vocabulary [V], vectors [V, D], and facts for the
 # manifest.
-Content = tuple[Mapping[str, Split], Mapping[str, np.ndarray], SavedVocabulary, np.ndarray, Facts]
+Content = tuple[
+    Mapping[str, Split], Mapping[str, np.ndarray], SavedVocabulary, np.ndarray, JsonObject
+]
 
 
 class Cache:

@@ -13,11 +13,12 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.examples import Example, Facts, Split
+from mednli_jax.data.examples import Example, Split
 from mednli_jax.errors import ConfigError
 from mednli_jax.files.paths import local_path, variable_path
 from mednli_jax.files.reading import either_name
 from mednli_jax.terminal import warn
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
@@ -39,7 +40,7 @@ class Corpus(Protocol[Example, Vocabulary]):
     def splits(self) -> Mapping[str, Split[Example]]:
         """The examples, read from their files; see `in_order`."""
 
-    def key(self, cache: Cache, /) -> Facts:
+    def key(self, cache: Cache, /) -> JsonObject:
         """Everything that shapes the arrays, as JSON; "sources" has the digests of its files by
         name."""
 
@@ -147,7 +148,7 @@ def check_name(name: str, names: Sequence[str]) -> None:
         raise ConfigError(f"unknown corpus '{name}'", field="data.name", fix=fix)
 
 
-def left_out(facts: Facts) -> str:
+def left_out(facts: JsonObject) -> str:
     """The rows of a corpus that are no examples, by reason: "200 repeated, 20 without positive"; ""
     for none."""
     counts = dict(facts.get("left_out", {}))

@@ -10,8 +10,6 @@ from mednli_jax.types import JsonObject
 # disagree on them.
 LABELS = ("entailment", "neutral", "contradiction")
 
-Facts = JsonObject  # counts and names for a manifest, as JSON values
-
 
 @dataclass(frozen=True, slots=True)
 class Mention:
@@ -130,7 +128,7 @@ class Split(Generic[Example]):
 
     name: str
     examples: tuple[Example, ...]
-    facts: Facts = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)

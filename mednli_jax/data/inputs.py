@@ -13,7 +13,7 @@ from mednli_jax.types import Json
 # SNLI's lines may end before the columns label2 ... label5.
 SPARE = re.compile(r"label\d")
 Input = Mapping[str, Json] | Sequence[Json]  # of a user
-Texts = tuple[str, str]  # of an input
+TextPair = tuple[str, str]  # of an input
 
 
 def _accepts_all(*texts: str) -> None:
@@ -21,7 +21,7 @@ def _accepts_all(*texts: str) -> None:
 
 
 @dataclass(frozen=True)
-class Form:
+class InputForm:
     """The form of the inputs of a task.
 
     Args:
@@ -35,9 +35,9 @@ class Form:
     fields: tuple[tuple[str, ...], ...]
     description: str
     check: Callable[..., tuple[str, str] | None] = _accepts_all
-    first_words: Texts = ("a", "a")
+    first_words: TextPair = ("a", "a")
 
-    def example(self, lengths: Sequence[int]) -> Texts:
+    def example(self, lengths: Sequence[int]) -> TextPair:
         """An input that the task accepts, whose texts have so many tokens."""
         first, second = (
             " ".join([word, *["a"] * (length - 1)])
@@ -45,7 +45,7 @@ class Form:
         )
         return first, second
 
-    def with_columns(self, setting: str) -> "Form":
+    def with_columns(self, setting: str) -> "InputForm":
         """The form that also takes the columns of a config.data.columns, "premise:note"."""
         column_of = {part.left: part.right.casefold() for part in label_entries(setting)}
         fields = []
@@ -67,7 +67,7 @@ class Form:
         fields = ", ".join(f'"{name}": ...' for name in self.names)
         return f"({', '.join(self.names)}) or {{{fields}}}"
 
-    def checked(self, inputs: Iterable[Input]) -> list[Texts]:
+    def checked(self, inputs: Iterable[Input]) -> list[TextPair]:
         """The texts of the inputs of `predict`, from items as `texts` takes them."""
         if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
             problem = f"the inputs are a {type(inputs).__name__}, not a list"
@@ -81,7 +81,7 @@ class Form:
         problems.raise_if_any()
         return texts_of_inputs
 
-    def texts(self, values: Input, place: str, line: int | None = None) -> Texts:
+    def texts(self, values: Input, place: str, line: int | None = None) -> TextPair:
         """The texts of a dict with a field for each text, or of a tuple or list of two strings."""
 
         def fault(problem: str, fix: str) -> DataError:
@@ -126,7 +126,7 @@ class Form:
 
     def named(
         self, line: Input, header: Sequence[str], file: str, number: int
-    ) -> tuple[Texts, dict[str, Input]]:
+    ) -> tuple[TextPair, dict[str, Input]]:
         """(the texts, further columns) of a line. header: the names of its cells; [] for a line
         without names."""
         if header and isinstance(line, list):

@@ -147,7 +147,7 @@ def uids_in(
     return frozenset(ids) & uids_of_corpus
 
 
-def read_annotations(
+def names_by_uid(
     path: Path | str,
     column: str,
     names: Collection[str],

@@ -14,7 +14,6 @@ from mednli_jax.data.tokenizer_files import (
     CONFIG,
     TOKENIZER,
     WEIGHT_CONFIGS,
-    JsonObject,
     PairForm,
     find_tokenizer,
     library,
@@ -26,6 +25,7 @@ from mednli_jax.data.tokenizer_files import (
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files.writing import write_atomic
 from mednli_jax.terminal import say, warn
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

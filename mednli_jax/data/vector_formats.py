@@ -43,7 +43,7 @@ FORMATS = (
 # The largest absolute value of a number. Other data, read as float32, soon exceed it.
 LARGEST = 2.0**33
 # (number of the line or row, from 1; word; numbers, as bytes between blanks or as float32 [dim])
-Row = tuple[int, bytes, bytes | np.ndarray]
+VectorRow = tuple[int, bytes, bytes | np.ndarray]
 _START_BYTES = 1 << 13  # from which the kind of a file is found
 _BLOCK_BYTES = 1 << 22
 _PICKLE_START = re.compile(rb"\x80[\0-\x05]")
@@ -137,7 +137,7 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
     raise line_fault(numbers_file(path).name, 1, problem, fix)
 
 
-def read_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
+def read_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
     """The rows of a file; `problems` gets the faults of rows."""
     readers = {"text": _text_rows, "pair": _paired_rows, "word2vec": _word2vec_rows}
     return readers[head.kind](path, head, problems)
@@ -234,7 +234,7 @@ def _wrong_count(path: Path, promised: int, rows: int | str) -> DataError:
     return line_fault(path.name, 1, problem, fix)
 
 
-def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
+def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
     rows, dim = 0, head.dim
     for number, line in byte_lines(path):
         line = _between_blanks(line)
@@ -258,7 +258,7 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
         raise _wrong_count(path, head.rows, rows)
 
 
-def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
+def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
     words_file, numbers_file = files_of(path)
     lines = zip(byte_lines(words_file), byte_lines(numbers_file), strict=True)
     try:
@@ -275,7 +275,7 @@ def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
         raise line_fault(numbers_file.name, None, problem, fix) from None
 
 
-def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[Row]:
+def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
     numbers_bytes = 4 * head.dim
     with open_binary(path) as stream:
         stream.readline()

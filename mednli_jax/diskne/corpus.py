@@ -29,7 +29,7 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.diskne import data
-from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Facts, Positive
+from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Positive
 from mednli_jax.diskne.folds import LEAST, Fold
 from mednli_jax.diskne.folds import folds as divide
 from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled, similar
@@ -41,6 +41,7 @@ from mednli_jax.nli.corpus import BuiltCorpus, NLICorpus
 from mednli_jax.nli.read.pair_rows import json_rows
 from mednli_jax.nli.read.readers import read_nli_file
 from mednli_jax.rundir import read_json
+from mednli_jax.types import JsonObject
 
 FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
@@ -73,7 +74,7 @@ class DisKnECorpus(NLICorpus):
     def _cache_name(self) -> str:
         return f"diskne-{self.name}"
 
-    def key(self, cache: Cache) -> Facts:
+    def key(self, cache: Cache) -> JsonObject:
         settings = [self.wording, self.negatives, self.names_from or "none", self.least]
         return {**super().key(cache), "diskne": settings}
 
@@ -209,7 +210,7 @@ def _demo_positives() -> list[Positive]:
     return positives
 
 
-def _fold_facts(fold: Fold) -> Facts:
+def _fold_facts(fold: Fold) -> JsonObject:
     return {
         "disease": fold.disease,
         "group": fold.group,

@@ -40,7 +40,6 @@ POSITIVE, NEGATIVE = LABELS[:2]
 # then reveal the label. full: the whole sentence, the disease in it replaced (section 3.2).
 WORDINGS = ("name", "mention", "full")
 
-Facts = JsonObject  # JSON values
 PositiveKey = tuple[str, str, str]  # pair, disease, category
 
 _WORD = re.compile(r"\w+")
@@ -107,12 +106,12 @@ class Benchmark:
     examples: tuple[DiseaseExample, ...]
     names: dict[str, str]
     synonyms: dict[str, list[str]]
-    facts: Facts = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def description(self) -> Facts:
+    def description(self) -> JsonObject:
         """All but the examples, as JSON values."""
         return {
             "name": self.name,
@@ -122,7 +121,7 @@ class Benchmark:
         }
 
     @classmethod
-    def described(cls, description: Facts, examples: Iterable[DiseaseExample]) -> "Benchmark":
+    def described(cls, description: JsonObject, examples: Iterable[DiseaseExample]) -> "Benchmark":
         """The benchmark of a `description`, which may have other fields, and examples."""
         names, synonyms = description["names"], description["synonyms"]
         return cls(description["name"], tuple(examples), names, synonyms, description["facts"])
@@ -230,7 +229,7 @@ def assembled(
     names: Mapping[str, str],
     synonyms: Mapping[str, Iterable[str]],
     wording: str,
-    facts: Facts,
+    facts: JsonObject,
 ) -> Benchmark:
     """The benchmark of positive and negative examples.
 
@@ -392,7 +391,7 @@ def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
     return sorted(files)
 
 
-SourcePairs = tuple[list[NLIExample], Facts]  # to which annotations refer; files they are from
+SourcePairs = tuple[list[NLIExample], JsonObject]  # to which annotations refer; files they are from
 
 
 def source_pairs(folder: Path) -> SourcePairs:
@@ -415,7 +414,7 @@ def read_published(
     ontology: Ontology | None = None,
     *,
     wording: str = "name",
-    facts: Facts | None = None,
+    facts: JsonObject | None = None,
 ) -> Benchmark:
     """The benchmark of annotation files: medical, terminological or both, of similar or of random
     negatives.

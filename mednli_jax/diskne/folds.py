@@ -110,7 +110,7 @@ def _one_number(word: str) -> str:
     return word.replace("embolus", "embolism")  # a pulmonary embolus is a pulmonary embolism
 
 
-def mentioned(
+def concepts_in_texts(
     texts: Collection[str], synonyms: Mapping[str, Iterable[str]]
 ) -> dict[str, frozenset[str]]:
     """text -> the concepts of which a name stands in it, on word boundaries.
@@ -146,7 +146,7 @@ def mentioned(
 
 def _rows_naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
     """concept -> the rows whose text names it."""
-    concepts_in = mentioned(texts, benchmark.synonyms)
+    concepts_in = concepts_in_texts(texts, benchmark.synonyms)
     rows = defaultdict(list)
     for row, text in enumerate(texts):
         for concept in concepts_in[text]:

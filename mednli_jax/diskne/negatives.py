@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mednli_jax.diskne.data import GROUP_OF, Negative, Positive, premise_key
-from mednli_jax.diskne.folds import mentioned
+from mednli_jax.diskne.folds import concepts_in_texts
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology
 
@@ -93,7 +93,7 @@ def negatives_of(
     """
     diseases_of_group: dict[str, set[str]] = defaultdict(set)
     true_diseases: dict[str, set[str]] = defaultdict(set)
-    named = mentioned({positive.pair.premise for positive in positives}, synonyms)
+    named = concepts_in_texts({positive.pair.premise for positive in positives}, synonyms)
     for positive in positives:
         premise = positive.pair.premise
         diseases_of_group[GROUP_OF[positive.category]].add(positive.disease)

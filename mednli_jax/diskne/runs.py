@@ -1,4 +1,4 @@
-"""The runs of Alghanmi et al. 2021 (DisKnE), and its Plan for `reproduce`.
+"""The runs of Alghanmi et al. 2021 (DisKnE), and its plan for `reproduce`.
 
 Their folders are main/, table7/ and table8/. The paper has BERT with four pretrained weights; the
 other systems are ours.
@@ -57,7 +57,7 @@ WORDINGS_TABLE, RANDOM_TABLE = 7, 8
 
 
 class DisKnE:
-    """See report.options.Plan."""
+    """See report.options.ReproductionPlan."""
 
     name = "diskne"
     numbers = (1, 2, 3, 4, 5, 6, WORDINGS_TABLE, RANDOM_TABLE)

@@ -44,11 +44,10 @@ if TYPE_CHECKING:
 
 PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 AT_ONCE = "at_once.json"
-Row = JsonObject  # JSON values
 
 
 @dataclass(frozen=True)
-class PartRows:
+class FoldRows:
     """The rows of one part (train, dev, test) of several folds.
 
     label: [N], of all examples. member: bool [F, N], whether an example is in this part of a fold.
@@ -138,15 +137,15 @@ class DisKnEScorer(nli.NLIScorer):
         part_FN = np.asarray(prepared.arrays["fold"])
         return np.asarray(part_FN == PARTS.index(part))
 
-    def rows(self, prepared: Prepared, name: str) -> PartRows:
+    def rows(self, prepared: Prepared, name: str) -> FoldRows:
         """The rows of a split for the training loop."""
         group, _, part = name.partition("/")
         member = self.members(prepared, part)
         longest = int(member[folds_of_group(prepared, group)].sum(axis=1).max())
-        return PartRows(prepared.splits[ALL].label, member, longest)
+        return FoldRows(prepared.splits[ALL].label, member, longest)
 
     def slot_scores(
-        self, rows: PartRows, logits: np.ndarray, codes: Iterable[int]
+        self, rows: FoldRows, logits: np.ndarray, codes: Iterable[int]
     ) -> dict[str, dict[str, list[float]]]:
         """Loss, accuracy and F1 of the positive class of each slot, on the rows of its fold.
         logits: [S, N, C]."""
@@ -405,7 +404,7 @@ class FoldTraining:
 
     def _row(
         self, slot: Slot, best_epoch: int, dev: Mapping[str, float | None], logits: np.ndarray
-    ) -> Row:
+    ) -> JsonObject:
         """The row of a slot. logits: [N, C], of all examples."""
         fold = self.folds[slot.fold]
         logits = self.scorer.whole(logits[fold.test])
@@ -420,7 +419,7 @@ class FoldTraining:
             "test": dict(zip(uids, probabilities, strict=True)),
         }
 
-    def _on_epoch(self, chunk: Chunk, row: Row) -> None:
+    def _on_epoch(self, chunk: Chunk, row: JsonObject) -> None:
         row = {**row, "chunk": chunk.number, "group": chunk.group, "slots": row["seeds"]}
         del row["seeds"]
         chunks = f"{chunk.group}, chunk {chunk.number + 1} of {len(self.chunks)}"

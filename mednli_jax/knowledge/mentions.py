@@ -48,6 +48,7 @@ from mednli_jax.files.reading import (
 from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.terminal import warn
+from mednli_jax.types import JsonObject
 
 METAMAP = (".mmi", ".txt")
 ENDINGS = (".tsv", ".jsonl", *METAMAP)  # of a file of mentions; .gz may follow
@@ -70,7 +71,6 @@ _FORM = "ID|MMI|score|name|CUI|[types]|triggers|location|positions|tree codes"
 _SAME_LENGTH = str.maketrans("‘’“”–—×µμ", "''\"\"--xuu")
 # (uid, side) -> the mentions of the sentence, in order. A sentence without any is absent.
 Mentions = dict[tuple[str, str], tuple[Mention, ...]]
-Facts = dict[str, str | int]
 Splits = Mapping[str, Split[NLIExample]]
 
 
@@ -78,7 +78,7 @@ class FileMentions(NamedTuple):
     """The mentions of a file. facts: the file's name, and counts of its spans and mentions."""
 
     mentions: Mentions
-    facts: Facts
+    facts: JsonObject
 
 
 class Span(NamedTuple):
@@ -112,7 +112,7 @@ class Recognised:
 
     ontology: Ontology
     spans: Mapping[tuple[str, str], Sequence[Mention]]
-    facts: Facts = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
 
     def mentions(self, uid: str, side: str) -> list[Mention]:
         """The mentions of one sentence, in order."""

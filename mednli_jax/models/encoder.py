@@ -175,7 +175,7 @@ class Encoder(nn.Module):
         return LayerNorm(self.epsilon, self.norm_bias, name=name)
 
     def _encoded(
-        self, batch: PairBatch, row: "Row", noise_B2: jax.Array | None, *, first_only: bool
+        self, batch: PairBatch, row: "PieceRows", noise_B2: jax.Array | None, *, first_only: bool
     ) -> jax.Array:
         """The last layer's states [B T, D], or with first_only [B, D] of the first pieces."""
         x = self._embedded(row)
@@ -215,7 +215,7 @@ class Encoder(nn.Module):
                 x = self._convolved(x, embedded, row.real_BT, noise_B2)
         return wide(self._norm("norm")(x) if self.norm_first else x)
 
-    def _bias(self, batch: PairBatch, row: "Row") -> jax.Array:
+    def _bias(self, batch: PairBatch, row: "PieceRows") -> jax.Array:
         """[B, 1, 1 or T, T], added to the attention scores of all layers: padding, and links."""
         padding_B11T = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if self.knowledge != "bias":
@@ -253,7 +253,7 @@ class Encoder(nn.Module):
         convolved = drop(convolve(embedded, real_BT), self.dropout, noise_B2, "convolution")
         return self._norm("convolution_norm")(x + gelu(convolved))
 
-    def _embedded(self, row: "Row") -> jax.Array:
+    def _embedded(self, row: "PieceRows") -> jax.Array:
         return Embeddings(
             self.vocab_size,
             self.embedding_size or self.hidden_size,
@@ -291,7 +291,7 @@ class Encoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class Row:
+class PieceRows:
     """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; arrays [B, T]."""
 
     pieces_BT: jax.Array  # int32, 0 after the end
@@ -303,7 +303,9 @@ class Row:
     start_B1: jax.Array  # int32, the place of the hypothesis's first piece
 
 
-def rows_of_pairs(batch: PairBatch, cls_id: int, sep_id: int, separators: int, size: int) -> Row:
+def rows_of_pairs(
+    batch: PairBatch, cls_id: int, sep_id: int, separators: int, size: int
+) -> PieceRows:
     """The pairs of a batch as rows of `size` places. Padding pairs have no premise, as with
     hypothesis_only.
 
@@ -320,7 +322,7 @@ def rows_of_pairs(batch: PairBatch, cls_id: int, sep_id: int, separators: int, s
     premise_BT = shifted(layers.per_pair(batch.premise, batch), size)
     pieces_BT = jnp.where(in_premise, premise_BT, pieces_BT)
     pieces_BT = jnp.where(at == 0, cls_id, pieces_BT)
-    return Row(
+    return PieceRows(
         pieces_BT,
         at <= end_B1,
         at > middle_B1,
@@ -331,7 +333,7 @@ def rows_of_pairs(batch: PairBatch, cls_id: int, sep_id: int, separators: int, s
     )
 
 
-def between_sides(links_BPH: jax.Array, row: Row) -> jax.Array:
+def between_sides(links_BPH: jax.Array, row: PieceRows) -> jax.Array:
     """Links [B, P, H] moved to the places of the pieces in the row [B, T, T], in both directions; 0
     elsewhere."""
     links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
@@ -368,7 +370,7 @@ class TypedLinks:
     premise_BK: jax.Array
     hypothesis_BK: jax.Array
 
-    def energies(self, layer: int, row: Row) -> jax.Array:
+    def energies(self, layer: int, row: PieceRows) -> jax.Array:
         """[B, N, T, T], what a layer adds to its attention scores."""
         rows, size = row.pieces_BT.shape
         pairs_B1 = jnp.arange(rows)[:, None]
@@ -460,7 +462,7 @@ class Embeddings(nn.Module):
     norm: "LayerNorm | None"
 
     @nn.compact
-    def __call__(self, row: Row) -> jax.Array:
+    def __call__(self, row: PieceRows) -> jax.Array:
         words = self.param("words", _draw, (self.vocab_size, self.features))
         x_BTD = take(words, row.pieces_BT)
         if self.positions:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
+from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.labels import Labels
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files.writing import sha256
@@ -40,6 +40,7 @@ from mednli_jax.report.sections import (
     mean,
 )
 from mednli_jax.report.tables import corpus_fields
+from mednli_jax.types import JsonObject
 
 OPEN = {"demo", "demo_full", "snli", "multinli"}
 # Types of MeSH for persons who smoke, drink or are homeless. MeSH's reader links these types only
@@ -177,12 +178,14 @@ def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 
 class _Sizes(NamedTuple):
-    figures: Facts
+    figures: JsonObject
     premises: set[str]
     words: set[str]
 
 
-def statistics(splits: Mapping[str, Split[NLIExample]], labels: Sequence[str] = LABELS) -> Facts:
+def statistics(
+    splits: Mapping[str, Split[NLIExample]], labels: Sequence[str] = LABELS
+) -> JsonObject:
     """Counts and lengths of each split and of all together.
 
     Returns {"splits": {name: figures}, "all": figures}; figures are
@@ -221,7 +224,7 @@ def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Si
     for split in splits.values():
         tokens.update(split.facts.get("tokens", {}))
         unlabelled += int(split.facts.get("dropped_unlabelled", 0))
-    figures: Facts = {
+    figures: JsonObject = {
         "pairs": len(examples),
         "labels": {label: labels[label] for label in names},
         "unlabelled": unlabelled,
@@ -247,7 +250,7 @@ def _labels(examples: Iterable[NLIExample]) -> np.ndarray:
     return np.array([example.label for example in examples])
 
 
-def sizes_section(corpus: str, values: Facts, labels: Sequence[str] = LABELS) -> Section:
+def sizes_section(corpus: str, values: JsonObject, labels: Sequence[str] = LABELS) -> Section:
     """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below
     ours."""
     columns = {**values["splits"], "all": values["all"]}
@@ -320,7 +323,7 @@ def path_statistics(
     indices: Indices,
     distances: Callable[[np.ndarray], np.ndarray],
     labels: Sequence[str] = LABELS,
-) -> Facts:
+) -> JsonObject:
     """Path lengths between the concepts of premises and hypotheses.
 
     distances: path lengths int [M] of pairs of places [M, 2], see
@@ -393,14 +396,14 @@ def _counts(lengths: np.ndarray) -> dict[str, int]:
     return {names.get(value, str(value)): number for value, number in pairs}
 
 
-def ordered_keys(figures: Facts) -> list[str]:
+def ordered_keys(figures: JsonObject) -> list[str]:
     """Every length that occurs, in rising order; then NO_PATH and NO_CONCEPT if they occur."""
     keys = set(figures["occurrences"]).union(*figures["nearest"].values())
     lengths = sorted(filter(str.isdigit, keys), key=int)
     return lengths + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
 
 
-def path_chart(corpus: str, figures: Facts) -> charts.Chart | None:
+def path_chart(corpus: str, figures: JsonObject) -> charts.Chart | None:
     """The occurrences of pairs of concepts for each path length. figures: see path_section."""
     keys = list(filter(str.isdigit, ordered_keys(figures)))
     series = {"occurrences": [int(figures["occurrences"].get(key, 0)) for key in keys]}
@@ -414,11 +417,11 @@ def path_chart(corpus: str, figures: Facts) -> charts.Chart | None:
     )
 
 
-def _of_ontology(corpus: str, figures: Facts) -> str:
+def _of_ontology(corpus: str, figures: JsonObject) -> str:
     return f"{corpus}, {figures['ontology']} {figures['version']}"
 
 
-def path_section(corpus: str, figures: Facts) -> Section:
+def path_section(corpus: str, figures: JsonObject) -> Section:
     """For a reader. figures: of `path_statistics`, with the ontology and its version."""
     occurrences, nearest = figures["occurrences"], figures["nearest"]
     sides = figures["examples_with_concepts"]

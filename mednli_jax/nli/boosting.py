@@ -18,7 +18,7 @@ from scipy.special import softmax
 from mednli_jax.data.arrays import NEW, VECTORS_OF_RUN, Prepared, Rows
 from mednli_jax.data.cache import kept, key_digest
 from mednli_jax.data.corpus import cache_folder
-from mednli_jax.data.examples import Facts, NLIExample, Split
+from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
 from mednli_jax.files.writing import write_sealed
@@ -162,7 +162,7 @@ def fit_predict(
     return Boosted(np.stack(probabilities), np.stack(importance), forests)
 
 
-def importance_table(importance: np.ndarray) -> Facts:
+def importance_table(importance: np.ndarray) -> JsonObject:
     """{"features": [{name, group, mean, sd over seeds}], greatest mean first; "groups": {group: sum
     of means}}. importance: [S, F]."""
     mean_F = importance.mean(axis=0)
@@ -178,7 +178,7 @@ def importance_table(importance: np.ndarray) -> Facts:
     return {"features": rows, "groups": {group: shares[group] for group in groups}}
 
 
-def importance_lines(importance: Facts) -> list[str]:
+def importance_lines(importance: JsonObject) -> list[str]:
     """An importance_table for the reader."""
     lines = [f"{'feature':24} {'group':10} {'importance':>10} {'sd':>8}"]
     for row in importance["features"]:

@@ -15,7 +15,7 @@ from mednli_jax import demo
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
-from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
+from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
 from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
@@ -45,9 +45,9 @@ from mednli_jax.nli.encode.texts import (
     NO_WORDS,
     ConceptTexts,
     ConceptVectors,
+    PairTexts,
     PieceEncoding,
     PieceTexts,
-    Texts,
     Vocabulary,
     WordTexts,
     encode_splits,
@@ -58,6 +58,7 @@ from mednli_jax.nli.read.corpora import CORPORA, OWN, licensed, source_files
 from mednli_jax.nli.read.pair_rows import FORMAT as ROWS_FORMAT
 from mednli_jax.nli.read.pair_rows import Columns
 from mednli_jax.terminal import Bar, say, warn
+from mednli_jax.types import JsonObject
 
 NAMES = (*demo.SIZES, *CORPORA)
 MUCH_RARER = 10
@@ -95,9 +96,9 @@ class Linking:
             files.append(bundled_abbreviations())
         return files
 
-    def key(self) -> Facts:
+    def key(self) -> JsonObject:
         """The settings as JSON."""
-        key: Facts = {
+        key: JsonObject = {
             "types": list(self.types),
             "candidates": self.candidates,
             "mentions": str(self.mentions or ""),
@@ -179,7 +180,7 @@ class Terminology:
         )
         return ontology if self.permute_seed is None else permute(ontology, self.permute_seed)
 
-    def key(self) -> Facts:
+    def key(self) -> JsonObject:
         """The settings as JSON."""
         return {
             "permute_seed": -1 if self.permute_seed is None else self.permute_seed,
@@ -187,7 +188,7 @@ class Terminology:
         }
 
 
-def _as_json(settings: Mapping[str, object]) -> Facts:
+def _as_json(settings: Mapping[str, object]) -> JsonObject:
     """Settings with paths as strings and tuples as lists."""
     values = dict(settings)
     for name, value in settings.items():
@@ -226,7 +227,7 @@ class BuiltCorpus(NamedTuple):
     arrays: dict[str, np.ndarray]
     vocabulary: Vocabulary
     vectors: np.ndarray
-    facts: Facts
+    facts: JsonObject
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,7 +429,7 @@ class NLICorpus:
     def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
         return PieceVocabulary.restore(path) if self.pieces else Vocab.load(path)
 
-    def texts(self, vocabulary: Vocabulary, source: ConceptSource | None) -> Texts:
+    def texts(self, vocabulary: Vocabulary, source: ConceptSource | None) -> PairTexts:
         """Turns texts into numbers. vocabulary: None to fit one. source: finds concepts that stand
         in the text as words."""
         if self.pieces:
@@ -476,10 +477,10 @@ class NLICorpus:
             self, pieces=pieces, concepts_of_run=concepts, graph_of_run=graph, partial=True
         )
 
-    def key(self, cache: Cache) -> Facts:
+    def key(self, cache: Cache) -> JsonObject:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of
         formats."""
-        key: Facts = {
+        key: JsonObject = {
             "corpus": self.name,
             "limit": self.limit or 0,
             "genre": self.genre,
@@ -516,7 +517,7 @@ class NLICorpus:
             key["concepts_of_run"] = self.concepts_of_run.digest()
         return key
 
-    def _settings(self) -> Facts:
+    def _settings(self) -> JsonObject:
         """The fields of the encoding; those of typed links only where a run uses them."""
         settings = _as_json(vars(self.encoding))
         if self.encoding.relations is None:

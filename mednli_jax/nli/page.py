@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mednli_jax.data.examples import Facts
 from mednli_jax.data.partitions import Partition
 from mednli_jax.files.paths import next_free
 from mednli_jax.files.writing import private_folder, write_atomic
@@ -32,10 +31,10 @@ from mednli_jax.report.sections import (
     seeds_named,
 )
 from mednli_jax.rundir import RunResult, Scores, differing
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from mednli_jax.finished import Run
-    from mednli_jax.types import JsonObject
 
 SPLITS = ("dev", "test")
 LONGEST_NAME = 13  # characters of a label that fit beside a confusion
@@ -198,7 +197,7 @@ def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Repo
     """The scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
     scores, _ = run.score(split)
-    figures: Facts = {
+    figures: JsonObject = {
         "run": str(run.directory.folder),
         "corpus": corpus,
         "trained_on": run.result.corpus,
@@ -241,7 +240,7 @@ def _with_interval(scores: Scores) -> Scores:
 
 
 def _scores_report(
-    figures: Facts, result: RunResult, corpus: str, scored: Mapping[str, Scores]
+    figures: JsonObject, result: RunResult, corpus: str, scored: Mapping[str, Scores]
 ) -> Report:
     """The scores of a run. corpus: of the split. scored: the split, then its partitions."""
     split = next(iter(scored))
@@ -399,7 +398,7 @@ def prediction_lines(rows: Iterable[JsonObject]) -> Iterator[str]:
         yield "\t".join((row["label"], *shares))
 
 
-def prediction(row: JsonObject) -> Facts:
+def prediction(row: JsonObject) -> JsonObject:
     """The label and the probability of each class, for --output of `predict`."""
     _, *labels = row
     shares = {label: round(row[label], 6) for label in labels}

@@ -18,7 +18,7 @@ from scipy.special import log_softmax, softmax
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
 from mednli_jax.data.corpus import Corpus
-from mednli_jax.data.examples import LABELS, Facts, NLIExample
+from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
 from mednli_jax.errors import ConfigError
 from mednli_jax.models.batch import PairBatch
@@ -29,6 +29,7 @@ from mednli_jax.report import metrics
 from mednli_jax.rundir import Scores
 from mednli_jax.terminal import warn
 from mednli_jax.training.scorer import Scorer, frozen, summary
+from mednli_jax.types import JsonObject
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
 PREDICT_ROWS = 256
@@ -103,7 +104,7 @@ class NLIScorer:
             warn(f"the run has no output for {more}: it is wrong on pairs with them")
         return replace(self, scored=scored, classes=tuple(range(outputs)))
 
-    def model_facts(self, manifest: Facts) -> Facts:
+    def model_facts(self, manifest: JsonObject) -> JsonObject:
         """Arguments of models.table.Entry.build."""
         knowledge = manifest["knowledge"]
         facts = {
@@ -240,7 +241,9 @@ class NLIScorer:
 
     # -- new pairs --
 
-    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Facts) -> list[NLIExample]:
+    def new_examples(
+        self, inputs: Sequence[tuple[str, str]], manifest: JsonObject
+    ) -> list[NLIExample]:
         tokenise = cache(TOKENISERS[manifest["tokeniser"]])
         examples = []
         for number, (premise, hypothesis) in enumerate(inputs):
@@ -248,10 +251,10 @@ class NLIScorer:
             examples.append(NLIExample(str(number), premise, hypothesis, "", *tokens))
         return examples
 
-    def describe(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
+    def describe(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
         """{"label": "entailment", "entailment": .7, "neutral": ..., "contradiction": ...} for each
         pair: the most probable class, and mean probabilities of the seeds."""
-        described: list[Facts] = []
+        described: list[JsonObject] = []
         for mean_C in probabilities(self.whole(logits)).mean(axis=0):
             share_of = dict(zip(self.scored, mean_C.tolist(), strict=True))
             described.append({"label": self.scored[mean_C.argmax()], **share_of})
@@ -264,7 +267,7 @@ class NLIScorer:
         example: NLIExample,
         lengths: tuple[int, int],
         sown: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
-    ) -> Facts:
+    ) -> JsonObject:
         """The tokens of both sides and the attention maps of an example: {"premise", "hypothesis",
         "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}}.
 
@@ -349,7 +352,7 @@ class NLIScorer:
             scores["labels"] = list(self.scored)
         return scores
 
-    def predictions(self, rows: Rows, logits: np.ndarray) -> list[Facts]:
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
         """One JSON row per pair: uid, gold label, each seed's prediction and class
         probabilities."""
         p_NSC = np.swapaxes(probabilities(self.whole(logits)), 0, 1)
@@ -399,7 +402,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return np.asarray(softmax(np.asarray(logits, np.float64), axis=-1))
 
 
-def _calibration(label: np.ndarray, p_SNC: np.ndarray) -> Facts:
+def _calibration(label: np.ndarray, p_SNC: np.ndarray) -> JsonObject:
     """Expected calibration error of each seed, and the bins of the reliability diagram over all
     seeds."""
     seeds, _, classes = p_SNC.shape

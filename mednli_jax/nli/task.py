@@ -18,7 +18,7 @@ import numpy as np
 
 from mednli_jax.data.arrays import NEW, Prepared, Rows
 from mednli_jax.data.examples import LABELS
-from mednli_jax.data.inputs import Form
+from mednli_jax.data.inputs import InputForm
 from mednli_jax.data.labels import is_number
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, UsageError
@@ -54,7 +54,7 @@ from mednli_jax.nli.tables.categories import (
     categories_by_rules,
     error_kinds,
     kinds_report,
-    read_annotations,
+    read_categories,
 )
 from mednli_jax.nli.tables.runs import NAME, PAPER, TABLES
 from mednli_jax.report.options import (
@@ -91,7 +91,7 @@ class NLI:
     corpora: str = "sentence pairs"
     row_noun: str = "pairs"
     models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert", "encoder")
-    form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
+    form = InputForm((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
     flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "report": ("categories", "categories_file", "paths"),
         "evaluate": ("config", "workdir", "probe", "partition", "merged", "predictions"),
@@ -241,7 +241,7 @@ class NLI:
         report = Report({})
         if options.categories or options.categories_file:
             if options.categories_file:
-                categories_of = read_annotations(options.categories_file)
+                categories_of = read_categories(options.categories_file)
             else:
                 corpus = self.linked(options.config_of(folders[0]))
                 categories_of = categories_by_rules(corpus, options.split)

@@ -27,7 +27,6 @@ from mednli_jax.rundir import (
 CARD = "# Model card: "  # the first words of a model card's file
 # Fields of a run's config by the names that its page gives them.
 SETTINGS = {"hidden size": "hidden_size", "learning rate": "learning_rate", "batch": "batch_size"}
-Facts = dict[str, str]  # of a Section
 
 
 class Page(NamedTuple):
@@ -116,7 +115,7 @@ def _ontology(data: RunData) -> str:
 
 def _settings(
     directory: RunDirectory, corpus: str, result: RunResult, data: RunData, row_noun: str
-) -> Facts:
+) -> dict[str, str]:
     """What decides the scores of a run; a page shows no empty facts."""
     config = directory.config
     facts = {
@@ -209,7 +208,7 @@ def _links(data: RunData) -> Section:
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
-def _provenance(env: RunEnvironment) -> Facts:
+def _provenance(env: RunEnvironment) -> dict[str, str]:
     """The programs and the command that made something."""
     versions = {"mednli_jax": env.mednli_jax, "python": env.python, **env.versions}
     return {

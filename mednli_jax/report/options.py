@@ -2,7 +2,7 @@
 
 Analyses, tables and TASKs take the options of a command in place of its flags; `--help` of the
 command explains them. `report` and `reproduce` take the tables and runs of a paper. The folder of a
-paper has its runs and its Plan in `runs.py`: `reproduce` trains them, tables read them, and
+paper has its runs and its plan in `runs.py`: `reproduce` trains them, tables read them, and
 verdicts compare runs with them.
 """
 
@@ -267,7 +267,7 @@ class Step:
     ontology: bool = False
 
 
-class Plan(Protocol):
+class ReproductionPlan(Protocol):
     """A paper for `reproduce`: its runs, the commands beside them, its tables.
 
     Attributes:

@@ -13,7 +13,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.report.metrics import labels_of
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.rundir import SPLITS
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 LEAST = 10
 ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "parameters")
@@ -28,7 +28,6 @@ FROM_FILES = ("semantic type", "skill")  # families of slices whose names come f
 # Flags whose output shows few pairs.
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")
 OF_RUNS = ("csv", "latex", "files")  # flags whose output is not the public part
-Figures = dict[str, Json]  # JSON values
 
 
 def check(values: Mapping[str, Any], runs: Sequence[object], shareable: bool) -> None:
@@ -51,7 +50,7 @@ def check(values: Mapping[str, Any], runs: Sequence[object], shareable: bool) ->
 
 def figures(
     result: Mapping[str, Json], config: Mapping[str, Json], env: Mapping[str, Json]
-) -> Figures:
+) -> JsonObject:
     """The public part of a run's result.json, config.json and env.json."""
     versions = {name: env.get(name, "") for name in ("mednli_jax", "python")}
     about = {name: result[name] for name in ABOUT if name in result}
@@ -70,7 +69,7 @@ def figures(
     }
 
 
-def _settings(section: Mapping[str, Json]) -> Figures:
+def _settings(section: Mapping[str, Json]) -> JsonObject:
     """Numbers, booleans and the words of CHOICES; no paths."""
     settings = {}
     for name, value in section.items():
@@ -79,9 +78,9 @@ def _settings(section: Mapping[str, Json]) -> Figures:
     return settings
 
 
-def _categories(of_category: Mapping[str, Json]) -> Figures:
+def _categories(of_category: Mapping[str, Json]) -> JsonObject:
     """The averages of DisKnE's categories."""
-    categories: Figures = {}
+    categories: JsonObject = {}
     for category, values in of_category.items():
         positives = negatives = 0
         for of_disease in values["diseases"].values():
@@ -95,14 +94,14 @@ def _categories(of_category: Mapping[str, Json]) -> Figures:
     return categories
 
 
-def scores(values: Mapping[str, Json], seeds: int) -> Figures:
+def scores(values: Mapping[str, Json], seeds: int) -> JsonObject:
     """The public part of a split's scores, or of a slice's; empty for fewer than LEAST examples.
 
     seeds: number of seeds over which the counts of classes are summed.
     """
     if values["examples"] < LEAST:
         return {}
-    public: Figures = {"examples": values["examples"]}
+    public: JsonObject = {"examples": values["examples"]}
     for name in MEASURES:
         if isinstance(values.get(name), Mapping):
             public[name] = _measure(values[name])
@@ -126,7 +125,7 @@ def scores(values: Mapping[str, Json], seeds: int) -> Figures:
     return public
 
 
-def _measure(values: Mapping[str, Json]) -> Figures:
+def _measure(values: Mapping[str, Json]) -> JsonObject:
     return {name: values[name] for name in ("mean", "sd", "per_seed") if name in values}
 
 

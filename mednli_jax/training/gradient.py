@@ -17,7 +17,7 @@ from mednli_jax.data.batching import Batches, Layout
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
-from mednli_jax.training.loop import Row, Trainer
+from mednli_jax.training.loop import Trainer
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 from mednli_jax.training.state import Best, Learner, tree_bytes
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 MEMORY_OF = {"a GPU of 80 GB": 80e9, "a v5e chip of 16 GB": 16e9}
 SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
 
-Facts = JsonObject  # fields of result.json
-
 
 def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     """Trains an experiment's model on a prepared corpus and keeps the best epoch of each seed."""
@@ -43,7 +41,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     if session.directory:
         experiment.keep_for_prediction(session.directory, prepared)
 
-    def on_epoch(row: Row) -> None:
+    def on_epoch(row: JsonObject) -> None:
         session.write_epoch(row, epoch_line(row, settings.epochs, "dev_accuracy"))
         if session.directory:
             session.directory.write_scalars(row)
@@ -134,12 +132,12 @@ def _best_line(directory: RunDirectory, experiment: Experiment, best_epochs: Seq
 # -- first weights -------------------------------------------------------------------------------
 
 
-def _start(trainer: Trainer, experiment: Experiment, session: Session) -> Facts:
+def _start(trainer: Trainer, experiment: Experiment, session: Session) -> JsonObject:
     """Loads the weights of pretraining, a source run or a checkpoint, if any; returns facts about a
     source run."""
     if not session.directory:  # the first process shares its weights
         return {}
-    facts: Facts = {}
+    facts: JsonObject = {}
     if experiment.model.weights:
         session.say(start_from_pretrained(trainer, experiment))
     if session.source:
@@ -174,7 +172,7 @@ def start_from_pretrained(trainer: Trainer, experiment: Experiment) -> str:
     return line
 
 
-def _start_from_source(trainer: Trainer, experiment: Experiment, source: Run) -> Facts:
+def _start_from_source(trainer: Trainer, experiment: Experiment, source: Run) -> JsonObject:
     """Puts the source's weights into the trainer; returns facts about them."""
     rows = transfer.seed_rows(source.experiment.seeds, trainer.seeds)
     skip = transfer.drawn_anew(experiment.model.name) if experiment.transfer.private else None

@@ -37,8 +37,7 @@ from mednli_jax.types import JsonObject, PyTree
 
 CHUNK_SECONDS = 2.0
 
-Row = JsonObject  # of metrics.jsonl
-Plan = list[batching.PlannedBatch]
+PlannedBatches = list[batching.PlannedBatch]
 SplitT = TypeVar("SplitT", bound=Sized)  # the rows of a split
 
 
@@ -47,7 +46,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class LoopSettings:
     """The fields of the `train` section that the loop needs. The defaults switch features off.
 
     Args:
@@ -70,7 +69,7 @@ class Settings:
     least_epochs: int = 0
 
     @classmethod
-    def from_config(cls, train: ConfigDict) -> "Settings":
+    def from_config(cls, train: ConfigDict) -> "LoopSettings":
         return cls(
             epochs=train.epochs,
             patience=train.patience,
@@ -170,13 +169,13 @@ class Trainer(Generic[SplitT]):
     def __init__(
         self,
         program: Program,
-        settings: Settings,
+        settings: LoopSettings,
         splits: Mapping[str, SplitT],
         batches: dict[str, batching.Batches],
         seeds: Sequence[int],
         *,
         checkpoints: Checkpoints | None = None,
-        on_epoch: Callable[[Row], None] = lambda row: None,
+        on_epoch: Callable[[JsonObject], None] = lambda row: None,
         on_save: Callable[[float], None] = lambda compile_seconds: None,
         should_stop: Callable[[], bool] = lambda: False,
         profile: Path | None = None,
@@ -210,7 +209,9 @@ class Trainer(Generic[SplitT]):
         self._saved = time.monotonic()
         self._compiled_for = 0  # number of seeds for which the programs are compiled
         self._planner = ThreadPoolExecutor(1, "plans")
-        self._plans: dict[tuple[int, tuple[int, ...]], Future[Plan]] = {}  # by pass and seeds
+        self._plans: dict[
+            tuple[int, tuple[int, ...]], Future[PlannedBatches]
+        ] = {}  # by pass and seeds
         self._chunks = 0  # that this process has begun
         # steps of this chunk; steps of the next one by the speed of this process
         self._chunk_steps = self._next_chunk_steps = 4
@@ -362,7 +363,7 @@ class Trainer(Generic[SplitT]):
                 bar.advance(_examples(chunk), progress.loss_text())
         return _examples(plan) * len(self.learner.seed), save
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> PlannedBatches:
         """The batches of the current pass. A thread prepares those of the next one while the device
         works."""
         seeds, current = self._learner_seeds(), self._pass
@@ -376,7 +377,7 @@ class Trainer(Generic[SplitT]):
         self._plans = plans
         return plans[current, seeds].result()
 
-    def _compile(self, pass_plan: Plan) -> None:
+    def _compile(self, pass_plan: PlannedBatches) -> None:
         """Compiles the programs for the batches of a pass and of the dev split, once for each
         number of seeds."""
         seeds, program = len(self.learner.seed), self.program
@@ -392,7 +393,7 @@ class Trainer(Generic[SplitT]):
         say(f"compiling {len(bodies)} programs: {duration}")
         program.compile(bodies)
 
-    def _train_chunk(self, chunk: Plan) -> list[Sums]:
+    def _train_chunk(self, chunk: PlannedBatches) -> list[Sums]:
         """Dispatches the steps of a chunk; returns the sums of each step, on the device."""
         sums = []
         for layout, index in chunk:
@@ -470,11 +471,11 @@ class Trainer(Generic[SplitT]):
         is_allowed = is_finite & np.isin(slots, self._live_slots())
         return np.where(is_allowed, values[self.settings.select], np.inf).astype(np.float32)
 
-    def _row(self, scores: "_DevScores", slots: np.ndarray, examples: int) -> Row:
+    def _row(self, scores: "_DevScores", slots: np.ndarray, examples: int) -> JsonObject:
         """The row of metrics of the current epoch."""
         progress, settings = self.progress, self.settings
         seconds = progress.epoch_seconds
-        row: Row = {
+        row: JsonObject = {
             "epoch": progress.epoch,
             "seeds": [self.seeds[slot] for slot in slots],
             "train_loss": _finite(progress.mean("loss")),
@@ -538,7 +539,7 @@ class _DevScores(NamedTuple):
     unscored: bool = False  # no dev answer can be scored
 
 
-def _examples(plan: Plan) -> int:
+def _examples(plan: PlannedBatches) -> int:
     return sum(int((index[0] >= 0).sum()) for _, index in plan)
 
 

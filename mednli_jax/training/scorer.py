@@ -14,7 +14,7 @@ from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.batching import Batches, Layout, TrainingBatches
 from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import Example
-from mednli_jax.data.inputs import Texts
+from mednli_jax.data.inputs import TextPair
 from mednli_jax.models.batch import PairBatch, QueryBatch
 from mednli_jax.types import JsonObject, PyTree
 
@@ -103,7 +103,7 @@ class Scorer(Protocol[Example, RowsT, Batch]):
     ) -> Batches:
         """The batches of a split for a model on `shares` devices."""
 
-    def new_examples(self, inputs: Sequence[Texts], manifest: JsonObject) -> list[Example]:
+    def new_examples(self, inputs: Sequence[TextPair], manifest: JsonObject) -> list[Example]:
         """Examples without labels from the texts of each input. manifest: of the corpus that the
         run was trained on."""
 

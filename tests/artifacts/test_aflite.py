@@ -9,7 +9,7 @@ from support.mention_files import HEADER
 from support.pair_files import write_own
 
 from mednli_jax.artifacts import aflite
-from mednli_jax.artifacts.aflite import Settings, State, filtered, mean_vectors, next_round
+from mednli_jax.artifacts.aflite import FilterSettings, State, filtered, mean_vectors, next_round
 from mednli_jax.cli import read_config
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli.analyses import Pairs
@@ -44,7 +44,7 @@ def test_a_pair_whose_score_is_tau_is_removed_and_one_below_stays(tau, removed):
         return predicted, {}
 
     labels = np.zeros(9, np.int32)
-    settings = Settings(m=1, n=3, k=1, tau=tau)
+    settings = FilterSettings(m=1, n=3, k=1, tau=tau)
     begun = State(labels, np.zeros(9))
 
     state = next_round(np.zeros((9, 1)), labels, settings, two_of_three, begun)
@@ -59,7 +59,7 @@ def test_filtering_ends_as_soon_as_no_more_pairs_are_left_than_a_model_is_traine
     def always_right(features, labels, subset_NM):
         return np.tile(labels, (len(subset_NM), 1)), {}
 
-    settings = Settings(m=3, n=16, k=2, tau=0.5)
+    settings = FilterSettings(m=3, n=16, k=2, tau=0.5)
 
     state = filtered(np.zeros((9, 1)), np.zeros(9, int), settings, always_right)
 
@@ -76,7 +76,7 @@ def test_scores_and_removed_pairs_are_those_of_algorithm_1_in_a_plain_loop():
         calls.append((subset_NM, predicted))
         return predicted, facts
 
-    settings = Settings(m=20, n=16, k=7, tau=0.6, seed=3)
+    settings = FilterSettings(m=20, n=16, k=7, tau=0.6, seed=3)
 
     state = filtered(EASE, LABELS, settings, recorded)
 
@@ -113,12 +113,12 @@ def test_other_seeds_and_rounds_draw_other_subsets():
     first = State(zeros, zeros)
     second = State(zeros, zeros, rounds=({},))
     for seed, state in ((0, first), (0, second), (1, first)):
-        next_round(EASE, LABELS, Settings(20, seed=seed), recorded, state)
+        next_round(EASE, LABELS, FilterSettings(20, seed=seed), recorded, state)
 
     assert len(subsets) == 3
 
 
-OF_INTERRUPTED = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
+OF_INTERRUPTED = FilterSettings(m=20, n=8, k=5, tau=0.6, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +171,9 @@ def test_an_interrupted_filtering_resumes_bit_for_bit(interrupted):
 @cases(
     "pairs, flags, settings",
     {
-        "paper": (14_049, {}, Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)),
-        "in proportion": (4_200, {}, Settings(m=1_680, k=149)),
-        "chosen": (14_049, {"m": 100, "k": 3}, Settings(m=100, k=3)),
+        "paper": (14_049, {}, FilterSettings(m=5_620, n=64, k=500, tau=0.75, seed=0)),
+        "in proportion": (4_200, {}, FilterSettings(m=1_680, k=149)),
+        "chosen": (14_049, {"m": 100, "k": 3}, FilterSettings(m=100, k=3)),
     },
 )
 def test_settings_are_those_of_the_paper_in_proportion_to_the_pairs(pairs, flags, settings):

@@ -10,7 +10,7 @@ from support.cases import cases
 from support.cloze import corpus, own_part
 from support.files import write
 
-from mednli_jax.cloze.arrays import ClozeEncoding, Texts, encode_cloze
+from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze
 from mednli_jax.cloze.setups import SETUPS, loose_positions, texts_in_setup
 from mednli_jax.data.examples import Answer
 from mednli_jax.data.text import SPECIALS, UNK
@@ -36,7 +36,7 @@ def assert_passage(arrays, number, view, vocab):
     tokens = view.passage.tokens
     candidates = view.passage.candidates
     assert own_part(arrays, "passage", number) == vocab.encode(tokens)
-    assert Texts(arrays).candidates(number) == candidates
+    assert ClozeTexts(arrays).candidates(number) == candidates
     assert_positions(arrays, "position", number, view.passage.positions)
     if "loose_position" in arrays:
         assert_positions(arrays, "loose_position", number, loose_positions(tokens, candidates))
@@ -52,7 +52,7 @@ def assert_query(arrays, row, example, view, vocab):
     assert arrays["gold"][row] == arrays["label"][row] == view.gold
     assert arrays["premise_length"][row] == len(view.passage.tokens)
     assert arrays["hypothesis_length"][row] == size
-    assert Texts(arrays).answers(row) == example.answers
+    assert ClozeTexts(arrays).answers(row) == example.answers
 
 
 @pytest.mark.parametrize("setup", SETUPS)

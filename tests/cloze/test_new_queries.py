@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.cloze import corpus, own_part
 
-from mednli_jax.cloze.arrays import ClozeEncoding, Texts, encode_cloze, types_of_train
+from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze, types_of_train
 from mednli_jax.cloze.corpus import ClozeCorpus
 from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.arrays import NEW, Prepared
@@ -30,7 +30,7 @@ def test_the_queries_of_a_corpus_are_encoded_as_in_the_corpus(setup):
     for number in range(test["passages"]):
         in_whole = test["first_passage"] + number
         assert own_part(new, "passage", number) == own_part(whole, "passage", in_whole)
-        assert Texts(new).candidates(number) == Texts(whole).candidates(in_whole)
+        assert ClozeTexts(new).candidates(number) == ClozeTexts(whole).candidates(in_whole)
         for name in ("position", "loose_position"):
             for field in (name, f"{name}_candidate") if name in whole else ():
                 positions = own_part(whole, field, in_whole, name)

@@ -15,7 +15,7 @@ from mednli_jax.cli import read_config
 from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, slot_code, slot_of
-from mednli_jax.diskne.scorer import DisKnEScorer, FoldTraining, PartRows, chunks_of
+from mednli_jax.diskne.scorer import DisKnEScorer, FoldRows, FoldTraining, chunks_of
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.experiment import experiment_of
 from mednli_jax.rundir import RunDirectory
@@ -188,7 +188,7 @@ def test_a_fold_and_seed_is_scored_on_the_rows_of_its_own_fold():
     logits = np.array([[yes, no, yes, no], [no, no, no, yes]])
 
     scores = DisKnEScorer().slot_scores(
-        PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)]
+        FoldRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)]
     )
 
     assert scores["accuracy"]["per_seed"] == pytest.approx([1 / 3, 1])

@@ -7,7 +7,7 @@ from support.diskne import ROWS, assemble, claim, read, seven_diseases, write_an
 from support.tables import table_rows
 
 from mednli_jax.diskne.data import GROUPS
-from mednli_jax.diskne.folds import folds, mentioned
+from mednli_jax.diskne.folds import concepts_in_texts, folds
 from mednli_jax.errors import UserError
 
 
@@ -184,11 +184,11 @@ NAMES = {
 def test_names_of_diseases_are_found_on_word_boundaries_whatever_their_case_and_number(
     text, expected
 ):
-    assert mentioned([text], NAMES)[text] == set(expected.split())
+    assert concepts_in_texts([text], NAMES)[text] == set(expected.split())
 
 
 def is_named(name, text):
-    return mentioned([text], {"C": (name,)})[text] == {"C"}
+    return concepts_in_texts([text], {"C": (name,)})[text] == {"C"}
 
 
 @pytest.mark.parametrize(

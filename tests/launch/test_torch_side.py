@@ -16,7 +16,7 @@ import jax_side  # noqa: E402
 import synthetic_corpora  # noqa: E402
 import torch_models  # noqa: E402
 import torch_side  # noqa: E402
-from benchmark_cases import Setting, workload_of  # noqa: E402
+from benchmark_cases import TorchSetting, workload_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 from support.golden_files import tree_of  # noqa: E402
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa: E402
@@ -74,7 +74,7 @@ def case_of(model, grouping="off", mode="train", batch=9):
 
 def pytorch(case, work, style=""):
     """PyTorch with one bias for each gate: Adam would move the sum of two biases twice as far."""
-    setting = Setting(style or STYLES.get(case.model, "bucketed"))
+    setting = TorchSetting(style or STYLES.get(case.model, "bucketed"))
     side = torch_side.side_of(case, setting, work)
     for name, parameter in side.model.named_parameters():
         if "bias_hh" in name:

@@ -4,14 +4,14 @@ import pytest
 from support.pairs import pair
 from support.tables import table_rows
 
-from mednli_jax.nli.augment.changes import Partner
+from mednli_jax.nli.augment.changes import RelatedWord
 from mednli_jax.nli.augment.substitutions import NEGATED_LABELS, negated_pairs
 
 PARTNERS = {
-    ("horse", "n"): [Partner("hypernym", "animal"), Partner("co_hyponym", "cow")],
-    ("animal", "n"): [Partner("hyponym", "horse")],
-    ("hat", "n"): [Partner("hypernym", "garment")],
-    ("unicycle", "n"): [Partner("hypernym", "vehicle")],
+    ("horse", "n"): [RelatedWord("hypernym", "animal"), RelatedWord("co_hyponym", "cow")],
+    ("animal", "n"): [RelatedWord("hyponym", "horse")],
+    ("hat", "n"): [RelatedWord("hypernym", "garment")],
+    ("unicycle", "n"): [RelatedWord("hypernym", "vehicle")],
 }
 
 

@@ -276,4 +276,4 @@ def test_categories_in_a_file_may_be_abbreviated_and_several_for_a_pair(tmp_path
     path = tmp_path / "kinds.tsv"
     path.write_text("uid\tcategory\nu0\tNegation\nu1\tnumbers\n\nu0\tmedical knowledge\n")
 
-    assert categories.read_annotations(path) == {"u0": (NEGATIONS, MEDICAL), "u1": (NUMBERS,)}
+    assert categories.read_categories(path) == {"u0": (NEGATIONS, MEDICAL), "u1": (NUMBERS,)}

@@ -8,7 +8,7 @@ import numpy as np
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.nli.encode.links import ConceptSource, Encoding
-from mednli_jax.nli.encode.texts import Texts, Vocabulary, WordTexts, encode_splits
+from mednli_jax.nli.encode.texts import PairTexts, Vocabulary, WordTexts, encode_splits
 from support.ontologies import LINKER
 
 KEY = {"corpus": "made-up", "max_length": 10}
@@ -66,7 +66,7 @@ def encode_corpus(
     splits: Mapping[str, Split],
     source: ConceptSource | None,
     encoding: Encoding = ENCODING,
-    texts: Texts | None = None,
+    texts: PairTexts | None = None,
 ) -> EncodedCorpus:
     """Fits a vocabulary and encodes the splits in it. texts: None for WordTexts."""
     texts = texts or WordTexts(encoding)

@@ -26,7 +26,7 @@ from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import loop, optim, state
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.loop import Interrupted, Settings, Trainer
+from mednli_jax.training.loop import Interrupted, LoopSettings, Trainer
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import epoch_line
 
@@ -35,7 +35,7 @@ STEPS = 9
 FIRST_DEV = BATCH * STEPS
 ROWS = BATCH * STEPS + BATCH + 1
 SEEDS = (0, 5, 7)
-SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0)
+SETTINGS = LoopSettings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0)
 PARTS = {"evaluate_every": 4}  # an epoch has parts of 4, 4 and 1 steps
 
 

@@ -27,7 +27,7 @@ BERT_HEAD_SIZE = 32
 BERT_INNER = 4  # the inner size over the hidden size
 
 
-class Setting(NamedTuple):
+class TorchSetting(NamedTuple):
     """One way to run a model in PyTorch.
 
     Args:
@@ -53,7 +53,7 @@ class Family(NamedTuple):
       rows_per_premise: or for each passage.
     """
 
-    settings: tuple[Setting, ...]
+    settings: tuple[TorchSetting, ...]
     hidden: int = 300
     vectors: int = 300
     batch: tuple[int, ...] = (64, 512)
@@ -63,14 +63,14 @@ class Family(NamedTuple):
 
 RECURRENT = Family(
     (
-        Setting("bucketed"),
-        Setting("chunked"),
-        Setting("bucketed", compiled=True),
-        Setting("chunked", compiled=True),
+        TorchSetting("bucketed"),
+        TorchSetting("chunked"),
+        TorchSetting("bucketed", compiled=True),
+        TorchSetting("chunked", compiled=True),
     )
 )
 READER = Family(
-    (Setting("bucketed"),),
+    (TorchSetting("bucketed"),),
     hidden=64,
     vectors=200,
     batch=(32,),
@@ -78,13 +78,18 @@ READER = Family(
     rows_per_premise=QUERIES_PER_PASSAGE,
 )
 ENCODER = Family(
-    (Setting("eager"), Setting("sdpa", compiled=True)), hidden=384, vectors=1, batch=(16, 32)
+    (TorchSetting("eager"), TorchSetting("sdpa", compiled=True)),
+    hidden=384,
+    vectors=1,
+    batch=(16, 32),
 )
 # The library has no fused kernel for disentangled attention.
-DISENTANGLED = ENCODER._replace(settings=(Setting("eager"), Setting("eager", compiled=True)))
+DISENTANGLED = ENCODER._replace(
+    settings=(TorchSetting("eager"), TorchSetting("eager", compiled=True))
+)
 ENCODERS = dict.fromkeys(FAMILIES, ENCODER) | {families.DEBERTA: DISENTANGLED}
 MODELS = {
-    "bow": Family((Setting("distinct"),)),
+    "bow": Family((TorchSetting("distinct"),)),
     "infersent": RECURRENT,
     "esim": RECURRENT,
     "ga_reader": READER,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from unittest import mock
 
 import numpy as np
-from benchmark_cases import MODELS, Case, Setting, workload_of
+from benchmark_cases import MODELS, Case, TorchSetting, workload_of
 
 from mednli_jax.errors import RunError
 
@@ -154,7 +154,7 @@ def _busy_seconds() -> float:
     return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
-def side_of(case: Case, setting: Setting | None) -> JaxSide | TorchSide:
+def side_of(case: Case, setting: TorchSetting | None) -> JaxSide | TorchSide:
     """A side of a case, ours without a setting."""
     work = workload_of(case)
     if setting is None:
@@ -174,7 +174,7 @@ class Worker:
     plan: list[Any]
     others: list[float]
 
-    def start(self, case: Case, setting: Setting | None = None) -> float:
+    def start(self, case: Case, setting: TorchSetting | None = None) -> float:
         """Builds a side and warms it up; returns the seconds of a batch, 0 for whole epochs."""
         self.case, self.side, self.others = case, side_of(case, setting), []
         if case.mode == "epoch":

@@ -174,7 +174,7 @@ def made_up_passages(queries: int, *, tokens: int, dim: int) -> Workload:
         "premise_length": np.diff(arrays["passage_start"])[passage_of].astype(np.int32),
         "hypothesis_length": length,
     }
-    # Texts as `cloze.encoding.Texts` reads them: a candidate's is its number.
+    # Texts as `cloze.arrays.ClozeTexts` reads them: a candidate's is its number.
     phrases = ["\n".join(map(str, range(number))) for number in candidates]
     answers = [json.dumps([[str(number)]]) for number in gold]
     for name, texts in {"candidate_text": phrases, "answer_text": answers}.items():

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import torch_models
-from benchmark_cases import ENCODERS, Case, Setting, config_of, processors
+from benchmark_cases import ENCODERS, Case, TorchSetting, config_of, processors
 from synthetic_corpora import CLS, SEP, Workload
 from torch import Tensor
 from torch_models import Batch, Cloze, Sentences, Sequences
@@ -25,7 +25,7 @@ WARM, WARM_COMPILED = 3, 12
 AnyBatch = Batch | Cloze | Sequences
 
 
-def side_of(case: Case, setting: Setting, work: Workload) -> "TorchSide":
+def side_of(case: Case, setting: TorchSetting, work: Workload) -> "TorchSide":
     """The PyTorch side of a case in a setting."""
     side = PairSide if case.model in torch_models.PAIRS else ReaderSide
     if case.model in ENCODERS:
@@ -74,7 +74,7 @@ class TorchSide(ABC):
 
     compile_seconds = 0.0  # within rounds: torch.compile finishes during the warm-up
 
-    def __init__(self, case: Case, setting: Setting, work: Workload) -> None:
+    def __init__(self, case: Case, setting: TorchSetting, work: Workload) -> None:
         torch.set_num_threads(processors())
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.case, self.setting, self.work = case, setting, work
@@ -266,7 +266,7 @@ class EncoderSide(TorchSide):
     """An encoder over one workload. A pair is one sequence, [CLS] premise [SEP] hypothesis [SEP],
     padded to its batch's longest; batches hold about one length."""
 
-    def __init__(self, case: Case, setting: Setting, work: Workload) -> None:
+    def __init__(self, case: Case, setting: TorchSetting, work: Workload) -> None:
         super().__init__(case, setting, work)
         premise, hypothesis = (self.arrays[side] for side in SIDES)
         cls, sep = (torch.full_like(premise[:, :1], piece) for piece in (CLS, SEP))

@@ -13,12 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from mednli_jax.data.examples import LABELS, Facts, NLIExample
+from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files.reading import json_lines, line_fault
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.augment.changes import RULES, Change, Sentence, WordChanges
 from mednli_jax.nli.augment.polarity import NEGATIONS, operators_in
+from mednli_jax.types import JsonObject
 
 FORMAT = 5  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
@@ -106,7 +107,7 @@ class Written:
     """examples: in the form of the training pairs. facts: counts for the manifest."""
 
     examples: tuple[NLIExample, ...]
-    facts: Facts
+    facts: JsonObject
 
     @property
     def note(self) -> str:

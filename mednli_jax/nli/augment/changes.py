@@ -113,14 +113,14 @@ class Word(NamedTuple):
     concepts: tuple[int, ...]
 
 
-class Partner(NamedTuple):
+class RelatedWord(NamedTuple):
     """A related word; kind: the relation of the first word to it, one of RULES."""
 
     kind: str
     text: str
 
 
-Partners = Mapping[tuple[str, str], Sequence[Partner]]  # of a word in a part of speech
+RelatedWords = Mapping[tuple[str, str], Sequence[RelatedWord]]  # of a word in a part of speech
 
 
 def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
@@ -150,7 +150,7 @@ def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
                     yield Word(word, part, senses, concepts)
 
 
-def partners_of(ontology: Ontology, words: Sequence[Word]) -> Partners:
+def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
     """The words with a single relation to each word, which is the only one of the first senses and
     of all senses together."""
     by_first = [(word.text, word.senses[:1]) for word in words]
@@ -160,18 +160,18 @@ def partners_of(ontology: Ontology, words: Sequence[Word]) -> Partners:
     bits_of_all = dict(zip(of_all.keys.tolist(), of_all.bits.tolist(), strict=True))
     kind_of_bits = {1 << KINDS.index(kind): kind for kind in RULES}
     kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"
-    partners = defaultdict(list)
+    related_words = defaultdict(list)
     for key, bits in zip(of_first.keys.tolist(), of_first.bits.tolist(), strict=True):
         first, second = divmod(key, len(words))
-        word, partner = words[first], words[second]
+        word, related_word = words[first], words[second]
         kind = kind_of_bits.get(bits)
-        if kind is None or word.part != partner.part or bits != bits_of_all[key]:
+        if kind is None or word.part != related_word.part or bits != bits_of_all[key]:
             continue
         is_concrete = ontology.types[word.senses[0]].startswith(CONCRETE)
         is_vague = kind == "co_hyponym" and word.part and not is_concrete
         if not is_vague:
-            partners[word.text, word.part].append(Partner(kind, partner.text))
-    return partners
+            related_words[word.text, word.part].append(RelatedWord(kind, related_word.text))
+    return related_words
 
 
 def fits(
@@ -194,17 +194,17 @@ class WordChanges:
     """Changes of sentences by the words of training pairs."""
 
     def __init__(self, train: Sequence[NLIExample], linker: Lemmas) -> None:
-        self.partners = partners_of(linker.ontology, list(words_of(train, linker)))
+        self.related_words = related_words_of(linker.ontology, list(words_of(train, linker)))
 
     def changes(self, sentence: Sentence) -> Iterator[Change]:
         """All changes whose scope is known."""
         direction_of = directions(sentence.tokens)
         is_plain = not operators_in(sentence.tokens)
         scope_of = {UP: "plain" if is_plain else "outside", DOWN: "negated"}
-        for place, partner in _replaceable(sentence.tokens, self.partners):
+        for place, related_word in _replaceable(sentence.tokens, self.related_words):
             if direction_of[place] in scope_of:
                 scope = scope_of[direction_of[place]]
-                yield Change(scope, partner.kind, place, partner.text)
+                yield Change(scope, related_word.kind, place, related_word.text)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
         """The sentence with a negation, None where none fits: "not" or "n't" after the first
@@ -234,15 +234,15 @@ def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
         yield 0
 
 
-def _replaceable(tokens: Tokens, partners: Partners) -> Iterator[tuple[int, Partner]]:
-    """The places of words that have a partner, and the partner."""
+def _replaceable(tokens: Tokens, related_words: RelatedWords) -> Iterator[tuple[int, RelatedWord]]:
+    """The places of words that have a related word, and the related word."""
     words = list(map(str.casefold, tokens))
     for place, word in enumerate(words):
         # "a group of people" is no kind of "an organization of people".
         if words.count(word) > 1 or words[place + 1 : place + 2] == ["of"]:
             continue
         for part in PARTS:
-            if (word, part) in partners and fits(part, words, place, _DETERMINERS):
-                for partner in partners[word, part]:
-                    if partner.text not in words:
-                        yield place, partner
+            if (word, part) in related_words and fits(part, words, place, _DETERMINERS):
+                for related_word in related_words[word, part]:
+                    if related_word.text not in words:
+                        yield place, related_word

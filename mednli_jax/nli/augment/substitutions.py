@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
-from mednli_jax.data.examples import Facts, NLIExample
+from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import indefinite_article
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import Recognised
@@ -24,17 +24,18 @@ from mednli_jax.nli.augment.changes import (
     DETERMINERS,
     PARTS,
     RULES,
-    Partner,
-    Partners,
+    RelatedWord,
+    RelatedWords,
     Sentence,
     fits,
-    partners_of,
+    related_words_of,
     words_of,
 )
 from mednli_jax.nli.encode.links import TextLinker, Tokens
 from mednli_jax.nli.encode.texts import examples_of
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
+from mednli_jax.types import JsonObject
 
 FILE, NEGATED_FILE = "substitutions.jsonl", "negated.jsonl"
 # Words within whose scope a more general word does not follow from a narrower one.
@@ -53,7 +54,7 @@ class ProbePair(NamedTuple):
 
     Args:
       example: the source of the premise.
-      word, partner: the word of the premise and that of the hypothesis.
+      word, related_word: the word of the premise and that of the hypothesis.
       operator: that reverses entailment, "" for none.
     """
 
@@ -61,7 +62,7 @@ class ProbePair(NamedTuple):
     label: str
     example: NLIExample
     word: str
-    partner: str
+    related_word: str
     premise: str
     hypothesis: str
     operator: str = ""
@@ -92,14 +93,14 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
         raise UsageError(problem, fix="give a corpus")
     train = pairs.splits["train"].examples
     ontology = linker.ontology
-    partners = partners_of(ontology, list(words_of(train, linker)))
-    trained = _trained(train, linker, partners)
+    related_words = related_words_of(ontology, list(words_of(train, linker)))
+    trained = _trained(train, linker, related_words)
     held_out = {name: split for name, split in pairs.splits.items() if name != "train"}
     examples = examples_of(held_out)
-    candidates = list(_candidates(examples, partners))
+    candidates = list(_candidates(examples, related_words))
     unseen = _without(candidates, trained)
     chosen = _chosen(unseen, options.count, options.seed)
-    unseen_negated = _without(negated_pairs(examples, partners), trained)
+    unseen_negated = _without(negated_pairs(examples, related_words), trained)
     negated = _chosen(unseen_negated, options.count // NEGATED_SHARE, options.seed)
     if not chosen:
         fix = "give a larger corpus, or another ontology"
@@ -110,7 +111,7 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
         "seed": options.seed,
         "candidates": len(candidates),
         "linked_in_training": len(candidates) - len(unseen),
-        "word_pairs": len({frozenset((pair.word, pair.partner)) for pair in chosen}),
+        "word_pairs": len({frozenset((pair.word, pair.related_word)) for pair in chosen}),
         "categories": _categories(chosen),
         "negated": dict(Counter(pair.category for pair in negated)),
     }
@@ -124,7 +125,7 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
     return Report(figures, [section], private=private)
 
 
-def _categories(chosen: Sequence[ProbePair]) -> Facts:
+def _categories(chosen: Sequence[ProbePair]) -> JsonObject:
     """The number of pairs and the label of each category that occurs."""
     counts = Counter(pair.category for pair in chosen)
     categories = {}
@@ -144,7 +145,7 @@ def _lines(chosen: Sequence[ProbePair]) -> Iterator[str]:
             "sentence1": pair.premise,
             "sentence2": pair.hypothesis,
             "word": pair.word,
-            "partner": pair.partner,
+            "partner": pair.related_word,
         }
         if pair.operator:
             row["operator"] = pair.operator
@@ -155,15 +156,15 @@ def _lines(chosen: Sequence[ProbePair]) -> Iterator[str]:
 
 
 def _trained(
-    train: Iterable[NLIExample], linker: TextLinker, partners: Partners
+    train: Iterable[NLIExample], linker: TextLinker, related_words: RelatedWords
 ) -> set[tuple[str, str]]:
     """The pairs of words, in both orders, of which a training pair has one on each side."""
-    partners_of: dict[str, set[str]] = defaultdict(set)
-    for (word, _), related_words in partners.items():
-        partners_of[word].update(partner.text for partner in related_words)
+    texts_of: dict[str, set[str]] = defaultdict(set)
+    for (word, _), words in related_words.items():
+        texts_of[word].update(related_word.text for related_word in words)
     words_of: dict[Tokens, set[str]] = {}
 
-    def words(tokens: Tokens) -> set[str]:
+    def words_in(tokens: Tokens) -> set[str]:
         if tokens not in words_of:
             folded = set(map(str.casefold, tokens))
             keys = (mention.concept.split("|") for mention in linker.link(tokens))
@@ -172,23 +173,23 @@ def _trained(
 
     trained = set()
     for example in train:
-        sides = words(example.premise_tokens), words(example.hypothesis_tokens)
+        sides = words_in(example.premise_tokens), words_in(example.hypothesis_tokens)
         for first, second in permutations(sides):
-            for word in first & partners_of.keys():
-                for partner in partners_of[word] & second:
-                    trained |= {(word, partner), (partner, word)}
+            for word in first & texts_of.keys():
+                for related_word in texts_of[word] & second:
+                    trained |= {(word, related_word), (related_word, word)}
     return trained
 
 
 def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[ProbePair]:
     """The pairs whose words no training pair has on both sides."""
-    return [pair for pair in pairs if (pair.word, pair.partner) not in trained]
+    return [pair for pair in pairs if (pair.word, pair.related_word) not in trained]
 
 
 # ---- sentences ----
 
 
-def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[ProbePair]:
+def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> Iterator[ProbePair]:
     """All replacements in the premises, each distinct premise once."""
     premises = set()
     for example in examples:
@@ -200,23 +201,25 @@ def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[
         if sentence is None:
             continue
         for place, token in enumerate(tokens):
-            for kind, partner in _partners_at(tokens, place, partners):
-                changed = sentence.with_word(place, partner)
+            for kind, related_word in _related_words_at(tokens, place, related_words):
+                changed = sentence.with_word(place, related_word)
                 if changed:
-                    words = (token, partner, example.premise, changed.text)
+                    words = (token, related_word, example.premise, changed.text)
                     yield ProbePair(kind, RULES[kind], example, *words)
 
 
-def _partners_at(tokens: Sequence[str], place: int, partners: Partners) -> Iterator[Partner]:
+def _related_words_at(
+    tokens: Sequence[str], place: int, related_words: RelatedWords
+) -> Iterator[RelatedWord]:
     """The words that may replace a word which the sentence has once."""
     token = tokens[place]
     if tokens.count(token) > 1:
         return
     for part in PARTS:
         if fits(part, tokens, place):
-            for partner in partners.get((token, part), ()):
-                if partner.text not in tokens:
-                    yield partner
+            for related_word in related_words.get((token, part), ()):
+                if related_word.text not in tokens:
+                    yield related_word
 
 
 def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
@@ -224,7 +227,7 @@ def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[Prob
     alone."""
 
     def key(pair: ProbePair) -> bytes:
-        content = f"{seed}:{pair.category}:{pair.example.uid}:{pair.word}:{pair.partner}"
+        content = f"{seed}:{pair.category}:{pair.example.uid}:{pair.word}:{pair.related_word}"
         return hashlib.sha256(content.encode()).digest()
 
     chosen = []
@@ -232,7 +235,7 @@ def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[Prob
     for pair in sorted(candidates, key=key):
         limits = {
             (pair.category, ""): count,
-            (pair.category, pair.word, pair.partner): PAIR_MOST,
+            (pair.category, pair.word, pair.related_word): PAIR_MOST,
             (pair.premise,): SENTENCE_MOST,
         }
         if all(counts[group] < limit for group, limit in limits.items()):
@@ -243,7 +246,7 @@ def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[Prob
     return sorted(chosen, key=lambda pair: (places[pair.category], key(pair)))
 
 
-def _section(corpus: str, figures: Facts, file: str) -> Section:
+def _section(corpus: str, figures: JsonObject, file: str) -> Section:
     rows = []
     for kind, category in figures["categories"].items():
         rows.append((kind, category["label"], f"{category['pairs']:,}"))
@@ -287,7 +290,7 @@ _PLURAL = frozenset(("two", "three", "four", "five", "six", "some", "several", "
 WITHOUT = "without"
 
 
-class Form(NamedTuple):
+class OperatorTemplate(NamedTuple):
     """How an operator is put into a simple premise.
 
     Args:
@@ -307,13 +310,13 @@ class Form(NamedTuple):
         return be == self.be and is_determiner
 
 
-FORMS = (
-    Form("not", "is", "{subject} is not {verb}"),
-    Form("n't", "is", "{subject} isn't {verb}"),
-    Form("no", "is", "No {people} is {verb}", DETERMINERS),
-    Form("never", "is", "{subject} is never {verb}"),
-    Form("nobody", "is", "Nobody is {verb}"),
-    Form("few", "are", "Few {people} are {verb}", _PLURAL),
+OPERATOR_TEMPLATES = (
+    OperatorTemplate("not", "is", "{subject} is not {verb}"),
+    OperatorTemplate("n't", "is", "{subject} isn't {verb}"),
+    OperatorTemplate("no", "is", "No {people} is {verb}", DETERMINERS),
+    OperatorTemplate("never", "is", "{subject} is never {verb}"),
+    OperatorTemplate("nobody", "is", "Nobody is {verb}"),
+    OperatorTemplate("few", "are", "Few {people} are {verb}", _PLURAL),
 )
 
 
@@ -329,21 +332,23 @@ class _Frame(NamedTuple):
         return f"{self.before} {indefinite_article(word)} {word}{self.after}"
 
 
-def negated_pairs(examples: Iterable[NLIExample], partners: Partners) -> Iterator[ProbePair]:
+def negated_pairs(
+    examples: Iterable[NLIExample], related_words: RelatedWords
+) -> Iterator[ProbePair]:
     """All pairs of the premises, each distinct premise once."""
     premises = {example.premise: example for example in examples}
     for premise, example in premises.items():
         for frame in _frames(premise.strip()):
-            for kind, partner in partners.get((frame.word, "n"), ()):
-                if kind in NEGATED_LABELS and not re.search(rf"\b{partner}\b", premise):
+            for kind, related_word in related_words.get((frame.word, "n"), ()):
+                if kind in NEGATED_LABELS and not re.search(rf"\b{related_word}\b", premise):
                     yield ProbePair(
                         f"{frame.operator} {kind}",
                         NEGATED_LABELS[kind],
                         example,
                         frame.word,
-                        partner,
+                        related_word,
                         premise=frame.with_word(frame.word),
-                        hypothesis=frame.with_word(partner),
+                        hypothesis=frame.with_word(related_word),
                         operator=frame.operator,
                     )
 
@@ -356,7 +361,7 @@ def _frames(premise: str) -> Iterator[_Frame]:
     simple = _SIMPLE.fullmatch(premise)
     if simple and _CLAUSES.isdisjoint(f"{simple['subject']} {simple['verb']}".split()):
         determiner, _, people = simple["subject"].partition(" ")
-        for form in FORMS:
+        for form in OPERATOR_TEMPLATES:
             if form.fits(simple["be"], determiner):
                 before = form.pattern.format_map(simple.groupdict() | {"people": people})
                 yield _Frame(form.operator, before, simple["word"], simple["rest"])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mednli_jax.data.arrays import PLURAL, SIDES
-from mednli_jax.data.examples import Facts, Mention, NLIExample, Split
+from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.links import Links, corpus_links
@@ -24,6 +24,7 @@ from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, TermOf, kinds_of, 
 from mednli_jax.knowledge.words import Lemmas, normalise, singular
 from mednli_jax.nli.augment.polarity import DOWN, directions
 from mednli_jax.terminal import with_progress
+from mednli_jax.types import JsonObject
 
 GRAPH_SPLITS = ("train", "dev")
 Tokens = tuple[str, ...]
@@ -212,7 +213,7 @@ def merge_entities(examples: Sequence[NLIExample], mentions: SideMentions) -> li
 
 class ArraysAndFacts(NamedTuple):
     arrays: dict[str, np.ndarray]
-    facts: Facts
+    facts: JsonObject
 
 
 def encode_links(
@@ -234,7 +235,7 @@ def encode_links(
         GRAPH_SPLITS mention, or for all, as the encoding says.
     """
     graph = source.ontology
-    facts: Facts = {"graph": encoding.graph}
+    facts: JsonObject = {"graph": encoding.graph}
     if concepts is None and encoding.graph == "mentioned" and rows.keys() & set(GRAPH_SPLITS):
         concepts = mentioned_concepts(mentions.whole, rows)
     if concepts is not None:
@@ -383,7 +384,7 @@ def _downward_places(
     return is_down_NT
 
 
-def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> Facts:
+def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> JsonObject:
     ontology = source.ontology
     sentences = [*mentions["premise"], *mentions["hypothesis"]]
     concepts = _concepts(sentences)
@@ -413,7 +414,7 @@ def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> 
     return facts
 
 
-def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -> Facts:
+def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -> JsonObject:
     """Counts of the pairs of a split that name concepts and that are linked."""
     premises, hypotheses = mentions["premise"][rows], mentions["hypothesis"][rows]
     return {

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
-from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
+from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.pieces import Pieces, PieceVocabulary, room_for
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
@@ -42,6 +42,7 @@ from mednli_jax.nli.encode.links import (
     tokens_of,
 )
 from mednli_jax.terminal import with_progress
+from mednli_jax.types import JsonObject
 
 FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
 Vocabulary = Any  # Vocab, for a corpus of word pieces PieceVocabulary
@@ -51,9 +52,9 @@ RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their ne
 class FittedTexts(NamedTuple):
     """Texts with a vocabulary, its vectors [V, D] and counts for the manifest."""
 
-    texts: "Texts"
+    texts: "PairTexts"
     vectors: np.ndarray
-    facts: Facts
+    facts: JsonObject
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +169,7 @@ class WordTexts:
 
         return words_of
 
-    def facts(self, encoded: Encoded) -> Facts:
+    def facts(self, encoded: Encoded) -> JsonObject:
         return {"truncated": encoded.cut}
 
 
@@ -239,7 +240,7 @@ class ConceptTexts(WordTexts):
 
     def _fit_concepts(
         self, splits: Mapping[str, Split], words: Sequence[str], vectors: np.ndarray
-    ) -> tuple[ConceptVectors, Facts]:
+    ) -> tuple[ConceptVectors, JsonObject]:
         """The concepts of all splits that have a vector. words, vectors [V, D]: of the texts."""
         ontology = self.finder.source.ontology
         phrases = self._phrases(splits)
@@ -384,7 +385,7 @@ class PieceTexts:
 
         return words_of
 
-    def facts(self, encoded: Encoded) -> Facts:
+    def facts(self, encoded: Encoded) -> JsonObject:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
         pieces = {
             "size": len(self.vocabulary),
@@ -406,7 +407,7 @@ def _over_pieces(mentions: Sequence[Mention], text: Pieces) -> list[Mention]:
     return over_pieces
 
 
-Texts = WordTexts | PieceTexts
+PairTexts = WordTexts | PieceTexts
 
 
 # ---- splits ----
@@ -414,7 +415,7 @@ Texts = WordTexts | PieceTexts
 
 def encode_splits(
     splits: Mapping[str, Split],
-    texts: Texts,
+    texts: PairTexts,
     source: ConceptSource | None,
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mednli_jax import demo
-from mednli_jax.data.examples import LABELS, Facts, NLIExample, Split
+from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.labels import (
     LONGEST_LABEL,
     MOST_LABELS,
@@ -32,6 +32,7 @@ from mednli_jax.files.writing import sha256
 from mednli_jax.nli.read.corpora import OWN, check_options, find_files, ground_truth_path
 from mednli_jax.nli.read.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
 from mednli_jax.plugins import import_object
+from mednli_jax.types import JsonObject
 
 NO_TEST = "The folder has no test file, so that only dev is scored."
 NO_TEST_LABELS = "The test file has no labels, so that only dev is scored."
@@ -194,12 +195,12 @@ class _PairReader:
             return binary_parse_tokens(parses[0]), binary_parse_tokens(parses[1])
         return treebank_tokens(premise), treebank_tokens(hypothesis)
 
-    def facts(self) -> Facts:
+    def facts(self) -> JsonObject:
         """Counts for the manifest."""
         labels = dict.fromkeys(self.labels.names, 0)
         for example in self.examples:
             labels[example.label] += 1
-        facts: Facts = {
+        facts: JsonObject = {
             "rows": self.rows,
             "kept": len(self.examples),
             "dropped_unlabelled": self.unlabelled,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mednli_jax.data import partitions
-from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample
+from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.words import FUNCTION_WORDS
@@ -29,7 +29,7 @@ from mednli_jax.report.outcomes import Finished, Outcomes, align, read_finished
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Report, Section, points
 from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, heading, state
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
@@ -128,15 +128,15 @@ def _is_number(token: str) -> bool:
     return token in _NUMBER_WORDS or _NUMBER.fullmatch(token) is not None
 
 
-def read_annotations(path: Path) -> Categories:
+def read_categories(path: Path) -> Categories:
     """From rows `uid TAB category` of a file; several rows of a uid are several
     categories."""
-    return partitions.read_annotations(
+    return partitions.names_by_uid(
         path, "category", RULES, _ALIASES, problem="the row is not an annotation"
     )
 
 
-def category_scores(outcomes: Outcomes, categories_of: Categories) -> Facts:
+def category_scores(outcomes: Outcomes, categories_of: Categories) -> JsonObject:
     """The scores of each category, as JSON values.
 
     Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets
@@ -166,7 +166,7 @@ def category_scores(outcomes: Outcomes, categories_of: Categories) -> Facts:
     return {"annotated": annotated, "errors": int(wrong_N.sum()), "categories": scores}
 
 
-def _grid(run: str, scores: Facts) -> Grid:
+def _grid(run: str, scores: JsonObject) -> Grid:
     """The category_scores of a run."""
     errors = scores["errors"]
     rows: list[tuple[str, ...]] = []

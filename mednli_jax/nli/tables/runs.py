@@ -1,4 +1,4 @@
-"""The runs of Romanov & Shivade 2018 (MedNLI), the cells of its tables that they fill, and its Plan
+"""The runs of Romanov & Shivade 2018 (MedNLI), the cells of its tables that they fill, and its plan
 for `reproduce`."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -171,7 +171,7 @@ def own_corpus(name: str) -> str:
 
 
 class MedNLI:
-    """See report.options.Plan."""
+    """See report.options.ReproductionPlan."""
 
     name = NAME
     numbers = (STATISTICS, *TABLES, ERRORS)
