@@ -39,7 +39,8 @@ CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 LEAVE = "leave it out"
 RETROFITS = ("ontology", "concepts", "unit")  # other values of vectors.retrofit are lexicons
 WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
-# The values of model.knowledge; a model that is not here has none, replace and bias.
+# model -> the values that its model.knowledge may have. Other models may have "none", "replace" and
+# "bias".
 KNOWLEDGE = {
     "esim": ("none", "replace", "bias", "typed"),
     "features": ("none", "paths"),
@@ -60,18 +61,20 @@ def uses_features(config: ConfigDict) -> bool:
     return bool(config.model.name == "features")
 
 
-def trains_rows(config: ConfigDict) -> bool:
-    """Whether the model trains only single rows of its table, by plain SGD."""
+def is_fasttext(config: ConfigDict) -> bool:
+    """Whether the model is the fastText classifier, which has its own vectors and its own SGD, so
+    that many settings do not apply to it."""
     return bool(config.model.name == "fasttext")
 
 
-def lacks_polarity(config: ConfigDict) -> bool:
-    """Whether a config has no typed links between words."""
+def lacks_typed_word_links(config: ConfigDict) -> bool:
+    """Whether knowledge.polarity has no effect: it acts on typed links between words alone."""
     return config.model.knowledge != "typed" or uses_pieces(config)
 
 
-def has_mentions(config: ConfigDict) -> bool:
-    """Whether the concepts of a config come from a file."""
+def reads_mentions_file(config: ConfigDict) -> bool:
+    """Whether a file of mentions takes the place of the linker: knowledge.mentions is set, and the
+    model or the retrofitting uses concepts."""
     has_concepts = config.model.knowledge != "none" or config.vectors.retrofit == "concepts"
     return has_concepts and bool(config.knowledge.mentions)
 
@@ -82,16 +85,16 @@ EMPTY: Sequence[EmptyFields] = (
     ("model.knowledge", uses_blanks, "concepts are not found in tokens 'blanks'"),
     (
         "knowledge.types knowledge.abbreviations",
-        has_mentions,
+        reads_mentions_file,
         "is for the linker, not for mentions",
     ),
-    ("knowledge.polarity", lacks_polarity, "is for typed links of words"),
+    ("knowledge.polarity", lacks_typed_word_links, "is for typed links of words"),
     ("data.augment", uses_blanks, "pairs are not written in tokens 'blanks'"),
-    ("data.augment", has_mentions, "knowledge.mentions has no concepts of written pairs"),
-    ("data.augment", uses_features, "features are of the corpus's own pairs"),
+    ("data.augment", reads_mentions_file, "knowledge.mentions has no concepts of written pairs"),
+    ("data.augment", uses_features, "model 'features' is trained on the corpus's own pairs alone"),
     ("transfer.init_from", uses_features, "features have no weights to transfer"),
-    ("train.weight_decay train.clip", trains_rows, "model 'fasttext' has no such setting"),
-    ("vectors.path vectors.retrofit", trains_rows, "model 'fasttext' has no such setting"),
+    ("train.weight_decay train.clip", is_fasttext, "model 'fasttext' has no such setting"),
+    ("vectors.path vectors.retrofit", is_fasttext, "model 'fasttext' has no such setting"),
 )
 
 
@@ -99,7 +102,7 @@ def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[Br
     """The rules of sentence pairs that a config breaks. with_builder: corpora that TFDS reads."""
     if config.train.shuffle == "binned":
         yield "train.shuffle", "'binned' is for passages", "give even or random"
-    if trains_rows(config) and config.train.optimizer != "sgd":
+    if is_fasttext(config) and config.train.optimizer != "sgd":
         yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
     if uses_pieces(config) and "weights" not in config.model:
         yield "data.tokens", "this model reads words", "leave it out, or give model bert"
@@ -119,7 +122,7 @@ def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[Br
 
 
 def _broken_file_rules(data: ConfigDict) -> Iterator[BrokenRule]:
-    """Of fields that only the user's own files have."""
+    """The broken rules of data.labels and data.columns, which are for the user's own files."""
     labels, own_file = Labels.of(data.labels), data.name == OWN
     count = len(labels.names)
     if count == 1 or count > MOST_LABELS:
@@ -132,7 +135,7 @@ def _broken_file_rules(data: ConfigDict) -> Iterator[BrokenRule]:
     for field, _ in columns_of(data.columns):
         if field not in fields:
             fix = "give e.g. premise:note,hypothesis:claim,label:truth,uid:id"
-            yield "data.columns", f"'{field}' is no field with a column", fix
+            yield "data.columns", f"'{field}' is not a field of a pair", fix
     if data.labels and not (own_file or ":" in data.name):
         yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
     if data.columns and not own_file:
@@ -145,7 +148,7 @@ def _broken_knowledge_rules(config: ConfigDict) -> Iterator[BrokenRule]:
         yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
     if knowledge.mentions and not has_format(knowledge.mentions):
         yield "knowledge.mentions", "unknown file ending", FORMATS
-    if has_mentions(config) and knowledge.permute_seed is not None:
+    if reads_mentions_file(config) and knowledge.permute_seed is not None:
         yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
     forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
     if model.knowledge not in forms:
@@ -167,26 +170,34 @@ def named_relations(value: str) -> tuple[str, ...]:
 
 
 def labels_of(data: ConfigDict) -> Labels:
-    """The labels of a config's `data` section: LABELS where it names none."""
-    labels = Labels.of(data.labels)
+    """The labels of a config's `data` section: the names that data.labels gives, else LABELS.
+
+    NLI_LABELS, for published corpora, refuses other labels in a file; the user's own files may have
+    some.
+    """
     if data.name != OWN and not data.labels:
         return NLI_LABELS
-    if not labels.names:
-        labels = replace(labels.with_training_labels(LABELS), setting=data.labels)
-    return labels
+    labels = Labels.of(data.labels)
+    if labels.names:
+        return labels
+    # data.labels is empty, or only says which labels are left out, as "x:-" does.
+    return replace(labels.with_training_labels(LABELS), setting=data.labels)
 
 
 def with_labels(config: ConfigDict) -> ConfigDict:
-    """The config whose data.labels names the labels of the user's own files, where it names none
-    and they are not LABELS."""
+    """The config with data.labels filled in from the user's training file.
+
+    It is unchanged for other corpora, for a config that names labels, and for files whose labels
+    are LABELS.
+    """
     data = config.data
     folder = corpus_folder(data)
     if data.name != OWN or Labels.of(data.labels).names or folder is None or not folder.is_dir():
         return config
     path = labelled_file(folder)
-    labels = (
-        labels_of_file(data.labels, path, columns_of(data.columns)) if path else labels_of(data)
-    )
+    if path is None:
+        return config
+    labels = labels_of_file(data.labels, path, columns_of(data.columns))
     if labels.names in ((), LABELS):
         return config
     named = config.copy_and_resolve_references()
@@ -195,7 +206,8 @@ def with_labels(config: ConfigDict) -> ConfigDict:
 
 
 def padded_length(config: ConfigDict) -> int:
-    """See task.NLIScorer."""
+    """The tokens to which each side is padded for model.masking=paper (scorer.NLIScorer); else
+    0."""
     return int(config.data.max_length) if config.model.masking == "paper" else 0
 
 
@@ -205,6 +217,12 @@ def corpus_of(
     names: Sequence[str] = NAMES,
 ) -> CorpusT:
     """The corpus of a config of sentence pairs.
+
+    Only some fields of a config need the ontology, and they fill these fields of the corpus:
+      model.knowledge (but "none"): terminology, linking.
+      vectors.retrofit=concepts: terminology, linking, retrofit_relations, concepts_as_words.
+      vectors.retrofit=ontology: terminology, retrofit_relations.
+      data.augment: terminology.
 
     Args:
       corpus_class: NLICorpus, or a class with more fields that are bound already.
@@ -254,8 +272,11 @@ def _encoding(config: ConfigDict, folder: Path | None) -> Encoding:
     relations = None
     if config.model.knowledge == "typed":
         names = named_relations(knowledge.relations)
+        # Typed links of every ontology have antonyms, so that they need no name.
         relations = tuple(name for name in names if name != "antonym")
-    own_lexicon = vectors.retrofit not in RETROFITS
+    lexicon = None
+    if vectors.retrofit not in RETROFITS:
+        lexicon = file_path(vectors.retrofit, folder)  # None for ""
     return Encoding(
         lowercase=data.lowercase,
         max_length=data.max_length,
@@ -267,7 +288,7 @@ def _encoding(config: ConfigDict, folder: Path | None) -> Encoding:
         unknown=vectors.unknown,
         lowered=vectors.lowered,
         unit_length=vectors.retrofit == "unit",
-        retrofit_lexicon=file_path(vectors.retrofit, folder) if own_lexicon else None,
+        retrofit_lexicon=lexicon,
         retrofit_rounds=vectors.retrofit_rounds,
         direction=knowledge.direction,
         max_path=knowledge.max_path,
@@ -280,9 +301,10 @@ def _encoding(config: ConfigDict, folder: Path | None) -> Encoding:
 
 def _terminology(config: ConfigDict, folder: Path | None) -> Terminology:
     knowledge = config.knowledge
-    only_writes = config.data.augment and config.model.knowledge == "none"
-    reads_all = only_writes or named_relations(knowledge.relations)
-    relations = "all" if reads_all else knowledge.relations
+    augments_alone = config.data.augment and config.model.knowledge == "none"
+    # Augmentation picks its own relations, and named relations are picked from all.
+    needs_all = augments_alone or named_relations(knowledge.relations)
+    relations = "all" if needs_all else knowledge.relations
     sources, languages = _separated(knowledge.sources), _separated(knowledge.languages)
     options = OntologyOptions(sources, languages, relations)
     name = os.path.expanduser(knowledge.ontology)
@@ -290,8 +312,8 @@ def _terminology(config: ConfigDict, folder: Path | None) -> Terminology:
 
 
 def _separated(values: Sequence[str]) -> tuple[str, ...]:
-    """The values of a field with several; from a command line they come as one, "A,B". An empty
-    value stands for itself."""
+    """Splits each value at its commas: a command line gives "A,B" as one value. The value "" is
+    kept as ""."""
     separated: list[str] = []
     for value in values:
         parts = list(filter(None, map(str.strip, value.split(","))))
@@ -306,5 +328,6 @@ def _linking(config: ConfigDict, folder: Path | None) -> Linking:
         candidates=knowledge.candidates,
         types=_separated(knowledge.types),
         abbreviations=knowledge.abbreviations,
+        # MeSH has no base forms; Linking.linker leaves them out for other ontologies but WordNet.
         lemmas=config.model.knowledge == "typed" and knowledge.ontology != "mesh",
     )
