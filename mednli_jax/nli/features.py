@@ -1,35 +1,40 @@
 """The 35 features of Romanov & Shivade 2018 (section 3, "Feature-based system"), as named columns.
 
-The paper names seven groups and the number 35, not the features; its published code computes 32 and
-has 7 more commented out. Every kind that the code has is here, and what is needed to make 35
-(FEATURES, by group):
+The paper names seven groups and the number 35, not the features. Its published code computes 32
+features and has 7 more commented out. This module has every kind of feature of that code, and
+further ones up to 35. The columns (FEATURES), by group:
 
   bleu       sentence BLEU-4 of the hypothesis against the premise.
-  tokens     tokens, characters and distinct words, with and without words of grammar; the words in
-             common.
-  negation   negation words of either side, and whether exactly one side has any, the code's only
-             column.
-  tfidf      cosine and distances of the TF-IDF vectors over words and word pairs, not scaled to
-             unit length: of those the euclidean distance follows from the cosine.
-  edit       Levenshtein distance over characters, as a share of the shortest and of the longest
-             alignment; Jaccard distance of the words; Sorensen distance, of pairs of letters here,
-             because over words it is a function of Jaccard's; share of words that the other side
-             has; same first word.
+  tokens     numbers of tokens, of characters and of distinct words, with and without words of
+             grammar; the number of words in common.
+  negation   negation words of the premise, and of the hypothesis; whether exactly one side has any
+             (the published code has only this column).
+  tfidf      cosine and distances of TF-IDF vectors over words and word pairs. The vectors keep
+             their length: of unit vectors the euclidean distance would follow from the cosine.
+  edit       levenshtein_shortest: edits of characters / length of the longer sentence.
+             levenshtein_longest: edits / length of the longest alignment.
+             jaccard: Jaccard distance of the sets of words.
+             sorensen: Sorensen distance of the sets of pairs of letters (over words it would be a
+             function of Jaccard's).
+             matched_words: the share of content words that the other side has.
+             same_first_word: whether the first words are equal.
   embedding  cosine and distances of the summed word vectors.
-  ontology   path similarity 1 / (1 + edges) of concepts (Pedersen et al. 2007): of the nearest two,
-             the mean over the hypothesis's concepts of their nearest concept in the premise, and
-             the share of those that the premise has, or an ancestor or descendant of them. -1 where
-             a side names no concept.
+  ontology   path similarity 1 / (1 + edges) of two concepts (Pedersen et al. 2007). Of each concept
+             of the hypothesis, the most similar concept of the premise counts.
+             path_nearest: the greatest similarity. path_mean: the mean over the hypothesis's
+             concepts. path_share: the share of the hypothesis's concepts that equal a concept of
+             the premise, or are its ancestor or descendant.
+             All are -1 where a side names no concept.
 
-The code differs: its Levenshtein distance is over tokens, its TF-IDF leaves out what fewer than
-three training sentences have (min_df=3) and scales vectors to unit length, differences have no
-sign, ratios are the larger over the smaller, similarities are 1 less a distance, and "negation" is
-the word "no" alone. docs/settings.md names the columns beside the code's.
+The published code differs: its Levenshtein distance is over tokens. Its TF-IDF leaves out terms of
+fewer than three training sentences (min_df=3) and scales vectors to unit length. Its differences
+have no sign, its ratios are the larger over the smaller, and its similarities are 1 less a
+distance. Its only negation is the word "no". docs/settings.md names the columns beside the code's.
 
 A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has
 none). Words are tokens with a letter or a digit; "content" words are those that are neither grammar
 nor negation. Dimension letters: N pairs, S distinct sentences, V words, D numbers per word, R pairs
-of places in the ontology.
+of nodes of the ontology.
 """
 
 import math
@@ -91,6 +96,14 @@ SentenceMentions = Sequence[Sequence[Mention]]  # of each of N sentences
 Columns = dict[str, np.ndarray]  # feature -> its value for each pair, [N]
 
 
+class _PairSentences(NamedTuple):
+    """The S distinct sentences of N pairs. premise_N, hypothesis_N: their places in `sentences`."""
+
+    sentences: list[Tokens]
+    premise_N: np.ndarray
+    hypothesis_N: np.ndarray
+
+
 class Terms(NamedTuple):
     """The words and word pairs of TF-IDF, and the weight of each."""
 
@@ -114,9 +127,9 @@ def matrix(
     Args:
       splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct
         sentences alone.
-      encoding: its settings, but not `max_length`. Paths of direction "undirected" may meet in a
-        common ancestor, as those of the path measure of the paper's UMLS::Similarity do. path_share
-        is by direction "either", whatever the encoding says.
+      encoding: `lowercase`, `hypothesis_only`, `direction` and `max_path` are used. Sentences are
+        not cut. The path measure of the paper (UMLS::Similarity) has direction "undirected": a path
+        may go over a common ancestor.
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's
         sum.
       mentions: of the N premises and of the N hypotheses.
@@ -124,24 +137,29 @@ def matrix(
       terms: of `terms_of`, None for those of the training pairs.
     """
     examples = examples_of(splits)
-    number_of: dict[Tokens, int] = {}
-    sides = []
-    for side in SIDES:
-        numbers = []
-        for example in examples:
-            tokens = _tokens(example, side, encoding)
-            numbers.append(number_of.setdefault(tokens, len(number_of)))
-        sides.append(np.array(numbers, np.int64))
-    sentences, (left_N, right_N) = list(number_of), sides
+    pairs = _distinct_sentences(examples, encoding)
     if terms is None:
         terms = terms_of(splits["train"], encoding)
     columns = {
-        **_wording(sentences, left_N, right_N),
-        **_tfidf(sentences, left_N, right_N, terms),
-        **_embedding(sentences, left_N, right_N, vocab, vectors),
+        **_wording(pairs),
+        **_tfidf(pairs, terms),
+        **_embedding(pairs, vocab, vectors),
         **_paths(*mentions, ontology, encoding),
     }
     return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1)
+
+
+def _distinct_sentences(examples: Sequence[NLIExample], encoding: Encoding) -> _PairSentences:
+    """The sentences of the pairs, equal ones once."""
+    place_of: dict[Tokens, int] = {}
+    sides = []
+    for side in SIDES:
+        places = []
+        for example in examples:
+            tokens = _tokens(example, side, encoding)
+            places.append(place_of.setdefault(tokens, len(place_of)))
+        sides.append(np.array(places, np.int64))
+    return _PairSentences(list(place_of), *sides)
 
 
 def _tokens(example: NLIExample, side: str, encoding: Encoding) -> Tokens:
@@ -165,16 +183,16 @@ class _Sentence:
         self.words = [token for token in tokens if any(map(str.isalnum, token))]
         self.content = [word for word in self.words if word.lower() not in _NO_CONTENT]
         self.distinct, self.distinct_content = set(self.words), set(self.content)
-        self.letters = {a + b for word in self.words for a, b in pairwise(word)}
+        self.letter_pairs = {a + b for word in self.words for a, b in pairwise(word)}
 
 
-def _wording(sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarray) -> Columns:
-    """The groups of WORDING: sentence `left_N[n]` against `right_N[n]`."""
-    texts = list(map(_Sentence, sentences))
+def _wording(pairs: _PairSentences) -> Columns:
+    """The columns of the groups in WORDING."""
+    sentences = list(map(_Sentence, pairs.sentences))
     values: dict[str, list[float]] = {name: [] for group in WORDING for name in GROUPS[group]}
-    pairs = list(zip(left_N.tolist(), right_N.tolist(), strict=True))
-    for left, right in with_progress(pairs, "features of wording"):
-        p, h = texts[left], texts[right]
+    places = list(zip(pairs.premise_N.tolist(), pairs.hypothesis_N.tolist(), strict=True))
+    for premise, hypothesis in with_progress(places, "features of wording"):
+        p, h = sentences[premise], sentences[hypothesis]
         of_pair = {"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)}
         for name, value in of_pair.items():
             values[name].append(value)
@@ -182,7 +200,7 @@ def _wording(sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarra
 
 
 def _count(words: Sequence[str], among: set[str] | frozenset[str]) -> int:
-    """The number of words that are among others."""
+    """The number of `words` that are in `among`."""
     return sum(word in among for word in words)
 
 
@@ -195,7 +213,7 @@ def _ratio(part: Sized, whole: Sized) -> float:
 
 
 def _contrast(name: str, p: int, h: int) -> dict[str, float]:
-    """Four features of a count of each side."""
+    """Four features of two counts, p of the premise and h of the hypothesis."""
     return {
         f"{name}_min": min(p, h),
         f"{name}_max": max(p, h),
@@ -227,24 +245,27 @@ def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
         "levenshtein_shortest": _share(edits, max(len(p.text), len(h.text))),
         "levenshtein_longest": _share(edits, longest),
         "jaccard": _ratio(p.distinct ^ h.distinct, p.distinct | h.distinct),
-        "sorensen": _share(len(p.letters ^ h.letters), len(p.letters) + len(h.letters)),
+        "sorensen": _share(
+            len(p.letter_pairs ^ h.letter_pairs), len(p.letter_pairs) + len(h.letter_pairs)
+        ),
         "matched_words": _share(matched, len(p.content) + len(h.content)),
         "same_first_word": p.words[:1] == h.words[:1] != [],
     }
 
 
 def alignment(first: str, second: str) -> tuple[int, int]:
-    """(Levenshtein distance, length of the longest alignment with so many edits).
+    """(Levenshtein distance d, length of the longest alignment with d edits).
 
-    Of n and m characters, an alignment with g gaps (insertions and deletions) is (n + m + g) / 2
-    long. So of the alignments with the fewest edits, that with the most gaps is the longest. With
-    costs of k for a substitution and k - 1 for a gap, d edits cost k d - g: the fewest edits come
-    first, because k > n + m >= g, and among these the most gaps.
+    One weighted distance gives both numbers: cost = k d - g, where g counts the gaps (insertions
+    and deletions) and k is greater than any g. A substitution costs k, and a gap k - 1.
+    The least cost has the fewest edits, and among alignments with so few edits the most gaps.
+    Of n and m characters, an alignment with g gaps has length (n + m + g) / 2, so that most gaps
+    are the longest alignment.
     """
     size = len(first) + len(second)
     k = size + 1
     cost = Levenshtein.distance(first, second, weights=(k - 1, k - 1, k))
-    edits = -(-cost // k)
+    edits = math.ceil(cost / k)
     gaps = edits * k - cost
     return edits, (size + gaps) // 2
 
@@ -252,13 +273,12 @@ def alignment(first: str, second: str) -> tuple[int, int]:
 def bleu(reference: Tokens, candidate: Tokens) -> float:
     """Sentence BLEU-4 (Papineni et al. 2002, section 2.3); 0 without any word in common.
 
-    An order without any match counts _UNMATCHED n-grams (Chen & Cherry 2014, smoothing 1).
+    Where no n-gram of an order matches, _UNMATCHED n-grams are counted (Chen & Cherry 2014,
+    smoothing 1).
     """
-    matches = len(candidate)
     logarithms = []
     for order in range(1, _BLEU_ORDER + 1):
-        if matches:  # of the order before; no match contains no longer match
-            matches = _matches(reference, candidate, order)
+        matches = _matches(reference, candidate, order)
         if order == 1 and not matches:
             return 0.0
         precision = (matches or _UNMATCHED) / max(len(candidate) + 1 - order, 1)
@@ -301,19 +321,18 @@ def _vectorizer(vocabulary: Sequence[str] | None = None) -> "TfidfVectorizer":
     return TfidfVectorizer(analyzer=words_and_pairs, norm=None, vocabulary=vocabulary)
 
 
-def _tfidf(
-    sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarray, terms: Terms
-) -> Columns:
+def _tfidf(pairs: _PairSentences, terms: Terms) -> Columns:
+    sentences, premise_N, hypothesis_N = pairs
     if not terms.terms:
-        return dict.fromkeys(GROUPS["tfidf"], np.zeros(len(left_N)))
+        return dict.fromkeys(GROUPS["tfidf"], np.zeros(len(premise_N)))
     vectorizer = _vectorizer(terms.terms)
     vectorizer.idf_ = np.array(terms.idf)
     weights = csr_array(vectorizer.transform(sentences))
     norm_S = np.sqrt(weights.power(2).sum(axis=1))
-    p, h = weights[left_N], weights[right_N]
-    apart = abs(p - h)
+    p, h = weights[premise_N], weights[hypothesis_N]
+    apart, norms_N = abs(p - h), norm_S[premise_N] * norm_S[hypothesis_N]
     return {
-        "tfidf_cosine": _cosine(p.multiply(h).sum(axis=1), norm_S[left_N] * norm_S[right_N]),
+        "tfidf_cosine": _cosine(p.multiply(h).sum(axis=1), norms_N),
         "tfidf_euclidean": np.sqrt(apart.power(2).sum(axis=1)),
         "tfidf_manhattan": apart.sum(axis=1),
         "tfidf_chebyshev": apart.max(axis=1).toarray().reshape(-1),
@@ -321,29 +340,27 @@ def _tfidf(
 
 
 def _cosine(dot_N: np.ndarray, norms_N: np.ndarray) -> np.ndarray:
-    """0 where a side has no vector."""
+    """The cosine of two vectors by their dot product and the product of their norms; 0 where a norm
+    is 0."""
     cosine_N = np.zeros(len(dot_N))
     np.divide(dot_N, norms_N, out=cosine_N, where=norms_N > 0)
     return cosine_N
 
 
-def _embedding(
-    sentences: Sequence[Tokens],
-    left_N: np.ndarray,
-    right_N: np.ndarray,
-    vocab: Vocab,
-    vectors: np.ndarray,
-) -> Columns:
+def _embedding(pairs: _PairSentences, vocab: Vocab, vectors: np.ndarray) -> Columns:
+    sentences, premise_N, hypothesis_N = pairs
     numbers = list(map(vocab.encode, sentences))
     ends = np.cumsum([0, *map(len, numbers)])
     flat = np.concatenate([np.zeros(0, np.int64), *numbers]).astype(np.int64)
+    # counts_SV[s, v]: how often sentence s has word v. Its product with the vectors [V, D] is the
+    # sum of the vectors of each sentence.
     counts_SV = csr_array((np.ones(len(flat)), flat, ends), shape=(len(sentences), len(vectors)))
     vectors = np.array(vectors, np.float64)
     vectors[[PAD, UNK]] = 0
-    columns = {name: np.empty(len(left_N)) for name in GROUPS["embedding"]}
-    for first in range(0, len(left_N), _STRIDE):
+    columns = {name: np.empty(len(premise_N)) for name in GROUPS["embedding"]}
+    for first in range(0, len(premise_N), _STRIDE):
         rows = slice(first, first + _STRIDE)
-        p, h = counts_SV[left_N[rows]] @ vectors, counts_SV[right_N[rows]] @ vectors
+        p, h = counts_SV[premise_N[rows]] @ vectors, counts_SV[hypothesis_N[rows]] @ vectors
         apart = np.abs(p - h)
         norms = np.linalg.norm(p, axis=1) * np.linalg.norm(h, axis=1)
         columns["embedding_cosine"][rows] = _cosine((p * h).sum(axis=1), norms)
@@ -357,16 +374,16 @@ def _embedding(
 
 
 class _ConceptPairs(NamedTuple):
-    """R pairs of places in the ontology, one of the premise and one of the hypothesis. A
-    cross-reference is one concept at several places.
+    """R pairs of nodes of the ontology, one of a hypothesis and one of its premise.
 
-    The rows are sorted by sentence pair, then by concept of the hypothesis.
+    A concept of a mention has several nodes where its id is a cross-reference of several nodes. A
+    concept that the ontology lacks has a number from len(ontology) on in place of a node. The rows
+    are sorted by sentence pair, then by concept of the hypothesis.
 
     Args:
-      pair_R: number of the sentence pair.
-      concept_R: number of the concept among those of the hypothesis.
-      hypothesis_R, premise_R: places. Concepts that the ontology lacks have places from
-        len(ontology) on.
+      pair_R: the number of the sentence pair.
+      concept_R: which concept of its hypothesis, from 0.
+      hypothesis_R, premise_R: the nodes.
     """
 
     pair_R: np.ndarray
@@ -382,22 +399,24 @@ def _paths(
     encoding: Encoding,
 ) -> Columns:
     """The group "ontology". A concept that the ontology lacks is related to itself alone. Of a
-    concept at several places the nearest place counts.
+    concept with several nodes the nearest node counts. path_share has direction "either", whatever
+    the encoding says.
 
-    Dimension letters: C concepts of hypotheses, P pairs with concepts on both sides.
+    Two reductions lead from rows to columns: R pairs of nodes -> C concepts of hypotheses (the best
+    row of each) -> P sentence pairs with concepts on both sides (best, mean and share).
     """
     columns = {name: np.full(len(premise_mentions), NO_CONCEPT) for name in GROUPS["ontology"]}
     if ontology is None:
         return columns
-    crossed = _crossed(premise_mentions, hypothesis_mentions, ontology)
-    if not len(crossed.pair_R):
+    nodes = _concept_pairs(premise_mentions, hypothesis_mentions, ontology)
+    if not len(nodes.pair_R):
         return columns
-    similarity_R = _similarity(ontology, crossed, encoding.direction, encoding.max_path)
-    related_R = _similarity(ontology, crossed, "either", encoding.max_path) > 0
-    first_C = _starts(crossed.pair_R, crossed.concept_R)
+    similarity_R = _similarity(ontology, nodes, encoding.direction, encoding.max_path)
+    related_R = _similarity(ontology, nodes, "either", encoding.max_path) > 0
+    first_C = _starts(nodes.pair_R, nodes.concept_R)
     best_C = np.maximum.reduceat(similarity_R, first_C)
     related_C = np.logical_or.reduceat(related_R, first_C)
-    pair_C = crossed.pair_R[first_C]
+    pair_C = nodes.pair_R[first_C]
     first_P = _starts(pair_C)
     count_P = np.diff(np.append(first_P, len(pair_C)))
     pair_P = pair_C[first_P]
@@ -407,41 +426,42 @@ def _paths(
     return columns
 
 
-def _crossed(
+def _concept_pairs(
     premise_mentions: SentenceMentions, hypothesis_mentions: SentenceMentions, ontology: Ontology
 ) -> _ConceptPairs:
-    places_of: dict[str, tuple[int, ...]] = {}
+    """Each node of a hypothesis's concept with each node of the premise's concepts."""
+    nodes_of_concept: dict[str, tuple[int, ...]] = {}
 
-    def places(mention: Mention) -> tuple[int, ...]:
-        if mention.concept not in places_of:
-            unknown = (len(ontology) + len(places_of),)
-            places_of[mention.concept] = tuple(ontology.indices(mention.concept)) or unknown
-        return places_of[mention.concept]
+    def nodes_of(mention: Mention) -> tuple[int, ...]:
+        if mention.concept not in nodes_of_concept:
+            unknown = (len(ontology) + len(nodes_of_concept),)
+            nodes_of_concept[mention.concept] = tuple(ontology.indices(mention.concept)) or unknown
+        return nodes_of_concept[mention.concept]
 
     rows = []
     pairs = list(zip(premise_mentions, hypothesis_mentions, strict=True))
     for pair, (premise, hypothesis) in enumerate(with_progress(pairs, "paths between concepts")):
-        in_premise = sorted({place for mention in premise for place in places(mention)})
-        concepts = sorted(set(map(places, hypothesis)))
-        for number, concept in enumerate(concepts):
-            rows += [(pair, number, *ends) for ends in product(concept, in_premise)]
+        in_premise = sorted({node for mention in premise for node in nodes_of(mention)})
+        concepts = sorted(set(map(nodes_of, hypothesis)))
+        for number, in_concept in enumerate(concepts):
+            rows += [(pair, number, *ends) for ends in product(in_concept, in_premise)]
     return _ConceptPairs(*np.array(rows, np.int64).reshape(-1, 4).T)
 
 
 def _starts(*keys: np.ndarray) -> np.ndarray:
-    """The first row of each run of rows with equal keys."""
+    """The first row of each group of successive rows with equal keys."""
     changes = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     return np.flatnonzero(np.append(True, changes))
 
 
 def _similarity(
-    ontology: Ontology, crossed: _ConceptPairs, direction: str, max_path: int
+    ontology: Ontology, nodes: _ConceptPairs, direction: str, max_path: int
 ) -> np.ndarray:
-    """float64 [R], 1 / (1 + edges) of the two places, 0 without a path."""
-    places_R2 = np.stack([crossed.hypothesis_R, crossed.premise_R], axis=1)
-    edges_R = np.where(crossed.hypothesis_R == crossed.premise_R, 0, -1)
-    in_ontology = (places_R2 < len(ontology)).all(axis=1)
-    edges_R[in_ontology] = shortest_paths(
-        ontology, places_R2[in_ontology], direction=direction, max_length=max_path
+    """float64 [R], 1 / (1 + edges) of the two nodes, 0 without a path."""
+    ends_R2 = np.stack([nodes.hypothesis_R, nodes.premise_R], axis=1)
+    edges_R = np.where(nodes.hypothesis_R == nodes.premise_R, 0, -1)
+    in_ontology_R = (ends_R2 < len(ontology)).all(axis=1)
+    edges_R[in_ontology_R] = shortest_paths(
+        ontology, ends_R2[in_ontology_R], direction=direction, max_length=max_path
     )
     return np.where(edges_R >= 0, 1 / (1.0 + np.maximum(edges_R, 0)), 0.0)
