@@ -48,6 +48,7 @@ from mednli_jax.cloze.clicr import (
     SEMANTIC_TYPES,
     Node,
     parse_marked,
+    specialty_of,
     write_clicr,
 )
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
@@ -140,7 +141,7 @@ def read_reports(path: Path) -> list[Report]:
 
 
 def _report(node: Node) -> Report:
-    uid, specialty = node.text("id"), node.specialties()
+    uid, specialty = node.text("id"), specialty_of(node)
     title = Node(node.file, "title", node.values.get("title") or "", node.line)
     report = Report(
         uid=uid,
@@ -157,7 +158,7 @@ def _report(node: Node) -> Report:
 def _sentence(node: Node) -> Sentence:
     """A sentence from its string, or from its text and entities."""
     is_string = isinstance(node.values, str)
-    marked = parse_marked(node.text("" if is_string else "text", empty=True))
+    marked = parse_marked(node.text("" if is_string else "text", may_be_blank=True))
     stray = marked.stray
     marks: tuple[Mark, ...] = ()
     if is_string:

@@ -47,24 +47,31 @@ from mednli_jax.types import Json, JsonObject
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
-# The tokeniser that CliCR went through left the placeholder of some queries in two parts.
-# A placeholder marked as an entity.
-_MARKED_BLANK = re.compile(rf"{BEGIN}\s*(@\s?placeholder)\s*{END}")
-_MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
+_PLACEHOLDER = r"@\s?placeholder"  # CliCR's tokeniser split that of some queries
+# A placeholder that is marked as an entity.
+_MARKED_BLANK = re.compile(rf"{BEGIN}\s*({_PLACEHOLDER})\s*{END}")
+# A mark, a line break, or a placeholder without a letter or digit after it. Text like
+# "@placeholder_" begins with a placeholder, "@placeholders" does not.
+_MARKS = re.compile(rf"({BEGIN}|{END}|{_PLACEHOLDER}(?![^\W_])|\n)")
 Kind = TypeVar("Kind", dict, list, str, int)
 
 
 class Node:
-    """A JSON object and its place in the file; raises DataError for a wrong field, without its
-    words.
+    """A JSON value and its place in a file.
 
-    line: of a file of JSON lines. Without one a fault names the path in place of the line.
+    Methods raise DataError for a wrong value. The error names the place, never the content.
+
+    Args:
+      path: the way from the top of the document to the value, e.g. `data[17].document`.
+      line: line number in a file of JSON lines; None in a file that is one JSON document, where
+        errors show the path in place of a line number.
     """
 
     def __init__(self, file: str, path: str, values: Json, line: int | None = None) -> None:
         self.file, self.path, self.values, self.line = file, path, values, line
 
     def fault(self, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
+        """The error of a field, or of the value itself if `field` is ""."""
         place = self.place(field)
         if self.line is None:
             return DataError(
@@ -74,41 +81,40 @@ class Node:
         return DataError(problem, file=self.file, line=self.line, field=place or None, fix=fix)
 
     def place(self, field: str) -> str:
-        return f"{self.path}.{field}" if self.path and field else self.path or field
+        """The path of a field."""
+        return ".".join(filter(None, (self.path, field)))
 
     def node(self, field: str) -> "Node":
-        """An object in a field."""
+        """The object in a field."""
         return Node(self.file, self.place(field), self.get(field, dict), self.line)
 
     def nodes(self, field: str) -> list["Node"]:
-        """The items of a list; their types are checked when their fields are requested."""
+        """The items of the list in a field. Their types are checked when their fields are read."""
         place = self.place(field)
         return [
             Node(self.file, f"{place}[{number}]", value, self.line)
             for number, value in enumerate(self.get(field, list))
         ]
 
-    def specialties(self) -> str:
-        """The field `specialty`, a string or a list of strings: the names joined by SEVERAL; ""
-        where it is missing."""
-        if isinstance(self.values, dict) and isinstance(self.values.get("specialty"), list):
-            return SEVERAL.join(node.text() for node in self.nodes("specialty"))
-        return self.text("specialty", optional=True)
+    def text(self, field: str = "", *, optional: bool = False, may_be_blank: bool = False) -> str:
+        """The string in a field, or the value itself if `field` is "".
 
-    def text(self, field: str = "", *, optional: bool = False, empty: bool = False) -> str:
-        """A string of Unicode text; "" where it is optional and missing or null. empty: it may be
-        blank."""
+        Args:
+          optional: the field may be blank, null or missing; without a value the text is "".
+          may_be_blank: the field may be blank, but neither null nor missing.
+        """
         if optional and isinstance(self.values, dict) and self.values.get(field) is None:
             return ""
         text = self.get(field, str)
-        if not (empty or optional or text.strip()):
+        if not (may_be_blank or optional or text.strip()):
             raise self.fault("is empty", field, "fill in the text, or remove what it belongs to")
         if problem := character_fault(text):
             raise self.fault(problem, field)
         return text
 
     def get(self, field: str, kind: type[Kind]) -> Kind:
-        """The value of a field, which is a `kind`; without a name the value itself."""
+        """The value in a field, or the value itself if `field` is "". A value of another type than
+        `kind` is an error."""
         value = self.values
         if field and not isinstance(value, dict):
             raise self.fault(f"is a {type(value).__name__}, expected an object")
@@ -123,13 +129,24 @@ class Node:
         return value
 
 
-class Marked(NamedTuple):
-    """A text with marks, read. sentences: end of each line in tokens. blanks: places of
-    PLACEHOLDER.
+def specialty_of(document: Node) -> str:
+    """The specialty of a report: a string, or a list of strings, which are joined by SEVERAL. ""
+    if it is missing."""
+    if isinstance(document.values.get("specialty"), list):
+        return SEVERAL.join(node.text() for node in document.nodes("specialty"))
+    return document.text("specialty", optional=True)
 
-    stray: marks without a partner, around nothing, around words and a placeholder, or around other
-      marks.
-    joined: placeholders in parts.
+
+class Marked(NamedTuple):
+    """The result of reading a marked text.
+
+    Args:
+      tokens: without marks; each placeholder is PLACEHOLDER.
+      sentences: the end (exclusive) of each line in `tokens`.
+      blanks: the index of each PLACEHOLDER in `tokens`.
+      stray: number of marks that make no entity. Such marks are unpaired, empty, nested, or have a
+        placeholder between words inside.
+      joined: number of placeholders that were written in two parts, "@ placeholder".
     """
 
     tokens: tuple[str, ...]
@@ -141,34 +158,44 @@ class Marked(NamedTuple):
 
 
 def parse_marked(text: str) -> Marked:
-    """Reads `BEG__w1 w2__END` and placeholders; marks are token boundaries, a line break within
-    marks is a space."""
+    """Reads a text with marks `BEG__w1 w2__END` and placeholders.
+
+    A mark is a token boundary. A line break ends a sentence, but within marks it is a space:
+    "the BEG__dry\\ncough__END .\\nIt" has the tokens `the dry cough . It`, Entity(1, 3), and
+    sentences that end at 4 and 5.
+    """
     tokens: list[str] = []
     entities, blanks = [], []
     line_ends: list[int] = []
-    start = -1  # of the entity whose BEG__ has no __END yet
-    lines_before = stray = joined = 0
+    start = -1  # of the phrase whose BEG__ has no __END yet; -1 = there is none
+    lines_before = 0  # line breaks before this phrase
+    stray = joined = 0
     text = _MARKED_BLANK.sub(r"\1", text)
     for number, piece in enumerate(_MARKS.split(text)):
         if number % 2 == 0:  # text between two marks
             tokens += piece.split()
         elif piece == "\n":
             line_ends.append(len(tokens))
+        elif piece == BEGIN:
+            stray += start >= 0
+            start = len(tokens)
+            lines_before = len(line_ends)
         elif piece == END and 0 <= start < len(tokens):
             entities.append(Entity(start, len(tokens)))
             del line_ends[lines_before:]
             start = -1
-        else:
-            stray += start >= 0 or piece == END
-            start = len(tokens) if piece == BEGIN else -1
-            lines_before = len(line_ends)
-            if piece not in (BEGIN, END):
-                joined += piece != PLACEHOLDER
-                blanks.append(len(tokens))
-                tokens.append(PLACEHOLDER)
+        elif piece == END:  # without a BEG__, or without a token after it
+            stray += 1
+            start = -1
+        else:  # a placeholder, which cannot be within marks
+            stray += start >= 0
+            start = -1
+            joined += piece != PLACEHOLDER
+            blanks.append(len(tokens))
+            tokens.append(PLACEHOLDER)
     stray += start >= 0
     line_ends.append(len(tokens))
-    sentences = dict.fromkeys(end for end in line_ends if end)
+    sentences = dict.fromkeys(filter(None, line_ends))  # without blank lines
     # A corpus repeats its words: one string for each keeps it in memory.
     words = tuple(map(sys.intern, tokens))
     return Marked(words, tuple(entities), tuple(sentences), tuple(blanks), stray, joined)
@@ -177,8 +204,8 @@ def parse_marked(text: str) -> Marked:
 def marked_text(
     tokens: Sequence[str], entities: Iterable[Entity], sentences: Sequence[int] = ()
 ) -> str:
-    """The text that parse_marked reads: spaces between tokens, marks around entities, a line for
-    each sentence."""
+    """The marked text that parse_marked reads back. It has a line for each sentence; without
+    sentences, one line."""
     words = list(tokens)
     for entity in entities:
         words[entity.start] = BEGIN + words[entity.start]
@@ -206,11 +233,15 @@ MOST_STRAY = 0.01  # share of a file's marks
 def load(
     folder: Path, *, limit: int | None = None, titles: bool = False
 ) -> dict[str, Split[ClozeExample]]:
-    """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with
-    each earlier split.
+    """Reads train, dev and test.
 
-    folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
-    limit: number of training queries that are read. titles: see read_clicr.
+    facts["shared_passages"] of a split is {earlier split: number of passages that both have}.
+
+    Args:
+      folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as
+        clicr/.
+      limit: how many training queries to read, from the first; None = all.
+      titles: see read_clicr.
     """
     splits: dict[str, Split[ClozeExample]] = {}
     for name, path in source_files(folder).items():
@@ -233,7 +264,7 @@ def _passage_uids(split: Split[ClozeExample]) -> set[str]:
 
 
 def source_files(folder: Path) -> dict[str, Path]:
-    """split -> its file, plain or gzipped."""
+    """{split: its file, plain or gzipped}. folder: see load."""
     folder = Path(folder)
     if (folder / "clicr").is_dir():
         folder /= "clicr"
@@ -257,10 +288,13 @@ def read_clicr(
 ) -> Split[ClozeExample]:
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
-    split: name of the split; by default the file's. limit: number of queries that are read. titles:
-    whether the marked phrases of a title are candidates, too, as those of passages that begin with
-    it. Stray marks are removed and counted; a file with a larger share of them than MOST_STRAY is
-    refused.
+    Stray marks are removed and counted. A file is refused if their share is above MOST_STRAY.
+
+    Args:
+      split: name of the split; by default the name of the file.
+      limit: how many queries to read, from the first; None = all.
+      titles: whether a phrase that is marked in the title is a candidate (for passages that will
+        begin with their title, see setups.with_titles).
     """
     path = either_name(Path(path)) or Path(path)
     try:
@@ -288,22 +322,26 @@ def read_clicr(
 class _Reader:
     """Turns the articles of one file into examples, and counts.
 
-    without_candidates: places of the passages without a marked phrase. without_queries: number of
-    articles.
+    Attributes:
+      place_of_uid: (field, uid) -> the path of the first field with this uid.
+      bare_passages: paths of the passages without a candidate.
+      articles, without_queries: number of articles, and of those that have no query.
+      marks, stray, joined: number of marks, of stray ones and of joined placeholders (see Marked).
+      first_stray: object and field of the first stray mark.
     """
 
     def __init__(self, file: str, titles: bool) -> None:
         self.file, self.titles = file, titles
         self.problems = Problems()
         self.examples: list[ClozeExample] = []
-        self.place_of_uid: dict[tuple[str, str], str] = {}  # (field, uid) -> place of the field
-        self.without_candidates: list[str] = []
+        self.place_of_uid: dict[tuple[str, str], str] = {}
+        self.bare_passages: list[str] = []
         self.articles = self.without_queries = 0
         self.marks = self.stray = self.joined = 0
         self.first_stray: tuple[Node, str] | None = None
 
     def take(self, article: Node) -> None:
-        """Adds an article. A fault in one of its parts does not hide those in the others."""
+        """Adds the examples of an article. A fault in one part does not hide faults in others."""
         self.articles += 1
         try:
             document = article.node("document")
@@ -312,29 +350,28 @@ class _Reader:
             self.problems.add(fault)
             return
         self.without_queries += not queries
-        passage = None
+        passage = None  # if it is faulty; the queries are checked all the same
         try:
             passage = self._passage(article, document)
             if not self._has_candidates(passage):
-                self.without_candidates.append(document.place("context"))
+                self.bare_passages.append(document.place("context"))
         except DataError as fault:
             self.problems.add(fault)
         for query in queries:
             try:
-                example = self._query(passage, query)
+                if example := self._query(passage, query):
+                    self.examples.append(example)
             except DataError as fault:
                 self.problems.add(fault)
-            else:
-                self.examples += [example] if example else []
 
     def _has_candidates(self, passage: Passage) -> bool:
         return bool(passage.entities or (self.titles and passage.title_entities))
 
     def _passage(self, article: Node, document: Node) -> Passage:
         uid = self._uid(article, "source")
-        title = self._marked(document, "title", empty=True)
+        title = self._marked(document, "title", may_be_blank=True)
         context = self._marked(document, "context")
-        specialty = sys.intern(document.specialties())
+        specialty = sys.intern(specialty_of(document))
         if not context.tokens:
             raise document.fault("holds nothing but marks", "context", "fill in the text")
         return Passage(
@@ -348,7 +385,7 @@ class _Reader:
         )
 
     def _query(self, passage: Passage | None, node: Node) -> ClozeExample | None:
-        """The example; None where only its passage is faulty."""
+        """The example of a query; None if its passage could not be read."""
         uid = self._uid(node, "id")
         query = self._marked(node, "query")
         self.joined += query.joined
@@ -375,14 +412,16 @@ class _Reader:
         return Answer(node.text("text"), concept, semantic_type, sys.intern(origin))
 
     def _uid(self, node: Node, field: str) -> str:
+        """The uid in a field, which no other article (or query) of the file may have."""
         uid = node.text(field)
-        earlier = self.place_of_uid.setdefault((field, uid), node.place(field))
-        if earlier != node.place(field):
+        if earlier := self.place_of_uid.get((field, uid)):
             raise node.fault(f"repeats that of {earlier}", field)
+        self.place_of_uid[field, uid] = node.place(field)
         return uid
 
-    def _marked(self, node: Node, field: str, *, empty: bool = False) -> Marked:
-        marked = parse_marked(node.text(field, empty=empty))
+    def _marked(self, node: Node, field: str, *, may_be_blank: bool = False) -> Marked:
+        """Reads the marked text in a field and counts its marks."""
+        marked = parse_marked(node.text(field, may_be_blank=may_be_blank))
         if marked.stray and not self.first_stray:
             self.first_stray = node, field
         self.marks += 2 * len(marked.entities) + marked.stray
@@ -390,18 +429,21 @@ class _Reader:
         return marked
 
     def check(self, examples: Sequence[ClozeExample]) -> None:
-        """Refuses a file with faults, with too many stray marks or without candidates; warns of
-        stray marks and of passages without candidates."""
+        """Raises DataError for a file with faults, with too many stray marks, or without any
+        candidate. Warns of stray marks, and of passages without candidates.
+
+        examples: those that `limit` leaves.
+        """
         self.problems.raise_if_any()
         if self.first_stray:
             self._check_marks(*self.first_stray)
-        unanswerable = self._without_candidates(examples)
+        unanswerable = self._unanswerable(examples)
         if unanswerable == len(examples):
             problem = "holds no query whose passage has a marked phrase"
             fix = "use the release with BEG__ and __END in the contexts"
             raise DataError(problem, file=self.file, fix=fix)
-        if self.without_candidates:
-            number, first = len(self.without_candidates), self.without_candidates[0]
+        if self.bare_passages:
+            number, first = len(self.bare_passages), self.bare_passages[0]
             warn(
                 f"{self.file}:{first}: {number} passages have no marked phrase, this is the first; "
                 f"the {unanswerable} queries about them cannot be answered. "
@@ -409,7 +451,8 @@ class _Reader:
             )
 
     def _check_marks(self, node: Node, field: str) -> None:
-        """node, field: place of the first stray mark."""
+        """Raises DataError for too many stray marks, warns of few. node, field: see
+        first_stray."""
         counts = f"{self.stray:,} of the file's {self.marks:,} marks"
         problem = f"{counts} are unbalanced or mark nothing, this is the first"
         if self.stray > MOST_STRAY * self.marks:
@@ -417,19 +460,21 @@ class _Reader:
             raise node.fault(problem, field, f"give every {BEGIN} its {END} in the same text")
         warn(f"{self.file}:{node.place(field)}: {problem}; their words are read as plain text")
 
-    def _without_candidates(self, examples: Iterable[ClozeExample]) -> int:
+    def _unanswerable(self, examples: Iterable[ClozeExample]) -> int:
+        """The number of queries about passages without candidates."""
         return sum(not self._has_candidates(example.passage) for example in examples)
 
     def facts(self, examples: Sequence[ClozeExample]) -> JsonObject:
+        """Counts for the manifest. examples: those that `limit` leaves."""
         answers = Counter(answer.origin for example in examples for answer in example.answers)
         types = Counter(example.answers[0].semantic_type for example in examples)
         counts = {name: types[name] for name in SEMANTIC_TYPES}
         return {
             "articles": self.articles,
             "articles_without_queries": self.without_queries,
-            "passages_without_candidates": len(self.without_candidates),
+            "passages_without_candidates": len(self.bare_passages),
             "queries": len(examples),
-            "queries_without_candidates": self._without_candidates(examples),
+            "queries_without_candidates": self._unanswerable(examples),
             "answers": {origin: answers[origin] for origin in ORIGINS},
             "semantic_types": {**counts, "other": len(examples) - sum(counts.values())},
             "stray_marks": self.stray,
@@ -438,8 +483,11 @@ class _Reader:
 
 
 def load_demo_cloze() -> dict[str, Split[ClozeExample]]:
-    """The demo queries; each has the tag "circumstance" or "name", to which its fact relates the
-    answer."""
+    """Reads the demo's splits.
+
+    A query has one tag, which says to what its report relates the answer: to another "name", or to
+    a "circumstance".
+    """
     splits = {}
     for name, facts in demo.facts("cloze").items():
         path = demo.FOLDER / "cloze" / f"{FILES[name]}.gz"
@@ -455,7 +503,7 @@ def load_demo_cloze() -> dict[str, Split[ClozeExample]]:
 
 
 def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
-    """Each passage with its queries, in the order of its first one."""
+    """(passage, its queries) for each Passage object, in the order of their first queries."""
     groups: dict[int, list[ClozeExample]] = {}
     for example in examples:
         groups.setdefault(id(example.passage), []).append(example)
@@ -464,7 +512,8 @@ def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list
 
 
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
-    """Writes a file for read_clicr, gzipped where the name ends in .gz; tags are not written."""
+    """Writes queries as a file that read_clicr reads, gzipped if the name ends in .gz. Tags are not
+    written."""
     compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     articles = [compact(_article(passage, queries)) for passage, queries in by_passage(examples)]
     data = ",\n".join(articles)
@@ -474,6 +523,7 @@ def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
 
 
 def _article(passage: Passage, examples: Iterable[ClozeExample]) -> JsonObject:
+    """An item of the file's list "data": a passage with its queries."""
     queries = []
     for example in examples:
         answers = []
