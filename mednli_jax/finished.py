@@ -596,8 +596,8 @@ class Run(System):
             raise lacking
         prepared, model = self._encoded(examples), self._program.model
         data = self.scorer.resident(prepared)
-        plan = self.experiment.batches_of(prepared, NEW, self._program).plan
-        layout = batching.Layout.full(1, plan.width, joint=plan.joint)
+        settings = self.experiment.batches_of(prepared, NEW, self._program).settings
+        layout = batching.Layout.full(1, settings.width, joint=settings.joint)
 
         def of_seed(variables: PyTree, frozen: PyTree, data: PyTree, index: jax.Array) -> PyTree:
             batch = self.scorer.to_batch(data, index, layout)

@@ -424,7 +424,7 @@ def step_of(
         batch = program.scorer.to_batch(data, rows, layout)
         return state.init_learner(program.model, program.optimizer, asked.seeds, batch, frozen)
 
-    rows = jax.ShapeDtypeStruct((layout.groups, layout.group_size), "int32")
+    rows = jax.ShapeDtypeStruct((layout.group_count, layout.group_size), "int32")
     learner = devices.replicate(jax.eval_shape(learner_of, program.data, program.frozen, rows))
     if mode == "train":
         compiled = program.train_body(layout, learner, index)
@@ -495,7 +495,7 @@ def counted(
         "devices": count,
         "mode": mode,
         "seeds": len(config.seeds),
-        "rows": step.layout.rows * count,
+        "rows": step.layout.row_count * count,
         "batches": step.batches,
         "segments": len(step.layout.sentences),
         "steps": sum(steps for steps, _ in step.layout.sentences),

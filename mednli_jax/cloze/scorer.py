@@ -146,7 +146,7 @@ class ClozeScorer:
         """A split's batches. On dev and test a passage is encoded once for several of its
         queries."""
         passage, query = (prepared.arrays[f"{side}_length"].max(initial=1) for side in SIDES)
-        plan = batching.BatchPlan(
+        settings = batching.BatchSettings(
             training.size,
             width=(max(int(passage), 1), max(int(query), 1)),
             shares=shares,
@@ -155,21 +155,22 @@ class ClozeScorer:
         )
         if name == "train":
             size = min(training.group_size, training.size)
-            return _batches(prepared, name, size, plan.for_training(training))
-        plan = replace(
-            plan,
+            return _batches(prepared, name, size, settings.for_training(training))
+        settings = replace(
+            settings,
             batch_size=PREDICT_ROWS,
             max_buckets=batching.MAX_BUCKETS,
             passes=training.epochs * len(training.seeds),
             shapes=batching.Shapes.ROUNDED if name == NEW else batching.Shapes.FITTED,
         )
         if name == NEW:
-            return _batches(prepared, name, PREDICT_GROUP, plan)
+            return _batches(prepared, name, PREDICT_GROUP, settings)
         batches = {}
         for split in prepared.splits:
             if split != "train":
-                batches[split] = _batches(prepared, split, PREDICT_GROUP, plan)
-        return batching.share_layouts(batches)[name]
+                batches[split] = _batches(prepared, split, PREDICT_GROUP, settings)
+        batching.share_layouts(batches)
+        return batches[name]
 
     def new_examples(
         self, inputs: Sequence[tuple[str, str]], manifest: JsonObject
@@ -360,13 +361,13 @@ class ClozeScorer:
 
 
 def _batches(
-    prepared: Prepared, name: str, group_size: int, plan: batching.BatchPlan
+    prepared: Prepared, name: str, group_size: int, settings: batching.BatchSettings
 ) -> batching.Batches:
     """The batches of a split; up to `group_size` queries of a passage stay together."""
     rows = prepared.splits[name]
     assert isinstance(rows, ClozeRows)  # see with_rows
     groups = batching.premise_groups(rows.passage[:, None], group_size) if group_size > 1 else None
-    return batching.Batches(*rows.length, replace(plan, first=rows.first), groups=groups)
+    return batching.Batches(*rows.length, replace(settings, first=rows.first), groups=groups)
 
 
 def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[JsonObject]:

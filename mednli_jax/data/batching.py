@@ -1,5 +1,7 @@
-"""Assigns rows to batches and gives each batch a static shape. The plan of an epoch is a pure
-function.
+"""Assigns the rows of a split to batches and gives each batch a static shape.
+
+A plan is the list of the batches of one epoch. It depends on the settings, the seed and the epoch
+alone.
 
 Batches are stratified by length: the rows of a length bucket are sorted by length into as many
 strata as a batch has rows, and each batch draws one row of every stratum. The batches of a bucket
@@ -8,13 +10,17 @@ docs/architecture.md). With one bucket every batch is a fair sample of the corpu
 default of training, half of the work is in batches of short premises.
 
 Rows that share a premise can stay together as a premise group, so that the premise is encoded once
-for all its hypotheses. A row number of -1 is padding.
+for all its hypotheses. Without premise groups each row is a group. A row number of -1 is padding.
 
-Dimension letters: N rows, M groups, U groups and B batches of a bucket, Q groups of a batch, G rows
-of a group, S seeds, D shares of a batch (one for each device), T steps.
+A batch is split over the devices; the part of one device is a share.
+
+Dimension letters: N rows and M groups of a split; U groups and B batches of a bucket; Q groups of a
+batch; G rows of a group; S seeds; T steps (tokens of a sentence). Arrays of shares are [D, q, G]: D
+shares of several batches (batches x seeds x devices), with q = Q / devices groups each.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -24,25 +30,31 @@ import numpy as np
 from mednli_jax.data.arrays import FEW, LEAST, power_of_two
 
 MAX_BUCKETS = 4
-FEW_GROUPS = 8  # of a batch of few new rows
-Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of packed segments, sentences falling
-# The time that one more segment takes, whatever it computes, as a share of the time of the whole
-# loop.
+FEW_GROUPS = 8  # groups of a batch of few new rows
+# (steps, sentences) of each segment of a loop over time: it runs so many steps over so many
+# sentences, the longest. The number of sentences decreases from segment to segment.
+Segments = tuple[tuple[int, int], ...]
+# One more segment takes this share of the time of the whole loop, whatever the segment computes.
 SEGMENT_COST = 0.006
 # Compiling the loop of one more segment takes 2.8 CPU seconds (ESIM on the demo). In that time the
 # model trains on this many tokens.
 COMPILE_TOKENS = 30_000
-# Share of the sentences alive that is added to each step, for plans that were not examined.
+# Segments are fitted to the batches of some epochs and seeds, with this share of room added for the
+# others. At most so many premise groups are looked at.
 MARGIN = 0.02
+EXAMINED_GROUPS = 400_000
 # A GPU computes up to this many sentences in about the time of one.
 GPU_LEAST_ROWS = 256
-EXAMINED_GROUPS = 400_000  # at most this many premise groups are examined to fit segments
 
 
 @dataclass(frozen=True)
 class TrainingBatches:
-    """The settings of training batches (see BatchPlan). size: rows of a batch over all devices.
-    group_size: most rows of one premise or passage that stay together."""
+    """The settings of training batches; those not named here are in BatchSettings.
+
+    Args:
+      size: rows of a batch over all devices.
+      group_size: most rows of one premise or passage that stay together.
+    """
 
     size: int
     group_size: int = 1
@@ -57,7 +69,8 @@ class Shapes(Enum):
 
     FITTED: widths and segments are those that the split's batches need.
     ROUNDED: widths and numbers of groups are rounded up, so that other rows reuse the programs.
-    FULL: every sentence is computed to the width of the plan, so that one program serves all rows.
+    FULL: every sentence is computed to the width of the settings, so that one program serves all
+      rows.
     """
 
     FITTED = "fitted"
@@ -67,17 +80,22 @@ class Shapes(Enum):
 
 @dataclass(frozen=True)
 class Layout:
-    """The static shape of a batch, on one device.
+    """The static shape of one device's share of a batch.
 
-    groups: number of premises. group_size: hypotheses of each.
-    width: padded tokens of (premise, hypothesis).
-    sentences: segments of the Q premises and Q G hypotheses, sorted by length.
-    pairs: segments of Q G premises and Q G hypotheses, for layers after the alignment.
-    Both are of premises alone where the sides do not share a loop (`BatchPlan.joint`).
-    words: most distinct words in the batch; 0 if words are not shared.
+    Args:
+      group_count: number of premise groups.
+      group_size: rows (hypotheses) of a group.
+      width: padded tokens of (premise, hypothesis).
+      sentences: segments of the encoder's loop, which computes a premise once for its group.
+      pairs: segments of the loop of layers after the alignment, which compute a premise once for
+        each of its hypotheses.
+      words: most distinct words in the share; 0 if words are not shared.
+
+    `sentences` and `pairs` leave out the hypotheses where the two sides do not share a loop
+    (`BatchSettings.joint` is False).
     """
 
-    groups: int
+    group_count: int
     group_size: int
     width: tuple[int, int]
     sentences: Segments
@@ -85,22 +103,22 @@ class Layout:
     words: int = 0
 
     @property
-    def rows(self) -> int:
-        return self.groups * self.group_size
+    def row_count(self) -> int:
+        return self.group_count * self.group_size
 
     @classmethod
     def full(
-        cls, groups: int, width: tuple[int, int], group_size: int = 1, joint: bool = True
+        cls, group_count: int, width: tuple[int, int], group_size: int = 1, joint: bool = True
     ) -> "Layout":
-        """The layout that holds any rows of these lengths: every sentence is computed to the
-        end."""
+        """The layout that has room for any texts of at most `width` tokens: one segment of all
+        sentences and all steps."""
         premise_width, hypothesis_width = width
-        rows = groups * group_size
-        if joint:
-            steps = max(premise_width, hypothesis_width, 1)
-            return cls(groups, group_size, width, ((steps, groups + rows),), ((steps, 2 * rows),))
         steps = max(premise_width, 1)
-        return cls(groups, group_size, width, ((steps, groups),), ((steps, rows),))
+        sentences, pairs = group_count, group_count * group_size
+        if joint:
+            steps = max(steps, hypothesis_width)
+            sentences, pairs = sentences + pairs, 2 * pairs
+        return cls(group_count, group_size, width, ((steps, sentences),), ((steps, pairs),))
 
 
 class PlannedBatch(NamedTuple):
@@ -111,16 +129,21 @@ class PlannedBatch(NamedTuple):
 
 
 def least_rows_on(platform: str) -> int:
-    """The number of sentences below which a step gets no faster, on a platform."""
+    """The number of sentences below which a step of a loop gets no faster on this platform."""
     return GPU_LEAST_ROWS if platform == "gpu" else 1
 
 
 def pack_segments(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Segments:
-    """The segments that cover the sentences alive at each step (falling) with the least area and
-    few loops: a shortest path over cut points.
+    """Cuts the steps of a loop into segments, so that the cost is least: the area (steps x
+    sentences) of all segments plus a fixed cost for each.
 
-    least_rows: number of sentences below which a step gets no faster. uses: number of batches that
-    a run computes with these segments, 0 = many. Few do not justify compiling many loops.
+    It is the length of a shortest path over the steps, and is solved from the last step backwards.
+
+    Args:
+      alive_T: how many sentences are longer than t tokens; it never rises.
+      least_rows: number of sentences below which a step gets no faster.
+      uses: number of batches that a run computes with these segments, 0 = many. The fewer they are,
+        the more the time to compile a segment counts.
     """
     alive_T = np.trim_zeros(np.asarray(alive_T, np.int64), "b")
     if not len(alive_T):
@@ -129,10 +152,10 @@ def pack_segments(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Se
     steps = len(alive_T)
     compile_cost = COMPILE_TOKENS / uses if uses else 0
     segment_cost = max(SEGMENT_COST * alive_T.sum(), compile_cost, 1)
-    least_cost = np.zeros(steps + 1)  # of the segments from a step on
-    next_cut = np.zeros(steps + 1, np.int64)  # the end of the segment that begins at a step
+    least_cost = np.zeros(steps + 1)  # of all segments from a step on
+    next_cut = np.zeros(steps + 1, np.int64)  # where the segment that begins at a step ends
     for start in reversed(range(steps)):
-        area = alive_T[start] * np.arange(1, steps - start + 1)  # by the segment's length
+        area = alive_T[start] * np.arange(1, steps - start + 1)  # of a segment of 1, 2, ... steps
         costs = area + segment_cost + least_cost[start + 1 :]
         next_cut[start] = start + 1 + int(costs.argmin())
         least_cost[start] = costs.min()
@@ -145,9 +168,10 @@ def pack_segments(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Se
 
 
 def premise_groups(premises: np.ndarray, most: int) -> np.ndarray:
-    """int32 [M, G], the premise groups: rows with equal premises [N, T], at most `most` each.
+    """The premise groups int32 [M, G]: the rows whose premises [N, T] are equal, at most `most` in
+    a group.
 
-    Groups stand in the order of their first rows; -1 is an empty place.
+    Groups stand in the order of their first rows. -1 fills the places of a smaller group.
     """
     _, owner = np.unique(premises, axis=0, return_inverse=True)
     owner = owner.ravel()
@@ -164,26 +188,28 @@ def premise_groups(premises: np.ndarray, most: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class BatchPlan:
+class BatchSettings:
     """The settings by which the rows of a split are put into batches.
 
     Args:
       batch_size: rows per batch over all devices, on average; at least one group a device.
-      width: padded tokens of the two sides, at least the longest.
-      shares: devices that a batch is split over.
+      width: padded tokens of (premise, hypothesis), at least the longest.
+      shares: number of devices that a batch is split over.
       max_buckets: 1 to 4 length buckets of groups, each with segments of its own.
-      first: number of the split's first row, added to each row number.
-      seeds, epochs: those that the run will plan; the segments are fitted to some of these plans.
-      passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for
-        training.
+      first: number of the split's first row, added to each row number of a plan.
+      seeds, epochs: those that the run will plan; segments are fitted to some of them.
+      passes: how often a run computes the split, all seeds together. 0: it is the training split,
+        computed once for each epoch and seed.
       shapes: how the layouts are chosen.
-      sees_padding: whether the model sees it, so that every batch is padded to `width`.
-      joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
+      sees_padding: True: the model's results depend on the padding, so every batch is padded to
+        `width`.
+      joint: True: one loop over time computes premises and hypotheses. False: the loop computes
+        premises (long passages) alone.
       shuffle: "even": every batch has groups of all lengths, drawn at random among groups of
         similar length; "random": all groups of a bucket are drawn at random; "binned": likewise,
         with a bucket for the premises of each power of two (lengths 33 to 64, 65 to 128, ...),
         whatever `max_buckets` says.
-      least_rows: of the segments, see `pack_segments`.
+      least_rows: see `pack_segments`.
     """
 
     batch_size: float
@@ -200,8 +226,9 @@ class BatchPlan:
     shuffle: str = "even"
     least_rows: int = 1
 
-    def for_training(self, training: "TrainingBatches") -> "BatchPlan":
-        """The plan with the settings of a training."""
+    def for_training(self, training: TrainingBatches) -> "BatchSettings":
+        """These settings with those of a training. Its `size` and `group_size` are left out: they
+        are in `batch_size` and in the groups."""
         return replace(
             self,
             max_buckets=training.max_buckets,
@@ -211,13 +238,19 @@ class BatchPlan:
         )
 
     @property
-    def all_passes(self) -> int:
+    def uses_of_batch(self) -> int:
+        """How often a run computes each batch, all seeds together."""
         return self.passes or self.epochs * len(self.seeds)
 
 
 class Bucket(NamedTuple):
-    """Premise groups of similar lengths. groups: int [U], indices into `Batches.groups`. per_batch:
-    groups of a batch. batches: their number."""
+    """Premise groups of similar lengths.
+
+    Args:
+      groups: int [U], indices into `Batches.rows_of_group`.
+      per_batch: Q, the number of groups of a batch.
+      batches: B, the number of batches.
+    """
 
     groups: np.ndarray
     per_batch: int
@@ -225,36 +258,48 @@ class Bucket(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """Determines the random numbers of a plan."""
+    """The seed and the epoch that a plan is drawn for."""
 
     seed: int
     epoch: int
 
 
 @dataclass(frozen=True)
-class Need:
-    """The room that batches need. sentences, pairs: int64 [T], most sentences alive at each step
-    (see Layout). words: most distinct words of a batch, 0 if words are not shared."""
+class Room:
+    """The room that batches need on one device.
+
+    Args:
+      sentences, pairs: int64 [T], the most sentences of a share that are longer than t tokens.
+        Sentences are counted as in `Layout.sentences` and `Layout.pairs`.
+      words: most distinct words of a share; 0 if words are not shared.
+    """
 
     sentences: np.ndarray
     pairs: np.ndarray
     words: int
 
-    def joined(self, need: "Need") -> "Need":
-        return Need(
-            np.maximum(self.sentences, need.sentences),
-            np.maximum(self.pairs, need.pairs),
-            max(self.words, need.words),
+    def max_with(self, other: "Room") -> "Room":
+        return Room(
+            np.maximum(self.sentences, other.sentences),
+            np.maximum(self.pairs, other.pairs),
+            max(self.words, other.words),
         )
 
-    def with_margin(self) -> "Need":
+    def with_margin(self) -> "Room":
         words = int(self.words * (1 + MARGIN)) + 1 if self.words else 0
-        return Need(_with_margin(self.sentences), _with_margin(self.pairs), words)
+        return Room(_with_margin(self.sentences), _with_margin(self.pairs), words)
 
 
 def _with_margin(alive_T: np.ndarray) -> np.ndarray:
+    """int64 [T], one more than the sentences alive, and MARGIN; but 0 where none are alive, and
+    never more than at the first step, where all are."""
     more_T = alive_T + 1 + (MARGIN * alive_T).astype(int)
     return np.where(alive_T > 0, np.minimum(more_T, alive_T[0]), 0)
+
+
+def ceil_div(number: int, divisor: int) -> int:
+    """number / divisor, rounded up."""
+    return -(-number // divisor)
 
 
 class Batches:
@@ -262,7 +307,7 @@ class Batches:
 
     Args:
       premise_length, hypothesis_length: [N] token counts.
-      groups: [M, G] rows of each premise group; None = every row is a group.
+      groups: [M, G] rows of each premise group, filled up by -1; None = every row is a group.
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words
         are not shared.
     """
@@ -271,72 +316,81 @@ class Batches:
         self,
         premise_length: np.ndarray,
         hypothesis_length: np.ndarray,
-        plan: BatchPlan,
+        settings: BatchSettings,
         *,
         groups: np.ndarray | None = None,
         tokens: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        self.plan, self.tokens = plan, tokens
+        self.settings, self.tokens = settings, tokens or ()
         self.length = (
             np.asarray(premise_length, np.int64),
             np.asarray(hypothesis_length, np.int64),
         )
-        self.rows = len(self.length[0])
+        self.row_count = len(self.length[0])
         if groups is None:
-            groups = np.arange(self.rows)[:, None]
-        self.groups = np.asarray(groups, np.int32)
-        self.group_size = self.groups.shape[1]
-        self.premise_length_M = np.zeros(len(self.groups), np.int64)
-        if self.rows:
-            self.premise_length_M = self.length[0][self.groups.max(axis=1)]
-        self.hypothesis_length_MG = np.where(self.groups >= 0, self.length[1][self.groups], 0)
-        self._most_words = 1 + max((int(side.max(initial=0)) for side in tokens or ()), default=0)
+            groups = np.arange(self.row_count)[:, None]
+        self.rows_of_group = np.asarray(groups, np.int32)
+        self.group_size = self.rows_of_group.shape[1]
+        self.premise_length_M = np.zeros(len(groups), np.int64)
+        if self.row_count:
+            # All rows of a group have its premise. The highest one is not the padding, -1.
+            self.premise_length_M = self.length[0][self.rows_of_group.max(axis=1)]
+        self.hypothesis_length_MG = self._lengths(self.rows_of_group, 1)
+        self._highest_word = max((int(side.max(initial=0)) for side in self.tokens), default=0)
         self.buckets = self.cut_into_buckets()
-        self.full_layouts = list(map(self._full_layout, self.buckets))
+        self.full_layouts = [
+            self._full_layout(bucket.per_batch, self._width(bucket)) for bucket in self.buckets
+        ]
         self.layouts = list(self.full_layouts)
-        if plan.shapes is Shapes.FITTED:
-            draws = self.examined_draws() if plan.epochs else []
+        if settings.shapes is Shapes.FITTED:
+            draws = self.examined_draws() if settings.epochs else []
             for number, bucket in enumerate(self.buckets):
-                need = self.need(number, draws)
-                self.layouts[number] = self.fit_layout(
-                    number, need, bucket.batches * plan.all_passes
-                )
+                room = self.bucket_room(number, draws)
+                self.fit(number, room, bucket.batches * settings.uses_of_batch)
+
+    def _lengths(self, rows: np.ndarray, side: int) -> np.ndarray:
+        """The tokens of each row's premise (side 0) or hypothesis (side 1); 0 for padding. rows: of
+        any shape."""
+        return np.where(rows >= 0, self.length[side][rows], 0)
 
     # -- buckets and layouts
 
     @property
     def _are_few(self) -> bool:
-        """Whether these are new rows in so small a number that two programs for each width do: of
-        one group, and of FEW_GROUPS."""
-        return self.plan.shapes is Shapes.ROUNDED and self.rows <= FEW
+        """True for at most FEW new rows. Their batches have 1 or FEW_GROUPS groups, so that two
+        programs for each width are enough."""
+        return self.settings.shapes is Shapes.ROUNDED and self.row_count <= FEW
 
     def cut_into_buckets(self) -> list[Bucket]:
-        """The length buckets: equal shares of the premises' steps."""
-        plan = self.plan
-        # Some groups are not full.
-        per_batch = max(1, round(plan.batch_size * len(self.groups) / max(self.rows, 1)))
-        if plan.shuffle == "binned":
-            cuts = self._cut_by_powers_of_two()
+        """The length buckets. Each has about the same sum of premise lengths, or, with "binned",
+        the premises of one power of two."""
+        settings, group_count = self.settings, len(self.rows_of_group)
+        # In groups, not rows: some groups are not full.
+        per_batch = max(1, round(settings.batch_size * group_count / max(self.row_count, 1)))
+        if settings.shuffle == "binned":
+            groups_of_buckets = self._cut_by_powers_of_two()
         else:
             # Few groups do not justify a program for each bucket.
-            count = max(1, min(plan.max_buckets, len(self.groups) // (2 * per_batch)))
-            cuts = self.cut_by_work(np.arange(len(self.groups)), count)
+            count = max(1, min(settings.max_buckets, group_count // (2 * per_batch)))
+            groups_of_buckets = self.cut_by_work(np.arange(group_count), count)
         buckets = []
-        for groups in cuts:
-            size = self._groups_of_a_batch(len(groups), per_batch)
-            buckets.append(Bucket(groups, size, -(-len(groups) // max(size, 1))))
+        for groups in groups_of_buckets:
+            size = self._groups_per_batch(len(groups), per_batch)
+            buckets.append(Bucket(groups, size, ceil_div(len(groups), max(size, 1))))
         return buckets
 
-    def _groups_of_a_batch(self, groups: int, most: int) -> int:
-        """The number of groups in each batch of a bucket."""
-        match self.plan.shapes:
-            case Shapes.FITTED:  # all batches have the same number, for any number of devices
-                return -(-groups // max(-(-groups // most), 1))
+    def _groups_per_batch(self, groups: int, most: int) -> int:
+        """The number of groups of each batch of a bucket. groups: of the bucket."""
+        match self.settings.shapes:
+            case Shapes.FITTED:  # batches of one size, for any number of devices
+                batches = ceil_div(groups, most)
+                return ceil_div(groups, max(batches, 1))
             case Shapes.FULL:
                 return most
-        if self._are_few:
-            return 1 if groups == 1 else FEW_GROUPS
-        return power_of_two(min(most, groups), FEW_GROUPS)
+            case Shapes.ROUNDED if self._are_few:
+                return 1 if groups == 1 else FEW_GROUPS
+            case Shapes.ROUNDED:
+                return power_of_two(min(most, groups), FEW_GROUPS)
 
     def by_length(self, groups: np.ndarray) -> np.ndarray:
         """The groups sorted by the length of their premises, then of their hypotheses."""
@@ -344,7 +398,8 @@ class Batches:
         return groups[np.lexsort((hypotheses, self.premise_length_M[groups]))]
 
     def cut_by_work(self, groups: np.ndarray, count: int) -> list[np.ndarray]:
-        """The groups sorted by length, as `count` parts with about equally many steps."""
+        """The groups sorted by length and cut into `count` parts, whose sums of premise lengths are
+        about equal."""
         groups = self.by_length(groups)
         if not len(groups):
             return [groups]
@@ -352,96 +407,115 @@ class Batches:
         return np.split(groups, np.searchsorted(work, work[-1] * np.arange(1, count) / count))
 
     def _cut_by_powers_of_two(self) -> list[np.ndarray]:
-        groups = self.by_length(np.arange(len(self.groups)))
-        longest_but_one = np.maximum(self.premise_length_M[groups], 1) - 1
-        _, exponents = np.frexp(longest_but_one)  # 2^(exponent - 1) < length <= 2^exponent
+        """The groups sorted by length and cut where the premise length exceeds a power of two."""
+        groups = self.by_length(np.arange(len(self.rows_of_group)))
+        length_minus_1 = np.maximum(self.premise_length_M[groups], 1) - 1
+        _, exponents = np.frexp(length_minus_1)  # 2^(exponent - 1) < length <= 2^exponent
         return np.split(groups, np.flatnonzero(np.diff(exponents)) + 1)
 
-    def _full_layout(self, bucket: Bucket) -> Layout:
-        """The layout that holds any `per_batch` groups of a bucket."""
-        groups = -(-bucket.per_batch // self.plan.shares)
-        return Layout.full(groups, self._width(bucket), self.group_size, self.plan.joint)
+    def _full_layout(self, per_batch: int, width: tuple[int, int]) -> Layout:
+        """The layout that has room for any `per_batch` groups of at most `width` tokens."""
+        group_count = ceil_div(per_batch, self.settings.shares)
+        return Layout.full(group_count, width, self.group_size, self.settings.joint)
 
     def _width(self, bucket: Bucket) -> tuple[int, int]:
-        """The padded tokens of both sides for a bucket."""
-        plan = self.plan
-        if plan.sees_padding or plan.shapes is Shapes.FULL:
-            return plan.width
+        """The padded tokens of (premise, hypothesis) of a bucket."""
+        settings = self.settings
+        if settings.sees_padding or settings.shapes is Shapes.FULL:
+            return settings.width
         if self._are_few:
-            premise, hypothesis = plan.width
+            premise, hypothesis = settings.width
             return power_of_two(premise, LEAST), power_of_two(hypothesis, LEAST)
         premises = self.premise_length_M[bucket.groups]
         return self._width_for(premises), self._width_for(self.hypothesis_length_MG[bucket.groups])
 
     def _width_for(self, lengths: np.ndarray) -> int:
+        """The longest length. With ROUNDED it is rounded up to a multiple of a quarter of the next
+        power of two (at least LEAST), so that few widths occur."""
         longest = max(int(lengths.max(initial=0)), 1)
-        if self.plan.shapes is Shapes.FITTED:
+        if self.settings.shapes is Shapes.FITTED:
             return longest
         multiple = max(LEAST, power_of_two(longest) // 4)
-        return -(-longest // multiple) * multiple
+        return ceil_div(longest, multiple) * multiple
 
-    def fit_layout(self, number: int, need: Need, uses: int) -> Layout:
-        """The layout of a bucket with the room that its batches need; uses: see `pack_segments`."""
-        return replace(
+    def fit(self, number: int, room: Room, uses: int) -> None:
+        """Gives a bucket the layout that has this room. uses: see `pack_segments`."""
+        self.layouts[number] = replace(
             self.full_layouts[number],
-            sentences=pack_segments(need.sentences, self.plan.least_rows, uses),
-            pairs=pack_segments(need.pairs, self.plan.least_rows, uses),
-            words=-(-need.words // 32) * 32,
+            sentences=pack_segments(room.sentences, self.settings.least_rows, uses),
+            pairs=pack_segments(room.pairs, self.settings.least_rows, uses),
+            words=ceil_div(room.words, 32) * 32,
         )
 
     def examined_draws(self) -> list[Draw]:
-        """The plans that the segments are fitted to."""
-        epochs = range(1, min(self.plan.epochs, 8) + 1)
-        return [Draw(seed, epoch) for epoch in epochs for seed in self.plan.seeds[:6]]
+        """The draws to whose plans the segments are fitted."""
+        epochs = range(1, min(self.settings.epochs, 8) + 1)
+        return [Draw(seed, epoch) for epoch in epochs for seed in self.settings.seeds[:6]]
 
-    def need(self, number: int, draws: Sequence[Draw] = ()) -> Need:
-        """The room that the batches of a bucket need; draws: none for batches without
-        randomness."""
-        steps = max(*self.plan.width, 1)
-        need = Need(np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0)
+    def bucket_room(self, number: int, draws: Sequence[Draw] = ()) -> Room:
+        """The room that the batches of a bucket need.
+
+        draws: those whose plans are looked at; () for the batches of `once`.
+        """
+        steps = max(*self.settings.width, 1)
+        room = Room(np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0)
         if not draws:
-            return need.joined(self._need_of(self.deal(number, None)))
+            return room.max_with(self._room_for(self.deal(number, None)))
         most = max(2, EXAMINED_GROUPS // max(len(self.buckets[number].groups), 1))
         for draw in draws[:most]:
-            need = need.joined(self._need_of(self.deal(number, draw)))
-        return need.with_margin()  # other plans may need a little more room
+            room = room.max_with(self._room_for(self.deal(number, draw)))
+        return room.with_margin()  # other draws may need a little more
 
-    def _need_of(self, rows_BQG: np.ndarray) -> Need:
-        rows_DQG = self._device_shares(rows_BQG)
+    def _room_for(self, rows_BQG: np.ndarray) -> Room:
+        rows_DqG = self._split_over_devices(rows_BQG)
         words = 0
         if self.tokens:
-            words = max(map(self._distinct_words, rows_DQG), default=0)
-        return Need(
-            self._alive(rows_DQG, paired=False).max(axis=0, initial=0),
-            self._alive(rows_DQG, paired=True).max(axis=0, initial=0),
+            words = max(map(self._distinct_words, rows_DqG), default=0)
+        return Room(
+            self._alive_sentences(rows_DqG).max(axis=0, initial=0),
+            self._alive_pairs(rows_DqG).max(axis=0, initial=0),
             words,
         )
 
-    def _device_shares(self, rows: np.ndarray) -> np.ndarray:
-        """[..., Q, G] -> [D, Q / shares, G]: the devices' shares of a batch are contiguous."""
-        groups, group_size = rows.shape[-2] // self.plan.shares, rows.shape[-1]
-        return rows.reshape(rows.size // max(groups * group_size, 1), groups, group_size)
+    def _split_over_devices(self, rows: np.ndarray) -> np.ndarray:
+        """[..., Q, G] -> [D, q, G], the shares of all batches one after the other. A share is a
+        contiguous part of its batch."""
+        *batches, groups, group_size = rows.shape
+        shares = self.settings.shares
+        return rows.reshape(math.prod(batches) * shares, groups // shares, group_size)
 
-    def _alive(self, rows_DQG: np.ndarray, *, paired: bool) -> np.ndarray:
-        """int64 [D, T]: sentences alive at each step. paired: each row has a premise of its own."""
-        steps = max(*self.plan.width, 1)
-        owners = rows_DQG if paired else rows_DQG.max(axis=2)
-        sides = [np.where(owners >= 0, self.length[0][owners], 0)]
-        if self.plan.joint:
-            sides.append(np.where(rows_DQG >= 0, self.length[1][rows_DQG], 0))
-        of_length = np.zeros((len(rows_DQG), steps + 1), np.int64)  # number of sentences
+    def _alive_sentences(self, rows_DqG: np.ndarray) -> np.ndarray:
+        """int64 [D, T]: how many sentences of a share are longer than t tokens. A premise counts
+        once for its group."""
+        return self._alive(rows_DqG.max(axis=2), rows_DqG)
+
+    def _alive_pairs(self, rows_DqG: np.ndarray) -> np.ndarray:
+        """int64 [D, T]: how many sentences of a share are longer than t tokens. A premise counts
+        once for each of its hypotheses."""
+        return self._alive(rows_DqG, rows_DqG)
+
+    def _alive(self, premise_rows: np.ndarray, hypothesis_rows: np.ndarray) -> np.ndarray:
+        """int64 [D, T]: how many sentences of a share are longer than t tokens.
+
+        premise_rows, hypothesis_rows: [D, ...], the rows whose premise or hypothesis counts.
+        """
+        steps = max(*self.settings.width, 1)
+        sides = [self._lengths(premise_rows, 0)]
+        if self.settings.joint:
+            sides.append(self._lengths(hypothesis_rows, 1))
+        histogram = np.zeros((len(premise_rows), steps + 1), np.int64)  # sentences of each length
         for lengths in sides:
-            share = np.repeat(np.arange(len(rows_DQG)), lengths[:1].size)
-            np.add.at(of_length, (share, lengths.ravel()), 1)
-        longer: np.ndarray = of_length.sum(axis=1, keepdims=True) - of_length.cumsum(axis=1)
+            for counts, lengths_of_share in zip(histogram, lengths, strict=True):
+                counts += np.bincount(lengths_of_share.ravel(), minlength=steps + 1)
+        longer: np.ndarray = histogram.sum(axis=1, keepdims=True) - histogram.cumsum(axis=1)
         return longer[:, :steps]
 
-    def _distinct_words(self, rows_QG: np.ndarray) -> int:
-        """Number of distinct words in the rows of a batch, padding included."""
-        rows = rows_QG[rows_QG >= 0]
-        occurs = np.zeros(self._most_words, bool)
+    def _distinct_words(self, rows_qG: np.ndarray) -> int:
+        """The number of distinct words in the rows of a share, the padding's word 0 included."""
+        rows = rows_qG[rows_qG >= 0]
+        occurs = np.zeros(self._highest_word + 1, bool)
         occurs[0] = True
-        for side, length in zip(self.tokens or (), self.length, strict=True):
+        for side, length in zip(self.tokens, self.length, strict=True):
             is_token = np.arange(side.shape[1]) < length[rows, None]
             occurs[side[rows][is_token]] = True
         return int(np.count_nonzero(occurs))
@@ -450,29 +524,34 @@ class Batches:
         """bool [B]: whether each batch [B, (S,) Q, G], for all its seeds, has room in a layout."""
         if not len(rows):
             return np.ones(0, bool)
-        rows_DQG = self._device_shares(rows)
-        fits_D = np.ones(len(rows_DQG), bool)
-        for paired, segments in ((False, layout.sentences), (True, layout.pairs)):
-            alive_DT = self._alive(rows_DQG, paired=paired)
+        rows_DqG = self._split_over_devices(rows)
+        fits_D = np.ones(len(rows_DqG), bool)
+        for alive_DT, segments in (
+            (self._alive_sentences(rows_DqG), layout.sentences),
+            (self._alive_pairs(rows_DqG), layout.pairs),
+        ):
             steps, sentences = np.array(segments).T
             room = np.repeat(sentences, steps)
             room_T = np.pad(room, (0, alive_DT.shape[1] - len(room)))
             fits_D &= np.all(alive_DT <= room_T, axis=1)
         if layout.words:
-            words = list(map(self._distinct_words, rows_DQG))
+            words = list(map(self._distinct_words, rows_DqG))
             fits_D &= np.array(words, int) <= layout.words
         fits_B: np.ndarray = np.all(fits_D.reshape(len(rows), -1), axis=1)
         return fits_B
 
     # -- plans
 
-    def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
-        """int32 [B, Q, G], rows within the split: a group of every stratum in each batch.
+    def deal(self, number: int, draw: Draw | None) -> np.ndarray:
+        """The rows of the batches of a bucket, see `deal_bucket`."""
+        return self.deal_bucket(self.buckets[number], number, draw)
 
-        draw: None deals in the order of length. bucket: None = that of the number.
+    def deal_bucket(self, bucket: Bucket, number: int, draw: Draw | None) -> np.ndarray:
+        """int32 [B, Q, G], the rows of each batch of a bucket, counted from the split's first.
+
+        The groups are cut into Q strata of similar lengths; each batch gets a group of every
+        stratum. number: of the bucket. draw: None deals without chance, in the order of length.
         """
-        if bucket is None:
-            bucket = self.buckets[number]
         groups, per_batch, batches = bucket
         rng = None
         if draw is not None:
@@ -483,28 +562,35 @@ class Batches:
             for stratum in strata:
                 # The last stratum may be incomplete: its gaps are spread at random, too.
                 rng.shuffle(stratum)
-        # Each device gets every shares-th stratum.
-        shares = self.plan.shares
-        padded = np.pad(strata.T, ((0, 0), (0, -per_batch % shares)), constant_values=-1)
-        by_device = padded.reshape(batches, padded.shape[1] // shares, shares).swapaxes(1, 2)
-        place_BQ = by_device.reshape(padded.shape)
-        rows = np.where(place_BQ[..., None] >= 0, self.groups[groups[place_BQ]], -1)
+        place_BQ = self._in_shares(strata.T)
+        rows = np.where(place_BQ[..., None] >= 0, self.rows_of_group[groups[place_BQ]], -1)
         return rows.astype(np.int32)
+
+    def _in_shares(self, place_BQ: np.ndarray) -> np.ndarray:
+        """[B, Q] -> [B, Q], share after share, with -1 where shares lack a group. Device d of n has
+        the strata d, d + n, d + 2 n, ..., so that every device gets all lengths."""
+        shares = self.settings.shares
+        fill = -place_BQ.shape[1] % shares
+        padded = np.pad(place_BQ, ((0, 0), (0, fill)), constant_values=-1)
+        return np.hstack([padded[:, device::shares] for device in range(shares)])
 
     def _order(self, bucket: Bucket, rng: np.random.Generator | None) -> np.ndarray:
         """int [U], the order in which the groups of a bucket are cut into strata."""
         if rng is None:
-            return self._sorted_in_blocks(bucket, np.arange(len(bucket.groups)))
+            return self._snake_order(bucket, np.arange(len(bucket.groups)))
         order = rng.permutation(len(bucket.groups))
-        if self.plan.shuffle == "even":
-            order = self._sorted_in_blocks(bucket, order)
-        # Strata begin at a random place, so that any two neighbours can be in one batch.
+        if self.settings.shuffle == "even":
+            order = self._snake_order(bucket, order)
+        # Two groups of one stratum are never in one batch. A rotation by less than a stratum cuts
+        # the strata elsewhere in each epoch, so that any two neighbours can meet.
         return np.roll(order, rng.integers(bucket.batches) if bucket.batches else 0)
 
-    def _sorted_in_blocks(self, bucket: Bucket, tie: np.ndarray) -> np.ndarray:
-        """int [U], the groups of a bucket sorted by premise in blocks, and by hypothesis within a
-        block: rising in one block, falling in the next. So the lengths of both sides are spread
-        evenly over the strata.
+    def _snake_order(self, bucket: Bucket, tie: np.ndarray) -> np.ndarray:
+        """int [U], an order in which neighbours have similar lengths of both sides.
+
+        The groups are sorted by premise length and cut into blocks. Each block is sorted by the
+        length of its hypotheses, alternately rising and falling. A block has sqrt(Q) / 2 strata, so
+        that Q strata vary about equally on both sides.
 
         tie: int [U], decides among groups of equal lengths.
         """
@@ -518,17 +604,17 @@ class Batches:
 
     @property
     def sizes(self) -> list[int]:
-        """Rows of a batch over all devices, on average, of each bucket; equal ones once."""
+        """The rows of a batch over all devices, on average, of each bucket; equal numbers once."""
         sizes = set()
         for bucket in self.buckets:
             if bucket.batches:
-                rows = (self.groups[bucket.groups] >= 0).sum()
+                rows = (self.rows_of_group[bucket.groups] >= 0).sum()
                 sizes.add(round(rows / bucket.batches))
         return sorted(sizes)
 
     @property
     def steps(self) -> int:
-        """Number of batches of an epoch, the same for all epochs and seeds."""
+        """The number of batches of an epoch, the same for all epochs and seeds."""
         return sum(bucket.batches for bucket in self.buckets)
 
     def epoch(self, epoch: int, seeds: Sequence[int] | np.ndarray) -> list[PlannedBatch]:
@@ -553,44 +639,46 @@ class Batches:
         return batches
 
     def _planned(self, number: int, dealt: np.ndarray) -> list[PlannedBatch]:
-        """The batches [B, (S,) Q, G] of a bucket. A batch that the fitted layout cannot hold gets
-        the full one."""
+        """The batches [B, (S,) Q, G] of a bucket with their layouts: the fitted one, or the full
+        one for a batch that does not fit."""
         fitted, full = self.layouts[number], self.full_layouts[number]
         fits = np.ones(len(dealt), bool)
         if fitted is not full:
             fits = self._fits(dealt, fitted)
-        rows = np.where(dealt >= 0, dealt + self.plan.first, -1).astype(np.int32)
+        rows = np.where(dealt >= 0, dealt + self.settings.first, -1).astype(np.int32)
         layouts = [fitted if fit else full for fit in fits]
         return list(map(PlannedBatch, layouts, rows))
 
+    def widen(self, number: int, per_batch: int, width: tuple[int, int]) -> None:
+        """Gives a bucket batches of `per_batch` groups, and a full layout of `width` tokens."""
+        groups = self.buckets[number].groups
+        batches = ceil_div(len(groups), max(per_batch, 1))
+        self.buckets[number] = Bucket(groups, per_batch, batches)
+        self.full_layouts[number] = self._full_layout(per_batch, width)
 
-def share_layouts(splits: dict[str, Batches]) -> dict[str, Batches]:
-    """The splits with shared layouts that have room for each of them, so that one program serves
-    all.
 
-    Splits with other numbers of buckets, or other group sizes, keep their own.
+def share_layouts(batches_of: Mapping[str, Batches]) -> None:
+    """Changes the batches of the splits so that a bucket has the same layout in all splits, with
+    room for the largest. One program then serves all splits.
+
+    Splits that differ in the number of buckets or in the group size stay as they are.
     """
-    every = list(splits.values())
-    if len({(len(split.buckets), split.group_size) for split in every}) == 1:
-        for number in range(len(every[0].buckets)):
-            _share_layout(every, number)
-    return splits
+    splits = list(batches_of.values())
+    if len({(len(split.buckets), split.group_size) for split in splits}) == 1:
+        for number in range(len(splits[0].buckets)):
+            _share_layout(splits, number)
 
 
 def _share_layout(splits: Sequence[Batches], number: int) -> None:
-    """Gives a bucket of each split the same layout."""
+    """Gives one bucket the same layout in all splits."""
     per_batch = max(split.buckets[number].per_batch for split in splits)
     widths = [split.full_layouts[number].width for split in splits]
     premise_width, hypothesis_width = np.max(widths, axis=0).tolist()
     for split in splits:
-        groups, plan = split.buckets[number].groups, split.plan
-        split.buckets[number] = Bucket(groups, per_batch, -(-len(groups) // max(per_batch, 1)))
-        width = (premise_width, hypothesis_width)
-        share = -(-per_batch // plan.shares)
-        split.full_layouts[number] = Layout.full(share, width, split.group_size, plan.joint)
-    need = splits[0].need(number)
+        split.widen(number, per_batch, (premise_width, hypothesis_width))
+    room = splits[0].bucket_room(number)
     for split in splits[1:]:
-        need = need.joined(split.need(number))
-    uses = sum(split.buckets[number].batches * split.plan.all_passes for split in splits)
+        room = room.max_with(split.bucket_room(number))
+    uses = sum(split.buckets[number].batches * split.settings.uses_of_batch for split in splits)
     for split in splits:
-        split.layouts[number] = split.fit_layout(number, need, uses)
+        split.fit(number, room, uses)

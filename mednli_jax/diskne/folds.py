@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.data.batching import Batches, BatchPlan, Bucket, Draw
+from mednli_jax.data.batching import Batches, BatchSettings, Bucket, Draw, ceil_div
 from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
@@ -314,7 +314,7 @@ class FoldBatches(Batches):
         self,
         premise_length: np.ndarray,
         hypothesis_length: np.ndarray,
-        plan: BatchPlan,
+        settings: BatchSettings,
         *,
         member: np.ndarray,
         folds: Sequence[int],
@@ -325,19 +325,19 @@ class FoldBatches(Batches):
         self._buckets_of: dict[int, list[Bucket]] = {}  # fold -> its part of each bucket
         if groups is None:
             groups = np.flatnonzero(self.member[list(folds)].any(axis=0)).astype(np.int32)[:, None]
-        codes = tuple(slot_code(fold, seed) for seed in plan.seeds for fold in self.folds)
-        plan = replace(plan, seeds=codes)
-        super().__init__(premise_length, hypothesis_length, plan, groups=groups, tokens=tokens)
+        codes = tuple(slot_code(fold, seed) for seed in settings.seeds for fold in self.folds)
+        settings = replace(settings, seeds=codes)
+        super().__init__(premise_length, hypothesis_length, settings, groups=groups, tokens=tokens)
 
     def cut_into_buckets(self) -> list[Bucket]:
         """Each fold is cut into buckets of equal work; they have as many batches, and room, as the
         largest needs."""
-        held_FMG = self.member[:, self.groups] & (self.groups >= 0)
+        held_FMG = self.member[:, self.rows_of_group] & (self.rows_of_group >= 0)
         rows_F = held_FMG.sum(axis=(1, 2))
         largest = max(self.folds, key=rows_F.__getitem__)
         groups = int(held_FMG[largest].any(axis=1).sum())
-        per_batch = max(1, round(self.plan.batch_size * groups / max(int(rows_F[largest]), 1)))
-        count = max(1, min(self.plan.max_buckets, groups // (2 * per_batch)))
+        per_batch = max(1, round(self.settings.batch_size * groups / max(int(rows_F[largest]), 1)))
+        count = max(1, min(self.settings.max_buckets, groups // (2 * per_batch)))
         parts_of = {}
         for fold in self.folds:
             groups_of_fold = np.flatnonzero(held_FMG[fold].any(axis=1))
@@ -346,8 +346,8 @@ class FoldBatches(Batches):
         buckets = []
         for groups_of_folds in zip(*parts_of.values(), strict=True):
             sizes = list(map(len, groups_of_folds))
-            batches = max(1, min(-(-max(sizes) // per_batch), *sizes))
-            even = -(-max(sizes) // batches)
+            batches = max(1, min(ceil_div(max(sizes), per_batch), *sizes))
+            even = ceil_div(max(sizes), batches)
             for fold, fold_groups in zip(self.folds, groups_of_folds, strict=True):
                 self._buckets_of[fold].append(Bucket(fold_groups, even, batches))
             buckets.append(Bucket(np.unique(np.concatenate(groups_of_folds)), even, batches))
@@ -355,15 +355,15 @@ class FoldBatches(Batches):
 
     def examined_draws(self) -> list[Draw]:
         """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
-        epochs = self.plan.epochs
+        epochs = self.settings.epochs
         draws = []
         for turn in range(min(epochs, 4)):
-            for place, code in enumerate(self.plan.seeds):
+            for place, code in enumerate(self.settings.seeds):
                 draws.append(Draw(code, 1 + (turn + place) % epochs))
         return draws
 
-    def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
+    def deal(self, number: int, draw: Draw | None) -> np.ndarray:
         assert draw is not None, "the seed of a draw is the number of a slot"
         fold = slot_of(draw.seed).fold
-        rows = super().deal(number, draw, self._buckets_of[fold][number])
+        rows = self.deal_bucket(self._buckets_of[fold][number], number, draw)
         return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)

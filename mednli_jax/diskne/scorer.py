@@ -93,10 +93,10 @@ class DisKnEScorer(nli.NLIScorer):
         if part != "train":
             return self.prediction(prepared, is_in_any, shares=shares, model=model)
         together = min(training.group_size, training.size)
-        plan = self.plan(prepared, training.size, shares, model)
+        settings = self.batch_settings(prepared, training.size, shares, model)
         return FoldBatches(
             *_sides(prepared, "_length"),
-            plan.for_training(training),
+            settings.for_training(training),
             member=member,
             folds=folds,
             groups=_groups(prepared, is_in_any, together) if together > 1 else None,
@@ -117,17 +117,17 @@ class DisKnEScorer(nli.NLIScorer):
         size = nli.PREDICT_PIECES if self.pieces else nli.PREDICT_ROWS
         if coarse:
             size = min(size, 64)
-        # A plan is of all rows.
+        # The settings count all rows of the corpus.
         size_of_all = size * len(is_predicted) / max(int(is_predicted.sum()), 1)
-        plan = replace(
-            self.plan(prepared, size_of_all, shares, model),
+        settings = replace(
+            self.batch_settings(prepared, size_of_all, shares, model),
             max_buckets=MAX_BUCKETS if self.pieces and not coarse else 1,
             shapes=Shapes.FULL if coarse else Shapes.FITTED,
         )
         together = 1 if coarse or self.pieces else PREDICT_GROUP
         return Batches(
             *_sides(prepared, "_length"),
-            plan,
+            settings,
             groups=_groups(prepared, is_predicted, together),
             tokens=None if coarse else self.shared(_sides(prepared), model),
         )

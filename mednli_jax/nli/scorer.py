@@ -147,16 +147,18 @@ class NLIScorer:
         """A split's batches. Outside of training every premise is encoded once, and one program
         predicts all splits of the corpus."""
         if name == "train":
-            plan = self.plan(prepared, training.size, shares, model).for_training(training)
+            settings = self.batch_settings(prepared, training.size, shares, model)
             size = min(training.group_size, training.size)
-            return self._batches(prepared, name, plan, group_size=size, model=model)
+            settings = settings.for_training(training)
+            return self._batches(prepared, name, settings, group_size=size, model=model)
         if name == NEW:
             return self._predicted(prepared, NEW, training, shares, model)
         held_out = [split for split in prepared.splits if split != "train"]
         batches_of = {
             split: self._predicted(prepared, split, training, shares, model) for split in held_out
         }
-        return batching.share_layouts(batches_of)[name]
+        batching.share_layouts(batches_of)
+        return batches_of[name]
 
     def _predicted(
         self,
@@ -171,19 +173,19 @@ class NLIScorer:
         size, group_size = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
         if split == NEW and len(prepared.splits[NEW]) <= FEW:
             group_size = 1  # so that equal premises need no program of their own
-        plan = replace(
-            self.plan(prepared, size, shares, model),
+        settings = replace(
+            self.batch_settings(prepared, size, shares, model),
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,
             passes=training.epochs * len(training.seeds),
             shapes=batching.Shapes.ROUNDED if split == NEW else batching.Shapes.FITTED,
         )
-        return self._batches(prepared, split, plan, group_size=group_size, model=model)
+        return self._batches(prepared, split, settings, group_size=group_size, model=model)
 
     def _batches(
         self,
         prepared: Prepared,
         split: str,
-        plan: batching.BatchPlan,
+        settings: batching.BatchSettings,
         *,
         group_size: int,
         model: Model,
@@ -192,17 +194,17 @@ class NLIScorer:
         rows, tokens = prepared.splits[split], tokens_of(prepared, split)
         return batching.Batches(
             *rows.length,
-            replace(plan, first=rows.first),
+            replace(settings, first=rows.first),
             groups=batching.premise_groups(tokens.premise, group_size) if group_size > 1 else None,
             tokens=self.shared(tokens, model),
         )
 
-    def plan(
+    def batch_settings(
         self, prepared: Prepared, size: float, shares: int, model: Model
-    ) -> batching.BatchPlan:
-        """The fields that the plans of all splits share. size: rows of a batch."""
+    ) -> batching.BatchSettings:
+        """The settings that all splits share. size: rows of a batch."""
         premise, hypothesis = (prepared.arrays[side].shape[1] for side in SIDES)
-        return batching.BatchPlan(
+        return batching.BatchSettings(
             size,
             width=(premise, hypothesis),
             shares=shares,

@@ -77,7 +77,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
         "parameters": parameters(best),
         "train_examples_per_second": round(rate, 2),
         "compile_seconds": round(program.compile_seconds, 2),
-        "width": list(batches["train"].plan.width),
+        "width": list(batches["train"].settings.width),
     }
     notes = []
     for seed, epoch in zip(experiment.seeds, best_epochs, strict=True):
@@ -106,7 +106,7 @@ def _model_line(experiment: Experiment, trainer: Trainer) -> str:
 
 def _size(batches: Batches) -> str:
     """The size of batches that the config asks for, and their rows where these are others."""
-    size, rows = f"{batches.plan.batch_size:g}", _joined(batches.sizes, " or ")
+    size, rows = f"{batches.settings.batch_size:g}", _joined(batches.sizes, " or ")
     grouped = "" if rows == size else f" ({rows} rows in even, whole groups)"
     return f"batches of {size}{grouped}"
 
@@ -240,7 +240,7 @@ def _slots(layout: Layout) -> int:
 
 def _shape(layout: Layout, program: Program) -> str:
     """The size of a batch on all devices."""
-    rows, slots = (number * program.devices.count for number in (layout.rows, _slots(layout)))
+    rows, slots = (number * program.devices.count for number in (layout.row_count, _slots(layout)))
     return f"{rows} rows, up to {layout.width[0]}+{layout.width[1]} tokens, {slots} slots"
 
 

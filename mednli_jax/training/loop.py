@@ -504,7 +504,7 @@ class Trainer(Generic[SplitT]):
             logits = self.program.logits(variables, batches)
             self._stop_if_asked()  # all processes must ask at the same place
             return logits
-        with Bar(split, batches.rows, noun="rows") as bar:
+        with Bar(split, batches.row_count, noun="rows") as bar:
 
             def tick(rows: int) -> None:
                 bar.advance(rows)

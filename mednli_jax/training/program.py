@@ -114,7 +114,7 @@ class Program:
         of the model."""
 
         def batch_of_padding() -> PyTree:
-            index = jnp.full((layout.groups, layout.group_size), -1, jnp.int32)
+            index = jnp.full((layout.group_count, layout.group_size), -1, jnp.int32)
             return self.scorer.to_batch(self.data, index, layout)
 
         # The shapes alone are needed. To compute the batch, jax would compile each of its
@@ -159,7 +159,7 @@ class Program:
         alone. Where it takes too much memory, the number is reduced in proportion, because nearly
         all of the memory grows with it. room, checkpoint: bytes for training and for a checkpoint.
         """
-        layout = max(batches.layouts, key=lambda layout: layout.rows * sum(layout.width))
+        layout = max(batches.layouts, key=lambda layout: layout.row_count * sum(layout.width))
         learner = jax.eval_shape(lambda: self.draw(layout, (0,)))
         learner_bytes, params_bytes = states.tree_bytes(learner), states.tree_bytes(learner.params)
         # best weights, their old values while they are replaced, and gradients
@@ -171,7 +171,8 @@ class Program:
         def of_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype)
 
-        index = np.full((most, layout.groups * self.devices.count, layout.group_size), -1, np.int32)
+        groups = layout.group_count * self.devices.count
+        index = np.full((most, groups, layout.group_size), -1, np.int32)
         step_bytes = self.train_bytes(layout, jax.tree.map(of_seeds, learner), index)
         needed = step_bytes + 2 * most * params_bytes
         return most if needed <= room else max(1, most * room // needed)
@@ -225,9 +226,9 @@ class Program:
                 logits_SBC = self.devices.join(on_device)
                 if logits_SNC is None:
                     seeds, _, classes = logits_SBC.shape
-                    logits_SNC = np.zeros((seeds, batches.rows, classes), logits_SBC.dtype)
+                    logits_SNC = np.zeros((seeds, batches.row_count, classes), logits_SBC.dtype)
                 is_row_B = index_B >= 0
-                logits_SNC[:, index_B[is_row_B] - batches.plan.first] = logits_SBC[:, is_row_B]
+                logits_SNC[:, index_B[is_row_B] - batches.settings.first] = logits_SBC[:, is_row_B]
                 tick(int(is_row_B.sum()))
         assert logits_SNC is not None
         return logits_SNC

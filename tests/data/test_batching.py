@@ -13,7 +13,13 @@ from support.diskne import seven_diseases
 from support.pair_files import write_own_pairs
 
 from mednli_jax.cli import read_config
-from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, pack_segments, premise_groups
+from mednli_jax.data.batching import (
+    SEGMENT_COST,
+    Batches,
+    BatchSettings,
+    pack_segments,
+    premise_groups,
+)
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
@@ -51,10 +57,10 @@ def threes(rows):
     return (premise, hypothesis), groups
 
 
-def batches_of(length, *, groups=None, tokens=None, **settings):
+def batches_of(length, *, groups=None, tokens=None, **fields):
     defaults = {"batch_size": BATCH, "width": WIDTH, "seeds": SEEDS}
-    plan = BatchPlan(**{**defaults, **settings})
-    return Batches(*length, plan, groups=groups, tokens=tokens)
+    settings = BatchSettings(**{**defaults, **fields})
+    return Batches(*length, settings, groups=groups, tokens=tokens)
 
 
 def rows_of(index):
@@ -69,9 +75,9 @@ def row_sets(plan, place=0):
 
 def assert_every_row_once(plan, batches, seeds):
     """Every row occurs once for each seed, in the shape of its layout, and no group is split."""
-    first = batches.plan.first
-    last = batches.plan.first + batches.rows
-    groups = np.where(batches.groups >= 0, batches.groups + first, -1)
+    first = batches.settings.first
+    last = batches.settings.first + batches.row_count
+    groups = np.where(batches.rows_of_group >= 0, batches.rows_of_group + first, -1)
     for place in range(seeds):
         planned = np.concatenate([index[place] for _, index in plan], axis=None)
         assert sorted(rows_of(planned)) == list(range(first, last))
@@ -79,10 +85,10 @@ def assert_every_row_once(plan, batches, seeds):
         nothing = (-1,) * batches.group_size
         assert planned_groups - {nothing} == set(map(tuple, groups.tolist()))
     for layout, index in plan:
-        groups_of_all = layout.groups * batches.plan.shares
+        groups_of_all = layout.group_count * batches.settings.shares
         assert index.dtype == np.int32
         assert index.shape == (seeds, groups_of_all, layout.group_size)
-        assert layout.rows == layout.groups * layout.group_size
+        assert layout.row_count == layout.group_count * layout.group_size
 
 
 def steps_of(segments):
@@ -103,8 +109,8 @@ def assert_fits(layout, index, batches):
     """Each device's share of one seed's batch [Q, G] fits the segments and the words of the
     layout."""
     premise, hypothesis = batches.length
-    for share in np.split(index, batches.plan.shares):
-        groups = [rows_of(group) - batches.plan.first for group in share]
+    for share in np.split(index, batches.settings.shares):
+        groups = [rows_of(group) - batches.settings.first for group in share]
         rows = np.concatenate(groups).astype(int)
         assert premise[rows].max(initial=0) <= layout.width[0]
         assert hypothesis[rows].max(initial=0) <= layout.width[1]

@@ -12,7 +12,7 @@ from support.models import as_type
 
 from mednli_jax import load_run
 from mednli_jax.cli import read_config
-from mednli_jax.data.batching import BatchPlan
+from mednli_jax.data.batching import BatchSettings
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import FoldBatches, FoldChoice, folds, slot_code, slot_of
 from mednli_jax.diskne.scorer import DisKnEScorer, FoldRows, FoldTraining, chunks_of
@@ -117,7 +117,7 @@ def fold_batches(request):
     most_buckets, shares = request.param
     rng = np.random.default_rng(1)
     lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
-    plan = BatchPlan(
+    settings = BatchSettings(
         8,
         (12, 4),
         shares=shares,
@@ -125,7 +125,7 @@ def fold_batches(request):
         seeds=SEEDS,
         epochs=3,
     )
-    return FoldBatches(*lengths, plan, member=MEMBER, folds=(0, 1, 2))
+    return FoldBatches(*lengths, settings, member=MEMBER, folds=(0, 1, 2))
 
 
 def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
@@ -133,11 +133,11 @@ def test_folds_of_unlike_sizes_have_batches_of_the_same_shapes(fold_batches):
     for epoch in (1, 2, 3):
         plan = fold_batches.epoch(epoch, CODES)
         for layout, index in plan:
-            assert index.shape == (len(CODES), layout.groups * fold_batches.plan.shares, 1)
+            assert index.shape == (len(CODES), layout.group_count * fold_batches.settings.shares, 1)
             assert (index >= 0).any(axis=(1, 2)).all()
         for place, code in enumerate(CODES):
             assert rows_of(plan, place) == np.flatnonzero(MEMBER[slot_of(code).fold]).tolist()
-    assert len({layout for layout, _ in plan}) <= 2 * fold_batches.plan.max_buckets
+    assert len({layout for layout, _ in plan}) <= 2 * fold_batches.settings.max_buckets
 
 
 def test_each_epoch_of_a_fold_has_other_batches(fold_batches):
@@ -175,7 +175,7 @@ def test_each_row_that_a_fold_needs_is_predicted_once_and_coarse_batches_share_a
     index = np.concatenate([index.ravel() for _, index in plan])
     assert sorted(index[index >= 0]) == np.flatnonzero(is_wanted).tolist()
     if coarse:
-        assert {layout.groups for layout, _ in plan} == {64}
+        assert {layout.group_count for layout, _ in plan} == {64}
 
 
 def test_a_fold_and_seed_is_scored_on_the_rows_of_its_own_fold():

@@ -20,7 +20,7 @@ from support.cases import cases
 from support.trees import assert_equal, assert_near, of_seed
 
 from mednli_jax.data.arrays import SIDES, Rows
-from mednli_jax.data.batching import Batches, BatchPlan, premise_groups
+from mednli_jax.data.batching import Batches, BatchSettings, premise_groups
 from mednli_jax.models import table
 from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import loop, optim, state
@@ -73,12 +73,12 @@ def batches(name):
     rows = split(name)
     end = rows.first + len(rows)
     tokens = tuple(arrays()[side][rows.first : end] for side in SIDES)
-    plan = BatchPlan(BATCH, (12, 8), first=rows.first)
+    settings = BatchSettings(BATCH, (12, 8), first=rows.first)
     groups = premise_groups(tokens[0], 3)
     if name == "train":
-        plan = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs)
+        settings = dataclasses.replace(settings, seeds=SEEDS, epochs=SETTINGS.epochs)
         groups = None
-    return Batches(*rows.length, plan, groups=groups, tokens=tokens)
+    return Batches(*rows.length, settings, groups=groups, tokens=tokens)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from support import random_pairs
 
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.batching import Batches, BatchPlan
+from mednli_jax.data.batching import Batches, BatchSettings
 from mednli_jax.models import table
 from mednli_jax.nli.scorer import NLIScorer, frozen
 from mednli_jax.training import optim, state
@@ -71,7 +71,7 @@ def test_train_and_predict_steps_lower_for_every_platform(case):
     lengths = (np.asarray(data[f"{side}_length"]) for side in SIDES)
     seeds = tuple(range(case.seeds))
     width = (tokens[0].shape[1], tokens[1].shape[1])
-    batches = Batches(*lengths, BatchPlan(8, width, seeds=seeds, epochs=2), tokens=tokens)
+    batches = Batches(*lengths, BatchSettings(8, width, seeds=seeds, epochs=2), tokens=tokens)
     layout, index = batches.epoch(1, seeds)[0]
     assert layout.words  # the shared projection of words is lowered, too
     first = task.to_batch(data, jnp.asarray(index[0]), layout)
