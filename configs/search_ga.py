@@ -31,9 +31,12 @@ def get_sweep() -> Sweep:
 
     from mednli_jax.sweeps import Sweep
 
-    fields = {
-        "model.hidden_size": IntDistribution(50, 160, log=True),
-        "model.dropout": FloatDistribution(0.1, 0.6, log=True),
-        "model.query_feature": (True, False),
-    }
-    return Sweep(fields, trials=20, metric="dev.exact_match.mean")
+    return Sweep(
+        {
+            "model.hidden_size": IntDistribution(50, 160, log=True),
+            "model.dropout": FloatDistribution(0.1, 0.6, log=True),
+            "model.query_feature": (True, False),
+        },
+        trials=20,
+        metric="dev.exact_match.mean",
+    )

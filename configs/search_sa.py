@@ -31,8 +31,11 @@ def get_sweep() -> Sweep:
 
     from mednli_jax.sweeps import Sweep
 
-    fields = {
-        "model.hidden_size": IntDistribution(50, 160, log=True),
-        "model.dropout": FloatDistribution(0.1, 0.7),
-    }
-    return Sweep(fields, trials=20, metric="dev.exact_match.mean")
+    return Sweep(
+        {
+            "model.hidden_size": IntDistribution(50, 160, log=True),
+            "model.dropout": FloatDistribution(0.1, 0.7),
+        },
+        trials=20,
+        metric="dev.exact_match.mean",
+    )

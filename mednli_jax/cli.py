@@ -423,8 +423,7 @@ def with_fields(config: ConfigDict, values: Mapping[str, object]) -> ConfigDict:
     except (flags.Error, TypeError, ValueError) as error:
         fix = "give values of the types of --fields"
         raise UsageError(_in_one_line(error), fix=fix) from None
-    changed: ConfigDict = parsed.config
-    return changed
+    return parsed.config
 
 
 def _configs() -> dict[str, Path]:

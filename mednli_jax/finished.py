@@ -325,8 +325,7 @@ class Run(System):
     @cached_property
     def vectors(self) -> np.ndarray:
         """[V, D], of the vocabulary."""
-        vectors: np.ndarray = np.load(self.checked_file("vectors.npy"), allow_pickle=False)
-        return vectors
+        return np.asarray(np.load(self.checked_file("vectors.npy"), allow_pickle=False))
 
     def checked_file(self, name: str) -> Path:
         """The path of a file in private/, checked against the manifest."""
@@ -566,16 +565,14 @@ class Run(System):
         path = self.directory.private / CONCEPTS
         if not path.is_file():
             return None
-        concepts: Sequence[str] = json.loads(path.read_bytes())
-        return concepts
+        return list(json.loads(path.read_bytes()))
 
     @cached_property
     def output_phrases(self) -> Sequence[str] | None:
         """The phrases that have an output in the model; None for a model with other outputs."""
         if not self.experiment.scores_types:
             return None
-        phrases: Sequence[str] = read_kept(self.directory, TYPES)["types"]
-        return phrases
+        return list(read_kept(self.directory, TYPES)["types"])
 
     @cached_property
     def _program(self) -> Program:

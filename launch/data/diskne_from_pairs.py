@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.files.reading import csv_records
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.types import Json
 
 # Prefixes of the types of diseases, findings and signs left out: MeSH's tree numbers, the UMLS's
 # semantic types, SNOMED CT's semantic tag, the Disease Ontology's namespace.
@@ -175,7 +175,7 @@ def build(
     *,
     wording: str = "name",
     count: int = COUNT,
-    facts: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, Json] = MappingProxyType({}),
 ) -> Benchmark:
     """A benchmark of the positive examples among `pairs`, whose order does not matter.
 

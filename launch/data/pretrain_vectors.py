@@ -39,7 +39,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
 
 import mimic_notes as notes
 import numpy as np
@@ -56,11 +55,12 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files.reading import either_name, text_lines
 from mednli_jax.files.writing import atomic_file, private_folder, write_atomic
 from mednli_jax.nli.read.readers import load_demo
+from mednli_jax.types import FieldValue
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 # A sentence ends in . ! or ? before a capital letter or a number; abbreviations may end one early.
 SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
-FastTextSettings = dict[str, Any]  # of fastText's train_unsupervised
+FastTextSettings = dict[str, FieldValue]  # of fastText's train_unsupervised
 # fastText trains in a process of its own, which Ctrl-C ends.
 WORKER = """
 import fasttext, json, sys

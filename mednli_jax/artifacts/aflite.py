@@ -78,8 +78,7 @@ class State:
     @property
     def easy(self) -> np.ndarray:
         """bool [N]; the others are difficult."""
-        easy: np.ndarray = self.removed > 0
-        return easy
+        return self.removed > 0
 
 
 class Features(NamedTuple):

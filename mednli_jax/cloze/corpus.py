@@ -58,8 +58,7 @@ class ClozeCorpus:
         return tag_seen(splits)
 
     def read_vocabulary(self, path: Path) -> Vocab:
-        vocab: Vocab = Vocab.load(path)
-        return vocab
+        return Vocab.load(path)
 
     def encoded(
         self,

@@ -144,8 +144,7 @@ def _mean_vector(text: str, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
     rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
     if not rows:
         return np.zeros(vectors.shape[1])
-    mean: np.ndarray = np.asarray(vectors[rows], np.float64).mean(axis=0)
-    return mean
+    return np.asarray(vectors[rows].mean(axis=0, dtype=np.float64))
 
 
 def _cosine(first: np.ndarray, second: np.ndarray) -> float:

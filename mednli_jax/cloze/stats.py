@@ -25,6 +25,7 @@ from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files.reading import json_lines
 from mednli_jax.report import charts
 from mednli_jax.report.sections import (
+    FigureRow,
     Grid,
     Report,
     Section,
@@ -177,7 +178,7 @@ def section(name: str, figures: JsonObject) -> Section:
     types = list(SEMANTIC_TYPES)
     if figures["all"]["semantic_types"]["other"]:
         types.append("other")
-    rows = [
+    rows: list[FigureRow] = [
         ("cases", count, "cases"),
         ("queries", count, "queries"),
         ("  of a passage, mean", mean, "queries_of_passage"),

@@ -367,5 +367,4 @@ def skills_of_runs(folder: Path, split: str, skills: Path) -> dict[str, Json]:
     for system, path in complete.items():
         scores = read_system(path, split, queries)
         f1[system] = dict(zip(scores.uids, scores.f1.tolist(), strict=True))
-    statistics: dict[str, Json] = skill_statistics(read_skills(skills), queries, f1)
-    return statistics
+    return skill_statistics(read_skills(skills), queries, f1)

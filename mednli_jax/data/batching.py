@@ -537,8 +537,7 @@ class Batches:
         if layout.words:
             words = list(map(self._distinct_words, rows_DqG))
             fits_D &= np.array(words, int) <= layout.words
-        fits_B: np.ndarray = np.all(fits_D.reshape(len(rows), -1), axis=1)
-        return fits_B
+        return np.asarray(np.all(fits_D.reshape(len(rows), -1), axis=1))
 
     # -- plans
 

@@ -136,8 +136,7 @@ def _unknown_vector(vectors: np.ndarray, seed: int, unknown: str) -> np.ndarray:
         return random_vectors([SPECIALS[UNK]], dim=dim, seed=seed)
     if unknown == "random":
         return np.random.default_rng(seed).uniform(-0.5, 0.5, (1, dim))
-    mean: np.ndarray = vectors.mean(axis=0, keepdims=True, dtype=np.float64)
-    return mean
+    return np.asarray(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
 
 
 class _FormVectors:

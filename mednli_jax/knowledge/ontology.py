@@ -273,5 +273,4 @@ def _on_cycles(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
     """
     graph = bool_matrix(child, parent, (size, size))
     _, component = connected_components(graph, connection="strong")
-    is_cyclic: np.ndarray = component[child] == component[parent]
-    return is_cyclic
+    return np.asarray(component[child] == component[parent])

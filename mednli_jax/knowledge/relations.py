@@ -209,8 +209,7 @@ def _among(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
     if not len(rising):
         return np.zeros(len(keys), bool)
     place = np.minimum(np.searchsorted(rising, keys), len(rising) - 1)
-    is_among: np.ndarray = rising[place] == keys
-    return is_among
+    return np.asarray(rising[place] == keys)
 
 
 def _without(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:

@@ -71,8 +71,7 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int) -> np.ndarra
             for rows, weights_of_colour in colour_blocks:
                 current[rows] = weights_of_colour @ current + own_share[rows]
             bar.advance(1)
-    moved: np.ndarray = current[place]
-    return moved
+    return np.asarray(current[place])
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:

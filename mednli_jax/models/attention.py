@@ -112,8 +112,7 @@ def bucket_of(distance: np.ndarray, buckets: int, longest: int) -> np.ndarray:
     span = buckets or longest
     if buckets:
         distance = _logarithmic(distance, buckets, longest)
-    row: np.ndarray = np.clip(distance + span, 0, 2 * span - 1)
-    return row
+    return np.asarray(np.clip(distance + span, 0, 2 * span - 1))
 
 
 def _logarithmic(distance: np.ndarray, buckets: int, longest: int) -> np.ndarray:

@@ -4,14 +4,13 @@ what the Transformers library calls their weights."""
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mednli_jax.errors import DataError
-from mednli_jax.types import JsonObject
+from mednli_jax.types import Json, JsonObject
 
 CONFIG = "config.json"
 Config = JsonObject  # the content of a config.json
-Fields = dict[str, Any]  # fields of Encoder
+Fields = JsonObject  # fields of Encoder
 
 # Entry of a config.json -> field of Encoder.
 FIELDS = {
@@ -217,7 +216,7 @@ class Family:
     head: Mapping[str, str]
     constants: Fields = field(default_factory=dict)
     defaults: Config = field(default_factory=lambda: BERT)
-    required: Mapping[str, tuple[Any, ...]] = field(default_factory=lambda: REQUIRED)
+    required: Mapping[str, tuple[Json, ...]] = field(default_factory=lambda: REQUIRED)
     outside: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[Config, list[str]], Fields] | None = None
     write: Callable[[Fields], Config] | None = None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from mednli_jax.models import families
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.families import Config, Fields
+from mednli_jax.types import PyTree
 
 CONFIGS = (families.CONFIG, "bert_config.json")
 WEIGHTS = "model.safetensors"
@@ -291,7 +292,7 @@ def _read_tensors(files: Sequence[Path], encoder: Sources, prefix: str) -> Tenso
         tensors.prefixes.add(match[1])
     wrappers = {before.removesuffix(prefix) for before in tensors.prefixes}
     wrapper = wrappers.pop() if len(wrappers) == 1 else ""
-    both: tuple[dict[str, Any], ...] = (tensors.arrays, tensors.other_types)
+    both: tuple[PyTree, ...] = (tensors.arrays, tensors.other_types)
     for contents in both:
         for name in list(contents):
             contents[name.removeprefix(wrapper).removeprefix(prefix)] = contents.pop(name)

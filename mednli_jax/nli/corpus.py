@@ -426,14 +426,17 @@ class NLICorpus:
     def _cache_name(self) -> str:
         return self.name.replace(":", "-")
 
-    def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
+    def read_vocabulary(self, path: Path) -> Vocabulary:
         return PieceVocabulary.restore(path) if self.pieces else Vocab.load(path)
 
-    def texts(self, vocabulary: Vocabulary, source: ConceptSource | None) -> PairTexts:
+    def texts(self, vocabulary: Vocabulary | None, source: ConceptSource | None) -> PairTexts:
         """Turns texts into numbers. vocabulary: None to fit one. source: finds concepts that stand
         in the text as words."""
         if self.pieces:
-            return PieceTexts(self.encoding, self.pieces, vocabulary)
+            texts = PieceTexts(self.encoding, self.pieces)
+            assert not isinstance(vocabulary, Vocab)
+            return replace(texts, vocabulary=vocabulary) if vocabulary else texts
+        assert not isinstance(vocabulary, PieceVocabulary)
         words = vocabulary or NO_WORDS
         if not self.concepts_as_words or source is None:
             return WordTexts(self.encoding, words)

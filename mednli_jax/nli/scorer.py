@@ -7,8 +7,9 @@ group, B = Q G, P and H tokens of premises and hypotheses.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,7 +37,6 @@ PREDICT_ROWS = 256
 PREDICT_PIECES = 64
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 
-Model = Any  # a linen module
 BothSides = tuple[np.ndarray, np.ndarray]  # as SideTokens
 
 
@@ -142,7 +142,7 @@ class NLIScorer:
         training: batching.TrainingBatches,
         *,
         shares: int,
-        model: Model,
+        model: nn.Module,
     ) -> batching.Batches:
         """A split's batches. Outside of training every premise is encoded once, and one program
         predicts all splits of the corpus."""
@@ -166,7 +166,7 @@ class NLIScorer:
         split: str,
         training: batching.TrainingBatches,
         shares: int,
-        model: Model,
+        model: nn.Module,
     ) -> batching.Batches:
         """The batches of a split outside of training."""
         many_widths = self.pieces or split == NEW
@@ -188,7 +188,7 @@ class NLIScorer:
         settings: batching.BatchSettings,
         *,
         group_size: int,
-        model: Model,
+        model: nn.Module,
     ) -> batching.Batches:
         """The batches of a split. group_size: hypotheses of a premise that stay together."""
         rows, tokens = prepared.splits[split], tokens_of(prepared, split)
@@ -200,7 +200,7 @@ class NLIScorer:
         )
 
     def batch_settings(
-        self, prepared: Prepared, size: float, shares: int, model: Model
+        self, prepared: Prepared, size: float, shares: int, model: nn.Module
     ) -> batching.BatchSettings:
         """The settings that all splits share. size: rows of a batch."""
         premise, hypothesis = (prepared.arrays[side].shape[1] for side in SIDES)
@@ -212,7 +212,7 @@ class NLIScorer:
             sees_padding=bool(self.padded_length) and not self.pieces,
         )
 
-    def shared(self, tokens: BothSides, model: Model) -> BothSides | None:
+    def shared(self, tokens: BothSides, model: nn.Module) -> BothSides | None:
         """The tokens of both sides for a model that projects each distinct word of a batch once;
         None for other models."""
         return tokens if not self.pieces and traits(model).shares_words else None

@@ -34,7 +34,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -46,6 +45,7 @@ from mednli_jax.report import html, outcomes, public
 from mednli_jax.report.options import ReportOptions, TableOptions
 from mednli_jax.report.sections import Section, csv_text, files_of, latex_text, markdown_text, text
 from mednli_jax.rundir import RunDirectory
+from mednli_jax.types import Json
 
 WORDS = sys.maxsize  # number of arguments without --
 
@@ -189,7 +189,7 @@ def _config_of(folder: Path) -> ConfigDict:
     return restored_config(RunDirectory.existing(folder).config)
 
 
-def _print(values: cli.Flags, shown: Sequence[Section], figures: Mapping[str, Any]) -> None:
+def _print(values: cli.Flags, shown: Sequence[Section], figures: Mapping[str, Json]) -> None:
     if values.json:
         print(json.dumps(figures, indent=2))
     elif values.csv:

@@ -7,12 +7,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mednli_jax.data.examples import LABELS
+from mednli_jax.types import Json
 
 LEVEL = 0.95  # of all intervals
 SAMPLES = 5000  # of a bootstrap
@@ -75,10 +76,9 @@ def confusion(gold: ArrayLike, predicted: ArrayLike, classes: int = len(LABELS))
     return np.bincount(cell, minlength=classes**2).reshape(classes, classes)
 
 
-def labels_of(scores: Mapping[str, Any]) -> Sequence[str]:
+def labels_of(scores: Mapping[str, Json]) -> Sequence[str]:
     """The labels in the order of a split's confusion. scores: of a result.json."""
-    labels: Sequence[str] = scores.get("labels", LABELS)
-    return labels
+    return tuple(scores.get("labels", LABELS))
 
 
 def per_class(

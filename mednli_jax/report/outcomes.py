@@ -54,8 +54,7 @@ class Outcomes:
     @property
     def right(self) -> np.ndarray:
         """bool [S, N]"""
-        right: np.ndarray = self.predicted == self.gold
-        return right
+        return np.asarray(self.predicted == self.gold)
 
     def confusion(self) -> np.ndarray:
         """[C, C] rows gold, columns predicted, summed over the seeds."""

@@ -7,7 +7,6 @@ parts.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mednli_jax.errors import UsageError
 from mednli_jax.report.metrics import labels_of
@@ -30,7 +29,7 @@ FLAGS = ("compare", "categories", "categories_file", "paths", "skills")
 OF_RUNS = ("csv", "latex", "files")  # flags whose output is not the public part
 
 
-def check(values: Mapping[str, Any], runs: Sequence[object], shareable: bool) -> None:
+def check(values: Mapping[str, Json], runs: Sequence[object], shareable: bool) -> None:
     """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not
     shareable.
 

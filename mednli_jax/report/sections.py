@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mednli_jax.report.charts import Chart
 from mednli_jax.report.metrics import MeanSd
@@ -179,7 +179,8 @@ def mean(value: float) -> str:
     return f"{value:,.1f}"
 
 
-FigureRow = tuple[Any, ...]  # (title, function that shows a figure, *names that lead to it)
+# title, function that shows a figure, names that lead to it
+FigureRow = tuple[str, Callable[[Json], str], *tuple[str, ...]]
 
 
 def columns_of(
@@ -204,7 +205,7 @@ def columns_of(
 
 
 def _shown(
-    figures: Mapping[str, Json] | None, path: Sequence[str], show: Callable[[Any], str]
+    figures: Mapping[str, Json] | None, path: Sequence[str], show: Callable[[Json], str]
 ) -> str:
     value = at_path(figures, path)
     return "" if value is None else show(value)

@@ -42,8 +42,7 @@ def published(name: str) -> Fields:
     """The figures in published/NAME.json: mednli, clicr, diskne or artifacts. Callers must not
     change them."""
     path = files("mednli_jax.report") / "published" / f"{name}.json"
-    figures: Fields = json.loads(path.read_text("utf-8"))
-    return figures
+    return dict(json.loads(path.read_text("utf-8")))
 
 
 def corpus_fields(name: str, corpus: str, *path: str) -> Fields:

@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Listener
-from typing import Any
+from typing import Protocol, cast
 
 import jax
 import numpy as np
@@ -35,16 +35,23 @@ FAILED = "mednli_jax/failed/"
 # the exit code of a process that was interrupted, or that another run keeps from its folder
 RESUMABLE = 3
 
-Client = Any  # of jax's coordination service
+
+class Client(Protocol):
+    """The client of jax's coordination service."""
+
+    def key_value_set(self, key: str, value: str, /) -> None: ...
+    def key_value_dir_get(self, folder: str, /) -> Sequence[tuple[str, str]]: ...
+    def key_value_delete(self, key: str, /) -> None: ...
+    def wait_at_barrier(self, name: str, milliseconds: int, /) -> None: ...
 
 
 class Hosts:
     """The processes of a run, seen from one of them. A single process exchanges nothing."""
 
-    def __init__(self, client: Client = None, index: int = 0, count: int = 1) -> None:
+    def __init__(self, client: Client | None = None, index: int = 0, count: int = 1) -> None:
         self.index = index
         self.count = count
-        self._client = client
+        self._client = cast(Client, client)  # a single process has none, and asks none
         self._exchanges = 0
         self._meetings = 0
         self._partner_failed = False

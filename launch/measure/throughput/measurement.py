@@ -20,17 +20,20 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from unittest import mock
 
 import numpy as np
 from benchmark_cases import MODELS, Case, TorchSetting, workload_of
 
 from mednli_jax.errors import RunError
+from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
     from jax_side import JaxSide
     from torch_side import TorchSide
+
+    from mednli_jax.data.batching import PlannedBatch
 
 ROUND_SECONDS = 1.5  # of a round of our side
 # Batches of a round. Their costs differ tenfold between length buckets: fewer are no fair sample.
@@ -82,7 +85,7 @@ class Measurement:
     ratio_min: float | None = None
     ratio_max: float | None = None
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """The fields of the case and the row, in four significant digits, the precision of such a
         measurement."""
         fields = {**vars(self.case), **vars(self)}
@@ -171,7 +174,7 @@ class Worker:
 
     case: Case
     side: JaxSide | TorchSide
-    plan: list[Any]
+    plan: list[PlannedBatch] | list[np.ndarray]
     others: list[float]
 
     def start(self, case: Case, setting: TorchSetting | None = None) -> float:

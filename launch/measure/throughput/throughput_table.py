@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mednli_jax.files.writing import write_atomic
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, markdown
 from mednli_jax.terminal import say, warn
+from mednli_jax.types import JsonObject
 
 COLUMNS = (
     "model",
@@ -27,10 +27,9 @@ COLUMNS = (
     "compile_seconds",
     "opponent",
 )
-Row = dict[str, Any]
 
 
-def lines(rows: Sequence[Row]) -> list[str]:
+def lines(rows: Sequence[JsonObject]) -> list[str]:
     """The table in Markdown. A column that is empty in all rows is left out."""
     table = list(map(_cells, rows))
     filled = set().union(*table)
@@ -41,7 +40,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
     return list(markdown(Grid("", columns, body)))
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: JsonObject) -> dict[str, str]:
     """The texts of a row, with the settings of PyTorch that gave no answer."""
     cells = {}
     for name, value in row.items():
@@ -53,7 +52,7 @@ def _cells(row: Row) -> dict[str, str]:
     return cells
 
 
-def write_figure(rows: Sequence[Row], path: Path) -> None:
+def write_figure(rows: Sequence[JsonObject], path: Path) -> None:
     """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left
     out."""
     ranges = {}

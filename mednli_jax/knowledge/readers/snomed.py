@@ -96,8 +96,7 @@ class _Concepts:
     @property
     def active(self) -> np.ndarray:
         """int64 [C], the ids of the active concepts."""
-        active: np.ndarray = self.ids[self.index >= 0]
-        return active
+        return np.asarray(self.ids[self.index >= 0])
 
     def find(self, block: Block, column: str) -> np.ndarray:
         """int32 [R], the index of each row's concept, -1 where it is inactive. Raises for unknown

@@ -142,8 +142,7 @@ class Block:
         return _numpy(pc.equal(pc.utf8_trim_whitespace(self.columns[column]), ""))
 
     def texts(self, column: str) -> list[str]:
-        texts: list[str] = self.columns[column].to_pylist()
-        return texts
+        return list(self.columns[column].to_pylist())
 
     def numbers(self, column: str, prefix: str = "", digits: int = 0) -> np.ndarray:
         """int64 [R]: the numbers after `prefix`. digits: of each number; 0 = 1 to 18."""
@@ -187,5 +186,4 @@ def _checked_text(stream: BinaryIO) -> codecs.StreamRecoder:
 
 
 def _numpy(array: pa.Array) -> np.ndarray:
-    values: np.ndarray = array.to_numpy(zero_copy_only=False)
-    return values
+    return np.asarray(array.to_numpy(zero_copy_only=False))

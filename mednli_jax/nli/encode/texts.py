@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -45,7 +45,7 @@ from mednli_jax.terminal import with_progress
 from mednli_jax.types import JsonObject
 
 FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
-Vocabulary = Any  # Vocab, for a corpus of word pieces PieceVocabulary
+Vocabulary = Vocab | PieceVocabulary
 RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mednli_jax.data.inputs import SPARE
 from mednli_jax.data.labels import UNLABELLED, LabelEntry, cell_text, is_number, label_entries
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
+from mednli_jax.types import Json
 
 FORMAT = 1  # a change of what rows of the user's own files mean
 # A file of the user may name the fields in plain words.
@@ -59,7 +60,7 @@ class PairFields:
         self,
         file: str,
         number: int | None,
-        values: Mapping[str, Any],
+        values: Mapping[str, Json],
         columns: Columns = (),
         names: Sequence[str] = (),
     ) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from mednli_jax import demo
 from mednli_jax.data.examples import LABELS, NLIExample, Split
@@ -32,7 +31,7 @@ from mednli_jax.files.writing import sha256
 from mednli_jax.nli.read.corpora import OWN, check_options, find_files, ground_truth_path
 from mednli_jax.nli.read.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
 from mednli_jax.plugins import import_object
-from mednli_jax.types import JsonObject
+from mednli_jax.types import Json, JsonObject
 
 NO_TEST = "The folder has no test file, so that only dev is scored."
 NO_TEST_LABELS = "The test file has no labels, so that only dev is scored."
@@ -450,7 +449,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def quoted_cells(facts: Mapping[str, Any]) -> Iterator[str]:
+def quoted_cells(facts: Mapping[str, Json]) -> Iterator[str]:
     """The warning of quoted cells in the file of a split. facts: of the split."""
     if counted := facts.get("quoted_cells"):
         yield reading.quoted_cells(facts["file"], counted["first_line"], counted["cells"])

@@ -17,7 +17,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -30,13 +29,14 @@ from mednli_jax.nli.encode import texts
 from mednli_jax.nli.read import readers
 from mednli_jax.nli.read.corpora import CORPORA, source_files
 from mednli_jax.terminal import warn
+from mednli_jax.types import PyTree
 
 RELEASE = "1.0.0"
 _FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
 _TEXTS = ("uid", "premise", "hypothesis", "label", "group")
 _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
 
-Record = Mapping[str, Any]  # the fields of a pair, strings as bytes
+Record = Mapping[str, PyTree]  # the fields of a pair, strings as bytes
 Records = Iterator[tuple[int, Record]]
 
 
@@ -179,7 +179,7 @@ def _pairs(source: Sequence[Record]) -> tuple[NLIExample, ...]:
     """The pairs in their own order."""
     pairs = {}
     for record in source:
-        values: dict[str, Any] = {name: record[name].decode() for name in _TEXTS}
+        values: dict[str, PyTree] = {name: record[name].decode() for name in _TEXTS}
         for name in _SEQUENCES:
             values[name] = tuple(token.decode() for token in record[name])
         pairs[int(record["row"])] = NLIExample(**values)

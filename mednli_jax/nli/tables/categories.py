@@ -5,13 +5,15 @@ The results hold uids, counts and accuracies, never a word of the pairs; only th
 of each category do.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +32,9 @@ from mednli_jax.report.public import LEAST
 from mednli_jax.report.sections import Grid, Report, Section, points
 from mednli_jax.report.tables import COMPLETE, MISSING, figures_in, heading, state
 from mednli_jax.types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
 
 RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
@@ -57,7 +62,7 @@ _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
 EXAMPLES = "table8.jsonl"
 EXAMPLES_OF_KIND = 5
 Categories = Mapping[str, Sequence[str]]  # uid -> the categories of a pair
-CorpusOf = Callable[[Any], NLICorpus]  # a run's config -> its corpus, linked to concepts
+CorpusOf = Callable[["ConfigDict"], NLICorpus]  # a run's config -> its corpus, linked to concepts
 
 
 def error_kinds(
