@@ -66,12 +66,12 @@ HELP = {
         "blanks, punctuation kept"
     ),
     "data.augment": (
-        "training pairs that WordNet writes, as a share of the corpus's training pairs; 0 = none"
+        "augmentation pairs (of WordNet), as a share of the corpus's training pairs; 0 = none"
     ),
-    "data.augment_seed": "of the choice of these pairs",
-    "data.augment_weight": "of these pairs in the training loss",
+    "data.augment_seed": "of the choice of augmentation pairs",
+    "data.augment_weight": "of augmentation pairs in the training loss",
     "data.augment_without": (
-        "the folder of `analyze substitutions`: none of its pairs of words is written"
+        "the folder of `analyze substitutions`: no augmentation pair has its pairs of words"
     ),
     "data.answer_vectors": "file of word vectors for the embedding score of dev and test",
     "data.max_passage": "tokens kept of a passage; 0 = all",

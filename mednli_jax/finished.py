@@ -449,7 +449,7 @@ class Run(System):
         config = restored_config(self.config.to_dict())
         config.data.update({name: data[name] for name in NAMING})
         if "augment" in config.data:
-            config.data.augment = 0.0  # only training has written pairs
+            config.data.augment = 0.0  # only training has augmentation pairs
         experiment = self._experiment_of(config)  # ontology and vectors from the run's data folder
         config.data.dir = data.dir
         corpus = replace(experiment.pairs, folder=corpus_folder(config.data))

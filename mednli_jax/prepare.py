@@ -139,7 +139,7 @@ def _split_lines(facts: JsonObject, shared: Mapping[str, JsonObject]) -> Iterato
         yield f"    tokens from: {_named_counts(facts['tokens'])}"
     if "labels" in facts:
         yield f"    labels: {_named_counts(facts['labels'])}"
-    if "written" in facts:
+    if "augmentation" in facts:
         yield f"    {facts['note']}"
     for earlier, counts in shared.items():
         if counts["premises"]:

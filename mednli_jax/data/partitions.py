@@ -101,7 +101,7 @@ def uids_of(partition: Partition, prepared: Prepared, corpus: FilteredCorpus) ->
     for split, facts in prepared.manifest["splits"].items():
         # The builder shuffles, a genre leaves pairs out.
         lacks_pairs = facts.get("dropped_unlabelled") or corpus.builder == "tfds" or corpus.genre
-        if lacks_pairs or "written" in facts:
+        if lacks_pairs or "augmentation" in facts:
             gaps.add(split)
     uids = {name: rows.uids for name, rows in prepared.splits.items()}
     return uids_in(partition, uids, gaps=gaps, filtered=bool(corpus.limit or corpus.genre))

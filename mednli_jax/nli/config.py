@@ -13,7 +13,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.labels import MOST_LABELS, NLI_LABELS, Labels
 from mednli_jax.data.pieces import find_weights
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli.augment.augmentation import Augmentation
+from mednli_jax.nli.augmentation.pairs import Augmentation
 from mednli_jax.nli.corpus import (
     BLANKS,
     FORMATS,
@@ -89,8 +89,12 @@ EMPTY: Sequence[EmptyFields] = (
         "is for the linker, not for mentions",
     ),
     ("knowledge.polarity", lacks_typed_word_links, "is for typed links of words"),
-    ("data.augment", uses_blanks, "pairs are not written in tokens 'blanks'"),
-    ("data.augment", reads_mentions_file, "knowledge.mentions has no concepts of written pairs"),
+    ("data.augment", uses_blanks, "there is no augmentation in tokens 'blanks'"),
+    (
+        "data.augment",
+        reads_mentions_file,
+        "knowledge.mentions has no concepts of augmentation pairs",
+    ),
     ("data.augment", uses_features, "model 'features' is trained on the corpus's own pairs alone"),
     ("transfer.init_from", uses_features, "features have no weights to transfer"),
     ("train.weight_decay train.clip", is_fasttext, "model 'fasttext' has no such setting"),
@@ -249,7 +253,7 @@ def corpus_of(
         genre=data.genre,
         limit=data.limit,
         builder=data.builder,
-        augment=_augment(data, folder),
+        augmentation=_augmentation(data, folder),
         labels=labels_of(data),
         columns=columns_of(data.columns),
         blanks=uses_blanks(config),
@@ -261,7 +265,7 @@ def corpus_of(
     )
 
 
-def _augment(data: ConfigDict, folder: Path | None) -> Augmentation | None:
+def _augmentation(data: ConfigDict, folder: Path | None) -> Augmentation | None:
     if not data.augment:
         return None
     return Augmentation(data.augment, data.augment_seed, file_path(data.augment_without, folder))

@@ -37,8 +37,8 @@ from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_men
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permute
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli.augment import polarity
-from mednli_jax.nli.augment.augmentation import AUGMENTED, Augmentation, Withheld, augmented_pairs
+from mednli_jax.nli.augmentation import polarity
+from mednli_jax.nli.augmentation.pairs import UID_PREFIX, Augmentation, Withheld, augmentation_pairs
 from mednli_jax.nli.encode.links import ConceptSource, Encoding, MentionFinder, TextLinker
 from mednli_jax.nli.encode.texts import FORMAT as TEXTS_FORMAT
 from mednli_jax.nli.encode.texts import (
@@ -257,7 +257,7 @@ class NLICorpus:
       partial: whether one split is enough: nothing is fitted to the training pairs.
       many_names: a linker of a terminology with more names knows only those with words of the
         corpus.
-      augment: how WordNet writes training pairs, None for none.
+      augmentation: the settings of augmentation, None without it.
     """
 
     name: str
@@ -278,7 +278,7 @@ class NLICorpus:
     graph_of_run: Sequence[str] | None = None
     partial: bool = False
     many_names: int = MANY_NAMES
-    augment: Augmentation | None = None
+    augmentation: Augmentation | None = None
 
     @property
     def title(self) -> str:
@@ -511,8 +511,8 @@ class NLICorpus:
             key |= self.terminology.key()
             if self.linking is not None:
                 key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
-            if self.augment is not None:
-                key["augment"] = [self.terminology.name, *self.augment.key()]
+            if self.augmentation is not None:
+                key["augment"] = [self.terminology.name, *self.augmentation.key()]
             if self.retrofit_relations is not None:
                 relations = self.retrofit_relations
                 key["retrofit"] = [self.terminology.name, self.concepts_as_words, *relations]
@@ -567,8 +567,8 @@ class NLICorpus:
         for path in self.linking.files() if self.linking else ():
             check_readable(path, "check config.knowledge.mentions, or leave it empty")
             files.append(path)
-        if self.augment is not None:
-            files += self.augment.files()
+        if self.augmentation is not None:
+            files += self.augmentation.files()
         return list(dict.fromkeys(files))
 
     def build(self) -> BuiltCorpus:
@@ -578,16 +578,16 @@ class NLICorpus:
             sources = f"{size / 1e6:,.0f} MB of text and vectors"
             say(f"preparing {self.name}, once: {sources} to read ...")
         splits = self.splits()
-        if self.augment is not None:
-            splits["train"] = self._augmented(splits["train"], self.augment)
+        if self.augmentation is not None:
+            splits["train"] = self._with_augmentation(splits["train"], self.augmentation)
         source = self.recogniser(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
         arrays, facts = encode_splits(
             splits, texts, source, corpus_paths, self.graph_of_run, self.labels.names
         )
-        if self.augment is not None:
+        if self.augmentation is not None:
             uids = [example.uid for example in examples_of(splits)]
-            arrays["written"] = np.char.startswith(np.array(uids, str), AUGMENTED)
+            arrays["is_augmentation"] = np.char.startswith(np.array(uids, str), UID_PREFIX)
         facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)
@@ -595,15 +595,20 @@ class NLICorpus:
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
         return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
 
-    def _augmented(self, train: Split[NLIExample], augment: Augmentation) -> Split[NLIExample]:
-        """The training pairs, and after them those that WordNet writes."""
+    def _with_augmentation(
+        self, train: Split[NLIExample], settings: Augmentation
+    ) -> Split[NLIExample]:
+        """The training pairs, then the augmentation pairs."""
         if self.terminology is None or not self.terminology.is_wordnet:
             fix = f"leave it out, or give config.knowledge.ontology={WORDNET}"
-            raise ConfigError("only WordNet writes pairs", field="data.augment", fix=fix)
-        withheld = Withheld.of_files(augment.files())
-        written = augmented_pairs(train.examples, Lemmas(self._ontology), augment, withheld)
-        facts = {**train.facts, "written": written.facts, "note": written.note}
-        return replace(train, examples=train.examples + written.examples, facts=facts)
+            raise ConfigError(
+                "only WordNet gives augmentation pairs", field="data.augment", fix=fix
+            )
+        withheld = Withheld.of_files(settings.files())
+        lemmas = Lemmas(self._ontology)
+        pairs = augmentation_pairs(train.examples, lemmas, settings, withheld)
+        facts = {**train.facts, "augmentation": pairs.facts, "note": pairs.note}
+        return replace(train, examples=train.examples + pairs.examples, facts=facts)
 
 
 def _digest(split: Split[NLIExample]) -> str:

@@ -55,7 +55,7 @@ class NLIScorer:
       pieces: whether rows hold word pieces.
       padded_length: tokens to which each side is padded for models that do not mask padding
         (`masking="paper"`), so that all batches have one width; 0 for other models.
-      written_weight: of the pairs that an ontology wrote (nli.augment) in the training loss.
+      augmentation_weight: of augmentation pairs in the training loss.
       scored: the labels over which rows are scored, in the order of their numbers.
       classes: numbers of the labels of the training pairs; None for all. A model has one logit for
         each. A corpus that is scored may have others.
@@ -66,7 +66,7 @@ class NLIScorer:
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     row_noun: str = "pairs"
-    written_weight: float = 1.0
+    augmentation_weight: float = 1.0
     scored: tuple[str, ...] = LABELS
     classes: tuple[int, ...] | None = None
 
@@ -227,8 +227,10 @@ class NLIScorer:
             "mask": (index_B >= 0).astype(jnp.float32),
             "label": jnp.maximum(data["label"][row_B], 0),
         }
-        if "written" in data and self.written_weight != 1.0:
-            fields["weight"] = jnp.where(data["written"][row_B], self.written_weight, 1.0)
+        if "is_augmentation" in data and self.augmentation_weight != 1.0:
+            fields["weight"] = jnp.where(
+                data["is_augmentation"][row_B], self.augmentation_weight, 1.0
+            )
         for side, rows, width in zip(SIDES, (row_Q, index_B), layout.width, strict=True):
             row = jnp.maximum(rows, 0)
             # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows

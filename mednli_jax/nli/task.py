@@ -25,8 +25,8 @@ from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.files.reading import shown_names
 from mednli_jax.nli import page
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
-from mednli_jax.nli.augment.augmentation import NONE_WRITTEN
-from mednli_jax.nli.augment.substitutions import substitutions
+from mednli_jax.nli.augmentation.pairs import NO_AUGMENTATION
+from mednli_jax.nli.augmentation.substitutions import substitutions
 from mednli_jax.nli.config import (
     EMPTY,
     WITH_BUILDER,
@@ -122,7 +122,7 @@ class NLI:
         return NLIScorer(
             uses_pieces(config),
             padded_length(config),
-            written_weight=config.data.augment_weight,
+            augmentation_weight=config.data.augment_weight,
             scored=labels_of(config.data).names,
         )
 
@@ -311,7 +311,7 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
     yield from coverage_warnings(manifest["vocabulary"])
     for split, facts in manifest["splits"].items():
         note = facts.get("note")
-        if note in (NO_TEST, NO_TEST_LABELS, NONE_WRITTEN):
+        if note in (NO_TEST, NO_TEST_LABELS, NO_AUGMENTATION):
             yield note.rstrip(".")
         yield from quoted_cells(facts)
         counts = facts.get("labels", {})

@@ -25,7 +25,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import KINDS, kinds_of
-from mednli_jax.nli.augment import polarity
+from mednli_jax.nli.augmentation import polarity
 from mednli_jax.nli.corpus import read_recognised
 from mednli_jax.nli.encode.texts import PieceEncoding, PieceTexts, WordTexts
 from mednli_jax.nli.task import corpus_of

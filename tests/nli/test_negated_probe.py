@@ -4,8 +4,8 @@ import pytest
 from support.pairs import pair
 from support.tables import table_rows
 
-from mednli_jax.nli.augment.changes import RelatedWord
-from mednli_jax.nli.augment.substitutions import NEGATED_LABELS, negated_pairs
+from mednli_jax.nli.augmentation.changes import RelatedWord
+from mednli_jax.nli.augmentation.substitutions import NEGATED_LABELS, negated_pairs
 
 PARTNERS = {
     ("horse", "n"): [RelatedWord("hypernym", "animal"), RelatedWord("co_hyponym", "cow")],

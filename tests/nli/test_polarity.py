@@ -2,7 +2,7 @@
 
 import pytest
 
-from mednli_jax.nli.augment.polarity import (
+from mednli_jax.nli.augmentation.polarity import (
     DOWN,
     IDIOMS,
     OPERATORS,

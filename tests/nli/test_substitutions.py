@@ -13,7 +13,7 @@ from mednli_jax.cli import read_config
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.augment.substitutions import FILE, substitutions
+from mednli_jax.nli.augmentation.substitutions import FILE, substitutions
 from mednli_jax.nli.task import corpus_of
 from mednli_jax.report.options import AnalysisOptions
 

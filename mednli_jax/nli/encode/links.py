@@ -22,7 +22,7 @@ from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced_subgraph
 from mednli_jax.knowledge.relations import HYPERNYM, HYPONYM, TermOf, kinds_of, typed_links
 from mednli_jax.knowledge.words import Lemmas, normalise, singular
-from mednli_jax.nli.augment.polarity import DOWN, directions
+from mednli_jax.nli.augmentation.polarity import DOWN, directions
 from mednli_jax.terminal import with_progress
 from mednli_jax.types import JsonObject
 

@@ -1,4 +1,4 @@
-"""Pairs that WordNet writes, from a made-up WordNet; the labels are worked out by hand."""
+"""Augmentation pairs of a made-up WordNet; the labels are worked out by hand."""
 
 import json
 import shutil
@@ -23,8 +23,8 @@ from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.models.batch import PairBatch
-from mednli_jax.nli.augment.augmentation import Augmentation, Withheld, augmented_pairs
-from mednli_jax.nli.augment.changes import Sentence, WordChanges
+from mednli_jax.nli.augmentation.changes import Sentence, WordChanges
+from mednli_jax.nli.augmentation.pairs import Augmentation, Withheld, augmentation_pairs
 from mednli_jax.nli.config import corpus_of
 from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.nli.task import warnings_of
@@ -56,19 +56,21 @@ def training_pairs(*premises, labels=LABELS):
     return pairs
 
 
-def written_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
-    return augmented_pairs(training_pairs(*premises), linker, Augmentation(share, seed), withheld)
+def pairs_for(linker, *premises, withheld=NOTHING, share=1.0, seed=0):
+    return augmentation_pairs(
+        training_pairs(*premises), linker, Augmentation(share, seed), withheld
+    )
 
 
 def all_labels(linker, premise, withheld=NOTHING):
-    """(premise, hypothesis) -> label, of all pairs that some seeds write. Other premises give pairs
-    of each label, because the labels are balanced."""
+    """(premise, hypothesis) -> label, of the augmentation pairs of some seeds. Other premises give
+    pairs of each label, because the labels are balanced."""
     phrases = ("the body", "the heat", "the entity", "no body", "no entity")
     premises = [f"{n} See {phrase} ." for n in range(6) for phrase in phrases]
     label_of = {}
     for seed in range(40):
-        written = written_for(linker, premise, *premises, withheld=withheld, seed=seed)
-        label_of |= {(e.premise, e.hypothesis): e.label for e in written.examples}
+        pairs = pairs_for(linker, premise, *premises, withheld=withheld, seed=seed)
+        label_of |= {(e.premise, e.hypothesis): e.label for e in pairs.examples}
     return label_of
 
 
@@ -92,7 +94,7 @@ def test_a_replaced_word_gives_the_label_of_its_relation_reversed_under_a_negati
     assert all_labels(linker, premise)[premise, hypothesis] == label
 
 
-def test_antonyms_write_no_pair_under_a_negation(linker):
+def test_antonyms_give_no_pair_under_a_negation(linker):
     sides = all_labels(linker, "He feels no heat .")
     assert not [
         pair for pair in sides if "heat" in pair[0] and "no" in pair[0] and "cold" in pair[1]
@@ -101,7 +103,7 @@ def test_antonyms_write_no_pair_under_a_negation(linker):
 
 def test_a_negation_follows_the_auxiliary_in_text_and_tokens(linker):
     premises = [f"{n} is near a {word} ." for n in range(30) for word in WORDS.split()]
-    examples = written_for(linker, *premises).examples
+    examples = pairs_for(linker, *premises).examples
     tokens_of = {}
     for example in examples:
         tokens_of[example.premise.partition(" ")[2]] = example.premise_tokens[1:]
@@ -119,18 +121,18 @@ def test_an_article_of_an_amount_is_not_negated(linker, amount):
 
 
 def test_the_balance_of_the_labels_is_that_of_training(linker):
-    written = written_for(linker, PLAIN, "See the heat .", "See the entity .", share=0.3)
-    counts = Counter(example.label for example in written.examples)
+    pairs = pairs_for(linker, PLAIN, "See the heat .", "See the entity .", share=0.3)
+    counts = Counter(example.label for example in pairs.examples)
     assert len(set(counts.values())) == 1
-    assert written.facts["labels"] == dict(counts)
-    assert sum(written.facts["categories"].values()) == written.facts["pairs"]
+    assert pairs.facts["labels"] == dict(counts)
+    assert sum(pairs.facts["categories"].values()) == pairs.facts["pairs"]
 
 
-def test_pairs_written_twice_with_one_seed_are_the_same(linker):
-    assert written_for(linker, PLAIN) == written_for(linker, PLAIN)
+def test_pairs_made_twice_with_one_seed_are_the_same(linker):
+    assert pairs_for(linker, PLAIN) == pairs_for(linker, PLAIN)
 
 
-def test_withheld_words_are_written_in_neither_order(linker):
+def test_withheld_words_are_in_no_augmentation_pair_in_either_order(linker):
     words = frozenset((frozenset(("body", "entity")),))
     sides = all_labels(linker, PLAIN, withheld=Withheld(words))
     pairs = [set(premise.split()) ^ set(hypothesis.split()) for premise, hypothesis in sides]
@@ -138,14 +140,14 @@ def test_withheld_words_are_written_in_neither_order(linker):
     assert not any({"body", "entity"} <= changed for changed in pairs)
 
 
-def test_a_withheld_operator_is_in_no_written_pair(linker):
+def test_a_withheld_operator_is_in_no_augmentation_pair(linker):
     premise = "He walks without a body ."
     assert premise in {premise for premise, _ in all_labels(linker, premise)}
     withheld = Withheld(operators=frozenset(("without",)))
     assert premise not in {premise for premise, _ in all_labels(linker, premise, withheld=withheld)}
 
 
-def test_a_probe_withholds_its_words_and_the_operators_that_training_does_not_write(tmp_path):
+def test_a_probe_withholds_its_words_and_the_operators_that_augmentation_lacks(tmp_path):
     rows = [
         {"word": "body", "partner": "entity"},
         {"word": "cold", "partner": "heat", "operator": "never"},
@@ -165,12 +167,12 @@ def test_a_file_that_is_no_probe_is_refused(tmp_path):
         Withheld.of_files([path])
 
 
-def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
+def test_a_corpus_of_two_classes_gets_no_augmentation_pairs(linker):
     train = training_pairs(PLAIN, labels=LABELS[:2])
     with pytest.raises(
         UserError, match=r"data\.augment: no training pair has the label contradiction"
     ):
-        augmented_pairs(train, linker, Augmentation(1.0), NOTHING)
+        augmentation_pairs(train, linker, Augmentation(1.0), NOTHING)
 
 
 # ---- in a corpus and in the loss ----
@@ -178,7 +180,7 @@ def test_a_corpus_of_two_classes_gets_no_written_pairs(linker):
 
 @pytest.fixture(scope="module")
 def augmented(wordnet, tmp_path_factory):
-    """augmented(**fields of data) -> the config of a small corpus with written pairs."""
+    """augmented(**fields of data) -> the config of a small corpus with augmentation pairs."""
     folder = tmp_path_factory.mktemp("own")
     premises = [
         f"{n} See {name} ." for n in range(6) for name in ("the body", "the heat", "no body")
@@ -195,29 +197,29 @@ def augmented(wordnet, tmp_path_factory):
     return config_with
 
 
-def test_written_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
+def test_augmentation_pairs_follow_those_of_the_corpus_in_train_alone(augmented):
     built = corpus_of(augmented()).build()
     plain = corpus_of(augmented(augment=0.0)).build()
 
-    is_written = built.arrays["written"]
+    is_augmentation = built.arrays["is_augmentation"]
     sizes = {name: len(split) for name, split in built.splits.items()}
     own = len(plain.splits["train"])
-    assert "written" not in plain.arrays
+    assert "is_augmentation" not in plain.arrays
     assert sizes["dev"] == len(plain.splits["dev"])
     assert sizes["train"] > own
-    assert is_written.sum() == sizes["train"] - own
-    assert is_written.sum() == built.facts["splits"]["train"]["written"]["pairs"]
-    assert is_written[own : sizes["train"]].all()
+    assert is_augmentation.sum() == sizes["train"] - own
+    assert is_augmentation.sum() == built.facts["splits"]["train"]["augmentation"]["pairs"]
+    assert is_augmentation[own : sizes["train"]].all()
 
 
-def test_a_warning_says_that_no_pair_was_written(augmented):
+def test_a_warning_says_that_no_pair_was_found(augmented):
     prepared, _ = corpus_of(augmented(augment=0.01)).prepare()
 
     (warning,) = (line for line in warnings_of(prepared) if "data.augment" in line)
-    assert warning == "No training pair was written: config.data.augment has no effect"
+    assert warning == "No augmentation pair was found: config.data.augment has no effect"
 
 
-def test_a_run_is_scored_without_what_wrote_its_pairs(augmented, wordnet, tmp_path):
+def test_a_run_is_scored_without_the_ontology_of_its_augmentation_pairs(augmented, wordnet, tmp_path):
     vectors = "".join(f"{word} {'0.5 ' * 8}\n" for word in (*WORDS.split(), "see", "the", "."))
     (tmp_path / "vectors.txt").write_text(vectors)
     shutil.copytree(wordnet, tmp_path / "words")
@@ -236,15 +238,15 @@ def test_a_run_is_scored_without_what_wrote_its_pairs(augmented, wordnet, tmp_pa
     assert figures["examples"] == 3
 
 
-def test_another_ontology_than_wordnet_writes_no_pairs(augmented):
+def test_another_ontology_than_wordnet_gives_no_augmentation(augmented):
     config = augmented()
     config.knowledge.ontology = "mesh"
 
-    with pytest.raises(UserError, match=r"data\.augment: only WordNet writes pairs"):
+    with pytest.raises(UserError, match=r"data\.augment: only WordNet gives augmentation pairs"):
         corpus_of(config).build()
 
 
-def test_written_pairs_beside_a_file_of_mentions_are_refused(augmented):
+def test_augmentation_pairs_beside_a_file_of_mentions_are_refused(augmented):
     config = augmented()
     config.knowledge.mentions = "mentions.tsv"
 
@@ -252,16 +254,16 @@ def test_written_pairs_beside_a_file_of_mentions_are_refused(augmented):
         check(config)
 
 
-def test_hypothesis_only_empties_premises_of_written_pairs_too(augmented):
+def test_hypothesis_only_empties_premises_of_augmentation_pairs_too(augmented):
     arrays = corpus_of(augmented(hypothesis_only=True)).build().arrays
 
-    assert arrays["written"].any()
+    assert arrays["is_augmentation"].any()
     assert not arrays["premise_length"].any()
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
-def test_the_loss_of_a_written_pair_has_its_weight(weight):
-    task = NLIScorer(written_weight=weight)
+def test_the_loss_of_a_augmentation_pair_has_its_weight(weight):
+    task = NLIScorer(augmentation_weight=weight)
     side = np.ones((2, 3), np.int32)
     data = {
         "premise": side,
@@ -269,18 +271,18 @@ def test_the_loss_of_a_written_pair_has_its_weight(weight):
         "premise_length": np.full(2, 3),
         "hypothesis_length": np.full(2, 3),
         "label": np.array([0, 0]),
-        "written": np.array([False, True]),
+        "is_augmentation": np.array([False, True]),
     }
     data = {name: jnp.asarray(array) for name, array in data.items()}
     batch: PairBatch = task.to_batch(data, jnp.array([[0], [1]]), _Layout())
-    own, written = task.loss(jnp.zeros((2, 3)), batch)
-    np.testing.assert_allclose(written, weight * own)
+    own, added = task.loss(jnp.zeros((2, 3)), batch)
+    np.testing.assert_allclose(added, weight * own)
 
 
 class _Layout:
     width = (3, 3)
 
 
-def test_a_negative_share_of_written_pairs_is_refused(augmented):
+def test_a_negative_share_of_augmentation_pairs_is_refused(augmented):
     with pytest.raises(UserError, match=r"data\.augment"):
         check(augmented(augment=-0.1))

@@ -14,7 +14,14 @@ from mednli_jax.data.text import indefinite_article
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
 from mednli_jax.knowledge.words import FUNCTION_WORDS, Lemmas, singular
-from mednli_jax.nli.augment.polarity import AUXILIARIES, DOWN, NUMBERS, UP, directions, operators_in
+from mednli_jax.nli.augmentation.polarity import (
+    AUXILIARIES,
+    DOWN,
+    NUMBERS,
+    UP,
+    directions,
+    operators_in,
+)
 from mednli_jax.nli.encode.links import TextLinker, Tokens
 
 
@@ -90,7 +97,7 @@ STEPS = 2  # is-a edges to a hypernym or hyponym, at most
 DETERMINERS = frozenset(
     ("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one")
 )
-# Written pairs have operators, too; the probe (nli.substitutions) has none.
+# Augmentation pairs have operators, too; the probe (nli.augmentation.substitutions) has none.
 _DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
 PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
 _COUNTS = NUMBERS | {"few", "lot", "couple", "bit"}  # "a few" is no article and noun

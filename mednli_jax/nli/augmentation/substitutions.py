@@ -20,7 +20,7 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.words import singular
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.augment.changes import (
+from mednli_jax.nli.augmentation.changes import (
     DETERMINERS,
     PARTS,
     RULES,
@@ -265,8 +265,8 @@ def _section(corpus: str, figures: JsonObject, file: str) -> Section:
 # ---- the negated probe ----
 #
 # Simple premises with a word put in under which a general word entails a special one. The forms are
-# whole patterns of sentences. They share no rule with nli.polarity, which writes training pairs, so
-# that a fault of one is not a fault of the other.
+# whole patterns of sentences. They share no rule with nli.augmentation.polarity, of the
+# augmentation pairs, so that a fault of one is not a fault of the other.
 
 NEGATED_LABELS = {"hypernym": "neutral", "hyponym": "entailment"}
 # A premise in which a noun follows the verb with an indefinite article: "A man in a hat | is |

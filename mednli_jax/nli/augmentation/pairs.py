@@ -1,4 +1,4 @@
-"""Training pairs that WordNet writes: a premise, and a copy in which one word is replaced by a
+"""Augmentation pairs of WordNet: a training premise, and a copy in which one word is replaced by a
 related one.
 
 Natural logic gives the label. The premises are those of the training pairs, with and without a
@@ -17,27 +17,27 @@ from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files.reading import json_lines, line_fault
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.nli.augment.changes import RULES, Change, Sentence, WordChanges
-from mednli_jax.nli.augment.polarity import NEGATIONS, operators_in
+from mednli_jax.nli.augmentation.changes import RULES, Change, Sentence, WordChanges
+from mednli_jax.nli.augmentation.polarity import NEGATIONS, operators_in
 from mednli_jax.types import JsonObject
 
-FORMAT = 5  # raised when the same corpus gets other pairs
+FORMAT = 6  # raised when the same corpus gets other pairs
 WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"
-NONE_WRITTEN = "No training pair was written: config.data.augment has no effect."
-AUGMENTED = "written "  # begins the uid of each written pair
+NO_AUGMENTATION = "No augmentation pair was found: config.data.augment has no effect."
+UID_PREFIX = "augmentation "
 
 # (scope of the replaced word, its relation to the new one) -> label
 _ENTAILED, _OPEN = "entailment", "neutral"
 LABEL_OF = {
     **{("plain", kind): label for kind, label in RULES.items()},
     # The sentence has a negation, and the word is outside of its scope. Antonyms and co-hyponyms
-    # write no pair here, because the two sentences may be about two things.
+    # give no pair here, because the two sentences may be about two things.
     ("outside", "synonym"): _ENTAILED,
     ("outside", "hypernym"): _ENTAILED,
     ("outside", "hyponym"): _OPEN,
-    # The word is in the scope of a negation: "no animal" entails "no dog". Antonyms write no pair,
+    # The word is in the scope of a negation: "no animal" entails "no dog". Antonyms give no pair,
     # because "not hot" may be cold or warm.
     ("negated", "synonym"): _ENTAILED,
     ("negated", "hyponym"): _ENTAILED,
@@ -51,9 +51,9 @@ class Augmentation:
     """The fields data.augment of a config.
 
     Args:
-      share: written pairs of each training pair.
+      share: augmentation pairs for each training pair.
       seed: of the choice among possible pairs.
-      withheld: the folder of `analyze substitutions`, whose pairs of words are not written.
+      withheld: the folder of `analyze substitutions`, whose pairs of words are left out.
     """
 
     share: float
@@ -103,7 +103,7 @@ class Withheld:
 
 
 @dataclass(frozen=True)
-class Written:
+class AugmentationPairs:
     """examples: in the form of the training pairs. facts: counts for the manifest."""
 
     examples: tuple[NLIExample, ...]
@@ -113,14 +113,14 @@ class Written:
     def note(self) -> str:
         """The counts as a sentence, for the log and the page of a run."""
         if not self.examples:
-            return NONE_WRITTEN
+            return NO_AUGMENTATION
         counts = [f"{name} {count:,}" for name, count in self.facts["categories"].items()]
-        origin = "{pairs} training pairs were written by {ontology}"
+        origin = "{pairs} augmentation pairs by {ontology}"
         return f"{origin.format_map(self.facts)}: {'; '.join(counts)}"
 
 
 class _Candidate(NamedTuple):
-    """A pair that could be written.
+    """A possible augmentation pair.
 
     Args:
       rank: a random number, by which candidates are sorted.
@@ -143,22 +143,22 @@ class _Candidate(NamedTuple):
         return LABEL_OF[self.change.scope, self.change.kind]
 
 
-def augmented_pairs(
-    train: Sequence[NLIExample], linker: Lemmas, augment: Augmentation, withheld: Withheld
-) -> Written:
-    """The pairs of WordNet for the training pairs of a corpus.
+def augmentation_pairs(
+    train: Sequence[NLIExample], linker: Lemmas, settings: Augmentation, withheld: Withheld
+) -> AugmentationPairs:
+    """The augmentation pairs for the training pairs of a corpus.
 
     Their labels have the shares of the training pairs' labels: where there are too few candidates
-    of one label, fewer of the others are written. The categories of a label have equal shares, as
+    of one label, fewer of the others are taken. The categories of a label have equal shares, as
     far as there are candidates.
     """
     balance = Counter(example.label for example in train if example.label)
     if missing := [label for label in LABELS if not balance[label]]:
         problem = f"no training pair has the label {' or '.join(missing)}"
-        fix = "pairs are written for entailment, neutral and contradiction: leave it out"
+        fix = "augmentation is for entailment, neutral and contradiction: leave it out"
         raise DataError(f"config.data.augment: {problem}", fix=fix)
-    candidates = _candidates(train, WordChanges(train, linker), withheld, augment.seed)
-    chosen = _chosen(candidates, balance, augment.share)
+    candidates = _candidates(train, WordChanges(train, linker), withheld, settings.seed)
+    chosen = _chosen(candidates, balance, settings.share)
     examples = []
     for number, candidate in enumerate(chosen):
         examples.append(_example(candidate, train[candidate.number], number))
@@ -170,7 +170,7 @@ def augmented_pairs(
         "word_pairs": len({frozenset(candidate.words) for candidate in chosen}),
         "ontology": f"{linker.ontology.name} {linker.ontology.version}",
     }
-    return Written(tuple(examples), facts)
+    return AugmentationPairs(tuple(examples), facts)
 
 
 # ---- choice ----
@@ -252,7 +252,7 @@ def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExamp
     hypothesis = premise.with_word(change.place, change.word)
     assert hypothesis is not None
     return NLIExample(
-        uid=f"{AUGMENTED}{number:06}",
+        uid=f"{UID_PREFIX}{number:06}",
         premise=premise.text,
         hypothesis=hypothesis.text,
         label=candidate.label,

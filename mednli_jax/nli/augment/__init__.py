@@ -1,1 +1,0 @@
-"""Training pairs made by substitutions of words, and the polarity of words in a sentence."""
