@@ -1,39 +1,46 @@
 """Cloze queries as arrays, in one set-up; data/cache.py keeps them on disk.
 
 A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100
-to 6,000 tokens), so the arrays are flat, with offsets: the part of passage a is
-field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
+to 6,000 tokens), so arrays of passages are flat, with offsets: field[field_start[a] :
+field_start[a + 1]] belongs to passage a. Rows are the queries of all splits, split after split.
 
   passage [P] int32
-      tokens
-  candidate_type [C] int32
-      the phrase's number among all phrases (of its tokens, in the set-up anonym); those below
-      manifest["candidates"]["types_of_train"] occur in training
-  candidate_length [C] int32
-      words of the phrase; starts as candidate_type's
-  position, position_candidate [S] int32
-      tokens within the marks, by place in the passage, and the number of their candidate within the
-      passage, ascending; starts: position_start
+      words of the passages
+  candidate_type [E] int32
+      number of the candidate's phrase among all phrases of the corpus. In anonym, number of its
+      token: all passages share @entity0. Numbers below manifest["candidates"]["types_of_train"]
+      occur in training.
+  candidate_length [E] int32
+      words of the phrase; offsets: candidate_type_start
+  position, position_candidate [M] int32
+      each token inside marks: its index in the passage, and the index of its candidate among the
+      passage's candidates, by which they are sorted; offsets: position_start
   loose_position, loose_position_candidate [L] int32
-      the same for all tokens that are a word of a candidate, as the published readers score
-      unmarked passages; noent only; starts: loose_position_start
-  query [N, Q], query_length [N] int32
-      tokens, 0 = padding
-  blank, query_passage, gold [N] int32
-      place of the placeholder; the passage; the right candidate's number in it, or -1
+      the same for each token that is a word of a candidate, inside marks or not, as the published
+      readers score unmarked passages; noent alone; offsets: loose_position_start
+  query [N, T] int32
+      words of each query, 0 = padding
+  query_length [N] int32
+      tokens of each query
+  blank [N] int32
+      index of the placeholder in the query
+  query_passage [N] int32
+      number of the query's passage
+  gold [N] int32
+      index of the right candidate among the passage's candidates, or -1
   label, premise_length, hypothesis_length [N] int32
-      gold, tokens of the passage and of the query, under the names that they have in the arrays of
-      every corpus
+      gold, length of the passage and length of the query under the names that all tasks share
   candidate_text, answer_text uint8
       see ClozeTexts
 
-Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a
-query, V words.
+Dimension letters: N queries, T tokens of the longest query, A passages; over all passages together,
+P tokens, E candidates, M tokens inside marks, L tokens that are a word of a candidate; V words, D
+numbers per word.
 """
 
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +54,7 @@ from mednli_jax.cloze.setups import (
     Span,
     loose_positions,
     phrase_of,
-    texts_in_setup,
+    queries_in_setup,
 )
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.examples import Answer, ClozeExample, Split
@@ -63,23 +70,35 @@ from mednli_jax.errors import DataError
 from mednli_jax.terminal import with_progress
 from mednli_jax.types import JsonObject
 
-FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
-_PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length")
-_QUERY_FIELDS = ("query_tokens", "query_length", "blank", "query_passage", "gold")
-_CANDIDATE_TEXT, _ANSWER_TEXT = _TEXTS = ("candidate_text", "answer_text")
-BEGIN, END = "@begin", "@end"
-# random vectors: their making takes eight times the memory of the result
-_AT_A_TIME = 50_000
+# Raise it when the meaning or the layout of an array changes; tests/data/test_prepared_content.py
+# notices a change.
+FORMAT = 4
+# Fields that are numbers of queries, or share the offsets of another field.
+_COLUMNS = (
+    "candidate_length",
+    "position_candidate",
+    "query_tokens",
+    "query_length",
+    "blank",
+    "query_passage",
+    "gold",
+)
+_CANDIDATE_TEXT, _ANSWER_TEXT = "candidate_text", "answer_text"
+QUERY_BEGIN, QUERY_END = "@begin", "@end"
+VECTORS_AT_A_TIME = 50_000  # making random vectors takes eight times the memory of the result
 
 
 @dataclass(frozen=True)
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: one of SETUPS. max_passage: tokens kept of a passage, from its head, 0 = all. max_words:
-    the most frequent words of training that are kept, 0 = all. query_bounds: whether queries stand
-    between BEGIN and END. vectors_path: None = random. vectors_sd: standard deviation of random
-    numbers.
+    Args:
+      setup: one of SETUPS.
+      max_passage: how many tokens of a passage to keep, from the first; 0 = all.
+      max_words: how many words of training to keep, the most frequent first; 0 = all.
+      query_bounds: whether queries stand between QUERY_BEGIN and QUERY_END.
+      vectors_path: file of word vectors; None = all vectors are random.
+      vectors_sd: standard deviation of the numbers in random vectors.
     """
 
     setup: str
@@ -93,8 +112,8 @@ class ClozeEncoding:
 
 
 class EncodedCloze(NamedTuple):
-    """A corpus as arrays. splits: the queries that were taken. vectors: [V, D]. facts: of the
-    manifest."""
+    """A corpus as arrays. splits: the queries that are in the arrays. vectors: [V, D]. facts: for
+    the manifest."""
 
     splits: dict[str, Split[ClozeExample]]
     arrays: dict[str, np.ndarray]
@@ -108,24 +127,25 @@ def encode_cloze(
 ) -> EncodedCloze:
     """Encodes a corpus. Training queries without a right candidate are left out."""
     flat = _FlatLists(encoding)
-    taken = {"train": flat.add(splits["train"], answerable_only=True)}
-    if not len(taken["train"].split):
+    # Train comes first, so that its phrases have the lowest numbers.
+    added = {"train": flat.add(splits["train"], answerable_only=True)}
+    if not len(added["train"].split):
         problem = "no training query has its answer among the marked phrases of its passage"
         fix = "check that the passages are marked, or keep more tokens of them"
         raise DataError(problem, fix=fix)
-    types_of_train = len(flat.type_numbers)
+    num_train_types = len(flat.type_numbers)
     train_counts = flat.word_counts()
     for name, split in splits.items():
         if name != "train":
-            taken[name] = flat.add(split, answerable_only=False)
+            added[name] = flat.add(split, answerable_only=False)
     vocabulary = _vocabulary(train_counts, flat.word_counts(), encoding)
     arrays = flat.arrays(vocabulary.vocab)
-    taken_splits, split_facts = {}, {}
-    for name, (split, facts) in taken.items():
-        taken_splits[name] = split
-        split_facts[name] = facts | _array_counts(arrays, facts, types_of_train)
+    added_splits, split_facts = {}, {}
+    for name, (split, facts) in added.items():
+        added_splits[name] = split
+        split_facts[name] = facts | _array_counts(arrays, facts, num_train_types)
     return EncodedCloze(
-        splits=taken_splits,
+        splits=added_splits,
         arrays=arrays,
         vocabulary=vocabulary.vocab,
         vectors=vocabulary.vectors,
@@ -133,7 +153,7 @@ def encode_cloze(
             "setup": encoding.setup,
             "splits": split_facts,
             "vocabulary": vocabulary.facts,
-            "candidates": {"types": len(flat.type_numbers), "types_of_train": types_of_train},
+            "candidates": {"types": len(flat.type_numbers), "types_of_train": num_train_types},
         },
     )
 
@@ -144,10 +164,11 @@ def encode_new(
     encoding: ClozeEncoding,
     types: Sequence[str],
 ) -> tuple[dict[str, np.ndarray], JsonObject]:
-    """(arrays, facts) of new queries, answerable or not, in the vocabulary of a run.
+    """Encodes queries for a trained run: (arrays, facts for a manifest).
 
-    types: names of the phrases of training, see types_of_train; other phrases are numbered behind
-    them.
+    Args:
+      vocab: the run's vocabulary.
+      types: training_phrases of the run's corpus; other phrases get higher numbers.
     """
     flat = _FlatLists(encoding, types)
     facts = {}
@@ -161,17 +182,18 @@ def encode_new(
 
 
 def _array_counts(
-    arrays: Mapping[str, np.ndarray], facts: JsonObject, types_of_train: int
+    arrays: Mapping[str, np.ndarray], facts: JsonObject, num_train_types: int
 ) -> JsonObject:
-    """Counts of a split. facts: its rows and passages in the arrays."""
+    """Token and candidate counts of one split. facts: those of _FlatLists.add."""
     first_passage, first_query = facts["first_passage"], facts["first"]
-    last_passage = first_passage + facts["passages"]
+    end_passage = first_passage + facts["passages"]
     queries = slice(first_query, first_query + facts["rows"])
-    start, end = arrays["passage_start"][[first_passage, last_passage]]
-    type_start = arrays["candidate_type_start"]
+    start, end = arrays["passage_start"][[first_passage, end_passage]]
     gold, passage = arrays["gold"][queries], arrays["query_passage"][queries]
-    answerable = gold >= 0
-    right = type_start[passage[answerable]] + gold[answerable]
+    is_answerable = gold >= 0
+    first_candidate = arrays["candidate_type_start"]  # of each passage
+    right_candidate = first_candidate[passage[is_answerable]] + gold[is_answerable]
+    right_type = arrays["candidate_type"][right_candidate]
     return {
         "tokens": {
             "passage": int(end - start),
@@ -181,8 +203,8 @@ def _array_counts(
             "passage": int((arrays["passage"][start:end] == UNK).sum()),
             "query": int((arrays["query"][queries] == UNK).sum()),
         },
-        "candidates": int(type_start[last_passage] - type_start[first_passage]),
-        "answers_of_unseen_type": int((arrays["candidate_type"][right] >= types_of_train).sum()),
+        "candidates": int(first_candidate[end_passage] - first_candidate[first_passage]),
+        "answers_of_unseen_type": int((right_type >= num_train_types).sum()),
     }
 
 
@@ -194,119 +216,139 @@ class _Numbers(dict[str, int]):
         return self[text]
 
 
-class _Taken(NamedTuple):
-    """split: the queries of a split that were taken. facts: its own, and counts."""
+class _AddedSplit(NamedTuple):
+    """split: the queries of a split that are in the arrays. facts: those of the split, and
+    counts."""
 
     split: Split[ClozeExample]
     facts: JsonObject
 
 
+class _Flat:
+    """Sequences of numbers end to end.
+
+    values: all numbers. starts: the index in `values` at which each sequence begins, and the end of
+    the last one.
+    """
+
+    def __init__(self, values: array | bytearray) -> None:
+        self.values = values
+        self.starts = array("q", [0])
+
+    def append(self, sequence: Iterable[int]) -> None:
+        self.values.extend(sequence)
+        self.starts.append(len(self.values))
+
+
 class _FlatLists:
-    """The arrays of several splits, as lists that grow. Words are numbered by first occurrence,
-    phrases that are not in `types` behind these."""
+    """The arrays of several splits, as lists that grow.
+
+    Words are numbered by first occurrence. The phrases `types` have the numbers of their order;
+    other phrases are numbered after them, by first occurrence.
+    """
 
     def __init__(self, encoding: ClozeEncoding, types: Sequence[str] = ()) -> None:
         self.encoding = encoding
-        self.type_numbers = _Numbers(zip(types, range(len(types)), strict=True))
+        self.type_numbers = _Numbers({phrase: number for number, phrase in enumerate(types)})
         self._word_numbers = _Numbers()
         self._passage_numbers: dict[int, int] = {}  # id of the object -> number
-        marks = ["position"]
+        self._flat = {name: _Flat(array("i")) for name in ("passage", "candidate_type", "position")}
+        self._flat |= {name: _Flat(bytearray()) for name in (_CANDIDATE_TEXT, _ANSWER_TEXT)}
+        self._columns = {name: array("i") for name in _COLUMNS}
         if encoding.setup == "noent":
-            marks.append("loose_position")
-        self._passage_starts = ("passage", "candidate_type", _CANDIDATE_TEXT, *marks)
-        self._numbers = {name: array("i") for name in (*_PASSAGE_FIELDS, *_QUERY_FIELDS)}
-        for name in marks:
-            self._numbers |= {name: array("i"), f"{name}_candidate": array("i")}
-        self._texts = {name: bytearray() for name in _TEXTS}
-        self._starts = {name: array("q", [0]) for name in (*self._passage_starts, _ANSWER_TEXT)}
+            self._flat["loose_position"] = _Flat(array("i"))
+            self._columns["loose_position_candidate"] = array("i")
 
-    def add(self, split: Split[ClozeExample], answerable_only: bool) -> _Taken:
-        """Appends the queries of a split."""
-        encoding = self.encoding
+    def add(self, split: Split[ClozeExample], *, answerable_only: bool) -> _AddedSplit:
+        """Appends the queries of a split, and their passages that are not there yet.
+
+        answerable_only: whether to leave out queries without a right candidate.
+        """
         first_passage = len(self._passage_numbers)
-        facts = {**split.facts, "first": len(self._numbers["gold"]), "first_passage": first_passage}
-        answerable = {"exact": 0, "synonym": 0, "none": 0}
+        facts = {**split.facts, "first": len(self._columns["gold"]), "first_passage": first_passage}
+        matches = {"exact": 0, "synonym": 0, "none": 0}
         lost = {"passages": 0, "tokens": 0, "answers": 0}
         queries = with_progress(split.examples, "queries")
         examples = []
-        for example, view in texts_in_setup(
-            queries, encoding.setup, max_tokens=encoding.max_passage
+        for example, view in queries_in_setup(
+            queries, self.encoding.setup, max_tokens=self.encoding.max_passage
         ):
-            answerable[view.answerable] += 1
+            matches[view.match] += 1
             if view.gold < 0:
-                phrases = {phrase_of(answer.text) for answer in example.answers}
-                lost["answers"] += not phrases.isdisjoint(view.passage.cut)
+                phrases = [phrase_of(answer.text) for answer in example.answers]
+                answer_was_cut = not view.passage.cut_candidates.isdisjoint(phrases)
+                lost["answers"] += answer_was_cut
                 if answerable_only:
                     continue
             if id(example.passage) not in self._passage_numbers:
                 self._passage_numbers[id(example.passage)] = len(self._passage_numbers)
-                lost["passages"] += view.passage.dropped > 0
-                lost["tokens"] += view.passage.dropped
+                lost["passages"] += view.passage.num_cut_tokens > 0
+                lost["tokens"] += view.passage.num_cut_tokens
                 self._add_passage(view.passage)
             self._add_query(example, view)
             examples.append(example)
         passages = len(self._passage_numbers) - first_passage
         facts |= {"rows": len(examples), "passages": passages}
-        facts |= {"answerable": answerable, "truncated": lost}
-        return _Taken(replace(split, examples=tuple(examples)), facts)
+        facts |= {"answerable": matches, "truncated": lost}
+        return _AddedSplit(replace(split, examples=tuple(examples)), facts)
 
-    def _add_passage(self, view: SetupPassage) -> None:
-        self._numbers["passage"].extend(map(self._word_numbers.__getitem__, view.tokens))
-        for phrase in view.candidates:
-            type_name = view.names[phrase] if self.encoding.setup == "anonym" else phrase
-            self._numbers["candidate_type"].append(self.type_numbers[type_name])
-            self._numbers["candidate_length"].append(phrase.count(" ") + 1)
-        self._add_positions("position", view.positions)
+    def _add_passage(self, passage: SetupPassage) -> None:
+        self._flat["passage"].append(map(self._word_numbers.__getitem__, passage.tokens))
+        types = []
+        for phrase in passage.candidates:
+            type_name = passage.names[phrase] if self.encoding.setup == "anonym" else phrase
+            types.append(self.type_numbers[type_name])
+            self._columns["candidate_length"].append(phrase.count(" ") + 1)
+        self._flat["candidate_type"].append(types)
+        self._add_positions("position", passage.positions)
         if self.encoding.setup == "noent":
-            self._add_positions("loose_position", loose_positions(view.tokens, view.candidates))
-        self._texts[_CANDIDATE_TEXT] += "\n".join(view.candidates).encode()
-        values_of = {**self._numbers, **self._texts}
-        for name in self._passage_starts:
-            self._starts[name].append(len(values_of[name]))
+            loose = loose_positions(passage.tokens, passage.candidates)
+            self._add_positions("loose_position", loose)
+        self._flat[_CANDIDATE_TEXT].append("\n".join(passage.candidates).encode())
 
-    def _add_positions(self, name: str, positions: Sequence[Sequence[Span]]) -> None:
-        for candidate, spans in enumerate(positions):
+    def _add_positions(self, name: str, spans_of_candidates: Sequence[Sequence[Span]]) -> None:
+        positions: list[int] = []
+        for candidate, spans in enumerate(spans_of_candidates):
             for start, end in spans:
-                self._numbers[name].extend(range(start, end))
-                self._numbers[f"{name}_candidate"].extend([candidate] * (end - start))
+                positions += range(start, end)
+                self._columns[f"{name}_candidate"].extend([candidate] * (end - start))
+        self._flat[name].append(positions)
 
     def _add_query(self, example: ClozeExample, view: SetupQuery) -> None:
         query, blank = view.query, view.blank
         if self.encoding.query_bounds:
-            query = (BEGIN, *query, END)
+            query = (QUERY_BEGIN, *query, QUERY_END)
             blank += 1
-        numbers = self._numbers
-        numbers["query_tokens"].extend(map(self._word_numbers.__getitem__, query))
-        numbers["query_length"].append(len(query))
-        numbers["blank"].append(blank)
-        numbers["query_passage"].append(self._passage_numbers[id(example.passage)])
-        numbers["gold"].append(view.gold)
+        columns = self._columns
+        columns["query_tokens"].extend(map(self._word_numbers.__getitem__, query))
+        columns["query_length"].append(len(query))
+        columns["blank"].append(blank)
+        columns["query_passage"].append(self._passage_numbers[id(example.passage)])
+        columns["gold"].append(view.gold)
         answers = json.dumps(list(map(astuple, example.answers)), ensure_ascii=False)
-        self._texts[_ANSWER_TEXT] += answers.encode()
-        self._starts[_ANSWER_TEXT].append(len(self._texts[_ANSWER_TEXT]))
+        self._flat[_ANSWER_TEXT].append(answers.encode())
 
     def word_counts(self) -> dict[str, int]:
-        """How often each word occurs, a passage counted once."""
+        """{word: how often it occurs in the passages, each counted once, and in the queries}."""
         words = len(self._word_numbers)
-        passages, queries = self._numbers["passage"], self._numbers["query_tokens"]
-        counts = np.bincount(np.array(passages, np.int32), minlength=words)
-        counts += np.bincount(np.array(queries, np.int32), minlength=words)
+        passages, queries = self._flat["passage"].values, self._columns["query_tokens"]
+        counts = np.bincount(np.array(passages), minlength=words)
+        counts += np.bincount(np.array(queries), minlength=words)
         return dict(zip(self._word_numbers, counts.tolist(), strict=True))
 
     def arrays(self, vocab: Vocab) -> dict[str, np.ndarray]:
-        """The arrays, with the numbers that a vocabulary has for the words."""
-        arrays = {name: np.array(values, np.int32) for name, values in self._numbers.items()}
-        for name, text in self._texts.items():
-            arrays[name] = np.array(text, np.uint8)
-        for name, starts in self._starts.items():
-            arrays[f"{name}_start"] = np.array(starts, np.int64)
+        """All arrays (see the top of the module). Words have their numbers in `vocab`."""
+        arrays = {name: np.array(values) for name, values in self._columns.items()}
+        for name, flat in self._flat.items():
+            arrays[name] = np.array(flat.values)
+            arrays[f"{name}_start"] = np.array(flat.starts)
         number_V = np.array(vocab.encode(self._word_numbers), np.int32)
         arrays["passage"] = number_V[arrays["passage"]]
         length_N = arrays["query_length"]
-        query_NQ = np.zeros((len(length_N), length_N.max()), np.int32)
-        is_token_NQ = np.arange(query_NQ.shape[1]) < length_N[:, None]
-        query_NQ[is_token_NQ] = number_V[arrays.pop("query_tokens")]
-        arrays["query"] = query_NQ
+        query_NT = np.zeros((len(length_N), length_N.max()), np.int32)
+        is_token_NT = np.arange(query_NT.shape[1]) < length_N[:, None]
+        query_NT[is_token_NT] = number_V[arrays.pop("query_tokens")]
+        arrays["query"] = query_NT
         passage_length_A = np.diff(arrays["passage_start"]).astype(np.int32)
         arrays["premise_length"] = passage_length_A[arrays["query_passage"]]
         arrays["hypothesis_length"] = length_N
@@ -315,7 +357,7 @@ class _FlatLists:
 
 
 class _Vocabulary(NamedTuple):
-    """vectors: [V, D]. facts: counts of words."""
+    """Words and their vectors [V, D]. facts: for the manifest."""
 
     vocab: Vocab
     vectors: np.ndarray
@@ -325,54 +367,84 @@ class _Vocabulary(NamedTuple):
 def _vocabulary(
     train_counts: Mapping[str, int], counts: Mapping[str, int], encoding: ClozeEncoding
 ) -> _Vocabulary:
-    """All words of training, and the words of other splits that have a pretrained vector. A word
-    of training without one has a random vector, as in the published readers.
+    """The max_words most frequent words of training, and words of other splits that have a
+    pretrained vector. A word of training without a pretrained vector has a random one, as in the
+    published readers.
 
-    train_counts, counts: how often each word occurs in training and in all splits.
+    train_counts, counts: {word: how often it occurs} in training and in all splits.
     """
-    dim, seed = encoding.vectors_dim, encoding.vectors_seed
-    train_words = Vocab.of_counts(train_counts).words  # begin with SPECIALS
+    train_words = Vocab.of_counts(train_counts).words  # SPECIALS come first
     size = len(SPECIALS) + encoding.max_words if encoding.max_words else len(train_words)
     words = train_words[:size]
-    facts: JsonObject = {
+    if encoding.vectors_path is None:
+        vocabulary = _random_vocabulary(words, encoding)
+    else:
+        vocabulary = _pretrained_vocabulary(words, train_counts, counts, encoding)
+    facts = {
         "of_train": len(words) - len(SPECIALS),
         "cut": len(train_words) - len(words),
+        **vocabulary.facts,
+        "words": len(vocabulary.vocab) - len(SPECIALS),
+        "of_other_splits": len(vocabulary.vocab) - len(words),
     }
-    with_vector = 0
-    if encoding.vectors_path is None:
-        vocab = Vocab(words)
-        vectors = np.zeros((len(vocab), dim), np.float32)
-        random_rows = np.arange(UNK, len(vocab))
-    else:
-        other_counts = {word: n for word, n in counts.items() if word not in train_counts}
-        other_words = Vocab.of_counts(other_counts).words[len(SPECIALS) :]
-        candidates = (*words, *other_words)
-        pretrained = load_vectors(encoding.vectors_path, candidates, dim=dim, seed=seed)
-        with_vector = pretrained.with_vector
-        facts["source"] = pretrained.file
-        facts["sha256"] = pretrained.sha256
-        facts["coverage"] = asdict(coverage(pretrained, counts))
-        chosen_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
-        facts["training_tokens"] = asdict(training_coverage(pretrained, chosen_counts))
-        rows = np.union1d(range(len(words)), pretrained.rows)
-        vocab = Vocab(tuple(candidates[row] for row in rows))
-        vectors = pretrained.matrix[rows]
-        random_rows = np.flatnonzero(~np.isin(rows, pretrained.rows))[len(SPECIALS) :]
-    for start in range(0, len(random_rows), _AT_A_TIME):
-        some_rows = random_rows[start : start + _AT_A_TIME]
-        names = [vocab.words[row] for row in some_rows]
-        vectors[some_rows] = random_vectors(names, dim=dim, seed=seed, sd=encoding.vectors_sd)
-    facts["words"] = len(vocab) - len(SPECIALS)
-    facts["of_other_splits"] = len(vocab) - len(words)
-    facts["with_vector"] = with_vector
+    return vocabulary._replace(facts=facts)
+
+
+def _random_vocabulary(words: tuple[str, ...], encoding: ClozeEncoding) -> _Vocabulary:
+    vocab = Vocab(words)
+    vectors = np.zeros((len(vocab), encoding.vectors_dim), np.float32)
+    _draw_vectors(vectors, np.arange(UNK, len(vocab)), vocab, encoding)
+    return _Vocabulary(vocab, vectors, {"with_vector": 0})
+
+
+def _pretrained_vocabulary(
+    words: Sequence[str],
+    train_counts: Mapping[str, int],
+    counts: Mapping[str, int],
+    encoding: ClozeEncoding,
+) -> _Vocabulary:
+    """`words`, and words of other splits that have a vector in the file."""
+    other_counts = {word: n for word, n in counts.items() if word not in train_counts}
+    other_words = Vocab.of_counts(other_counts).words[len(SPECIALS) :]
+    pretrained = load_vectors(
+        encoding.vectors_path,
+        (*words, *other_words),
+        dim=encoding.vectors_dim,
+        seed=encoding.vectors_seed,
+    )
+    rows = np.union1d(range(len(words)), pretrained.rows)
+    vocab = Vocab(tuple(pretrained.vocabulary[row] for row in rows))
+    vectors = pretrained.matrix[rows]
+    # Without PAD, which is 0, and UNK, which load_vectors has set.
+    random_rows = np.flatnonzero(~np.isin(rows, pretrained.rows))[len(SPECIALS) :]
+    _draw_vectors(vectors, random_rows, vocab, encoding)
+    word_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
+    facts = {
+        "source": pretrained.file,
+        "sha256": pretrained.sha256,
+        "coverage": asdict(coverage(pretrained, counts)),
+        "training_tokens": asdict(training_coverage(pretrained, word_counts)),
+        "with_vector": pretrained.with_vector,
+    }
     return _Vocabulary(vocab, vectors, facts)
+
+
+def _draw_vectors(
+    vectors: np.ndarray, rows: np.ndarray, vocab: Vocab, encoding: ClozeEncoding
+) -> None:
+    """Fills these rows of `vectors` [V, D] with random numbers."""
+    dim, seed, sd = encoding.vectors_dim, encoding.vectors_seed, encoding.vectors_sd
+    for start in range(0, len(rows), VECTORS_AT_A_TIME):
+        some_rows = rows[start : start + VECTORS_AT_A_TIME]
+        words = [vocab.words[row] for row in some_rows]
+        vectors[some_rows] = random_vectors(words, dim=dim, seed=seed, sd=sd)
 
 
 # -- the strings of the arrays ---------------------------------------------------------------------
 
 
 class Query(NamedTuple):
-    """A query as scores read it: accepted answers, the dataset's first, and tags."""
+    """What scores.py needs of a query. answers: all accepted ones, the dataset's first."""
 
     uid: str
     answers: tuple[Answer, ...]
@@ -407,9 +479,12 @@ class ClozeTexts:
         return self.arrays[name][start:end].tobytes().decode()
 
 
-def types_of_train(prepared: Prepared) -> tuple[str, ...]:
-    """The phrases that occur in training, in the order of their numbers; in the set-up anonym their
-    tokens."""
+def training_phrases(prepared: Prepared) -> tuple[str, ...]:
+    """The phrases that occur in training, in the order of their numbers (candidate_type).
+
+    In anonym: their tokens @entity0, @entity1 and so on. The numbers of a passage's tokens begin at
+    0, so that a token's number among all tokens is its own.
+    """
     count = prepared.manifest["candidates"]["types_of_train"]
     if prepared.manifest["setup"] == "anonym":
         return tuple(f"{ENTITY}{number}" for number in range(count))

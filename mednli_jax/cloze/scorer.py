@@ -18,7 +18,7 @@ import optax
 from flax import linen as nn
 
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze.arrays import ClozeTexts, Query, types_of_train
+from mednli_jax.cloze.arrays import ClozeTexts, Query, training_phrases
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.corpus import ClozeCorpus
@@ -91,7 +91,7 @@ class ClozeScorer:
     labels: tuple[str, ...] = ()
     padded_length: int = 0
 
-    types = staticmethod(types_of_train)
+    types = staticmethod(training_phrases)
 
     # -- rows and batches
 
@@ -348,7 +348,7 @@ class ClozeScorer:
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
         passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
         view = query_in_setup(example, setup, passage)
-        names = {token: phrase for phrase, token in view.names.items() if phrase}
+        names = {token: phrase for phrase, token in view.names.items()}
         spans = [list(map(list, spans)) for spans in passage.positions]
         return {
             "passage": list(passage.tokens),

@@ -1,5 +1,13 @@
 """The three set-ups in which a model reads a passage and a query (Suster & Daelemans 2018, section
-4): entities as words (ent), as tokens @entityN (anonym), or unmarked (noent)."""
+4).
+
+  ent
+      an entity is one token of its words, "@entitydry_cough"
+  anonym
+      an entity is one token with a number, "@entity0"
+  noent
+      an entity is plain words, and marks are positions alone
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,28 +23,35 @@ SEEN, UNSEEN = "seen", "unseen"
 Span = tuple[int, int]
 
 
-class _EntityNames(dict[str, str]):
-    """phrase -> its token: the phrase's words in one (ent), or a number by first occurrence
-    (anonym)."""
+class _EntityTokens(dict[str, str]):
+    """{phrase: the one token that stands for it}, in ent or anonym. The number of a new phrase in
+    anonym is the number of phrases before it."""
 
-    def __init__(self, setup: str, names: Mapping[str, str]) -> None:
-        super().__init__(names)
+    def __init__(self, setup: str, tokens: Mapping[str, str]) -> None:
+        super().__init__(tokens)
         self.setup = setup
 
-    def __missing__(self, phrase: str) -> str:
-        name = phrase.replace(" ", "_") if self.setup == "ent" else str(len(self))
-        self[phrase] = ENTITY + name
+    def add(self, phrase: str) -> str:
+        """Returns the token of a phrase, which is a new one for a new phrase."""
+        if phrase not in self:
+            name = phrase.replace(" ", "_") if self.setup == "ent" else str(len(self))
+            self[phrase] = ENTITY + name
         return self[phrase]
 
 
 @dataclass(frozen=True, slots=True)
 class SetupPassage:
-    """A passage in one set-up, the same for all its queries.
+    """A passage in one set-up.
 
-    tokens: lower-cased. candidates: distinct marked phrases by first occurrence, single spaces
-    between words. positions: the (start, end)s in `tokens` of each. number_of: candidate -> its
-    place. names: phrase -> its token (ent, anonym). dropped: number of tokens that were cut. cut:
-    candidates that occur among these alone.
+    Args:
+      tokens: lower-cased. In ent and anonym an entity is one token.
+      candidates: distinct marked phrases in the order of their first mention, with single spaces
+        between words.
+      positions: for each candidate, the (start, end) of each mention in `tokens`.
+      number_of: candidate -> its index in `candidates`.
+      names: phrase -> the token that stands for it; empty in noent.
+      cut_candidates: phrases of which every mention was cut off.
+      num_cut_tokens: number of tokens that were cut off.
     """
 
     tokens: tuple[str, ...]
@@ -44,64 +59,72 @@ class SetupPassage:
     positions: tuple[tuple[Span, ...], ...]
     number_of: Mapping[str, int]
     names: Mapping[str, str]
-    cut: frozenset[str]
-    dropped: int
+    cut_candidates: frozenset[str]
+    num_cut_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetupQuery:
     """A query and its passage in one set-up.
 
-    query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see RightCandidate.
-    names: phrase -> its token, of passage, query and answer (ent, anonym).
+    Args:
+      query: lower-cased tokens; query[blank] is PLACEHOLDER.
+      gold, match: number and kind of the right candidate, see RightCandidate.
+      names: phrase of the passage or the query -> the token that stands for it; empty in noent.
     """
 
     passage: SetupPassage
     query: tuple[str, ...]
     blank: int
     gold: int
-    answerable: str
+    match: str
     names: Mapping[str, str]
 
 
 class RightCandidate(NamedTuple):
-    """number: its place among the candidates, -1 = none. kind: "exact" (the dataset's own answer),
-    "synonym" or "none"."""
+    """The candidate that is an answer to a query.
+
+    Args:
+      number: its index among the candidates of the passage; -1 = no candidate is an answer.
+      kind: "exact" if it is the dataset's own answer, "synonym" if it is another accepted answer,
+        "none" for number -1.
+    """
 
     number: int
     kind: str
 
 
 def phrase_of(text: str) -> str:
-    """The form in which candidates and answers are compared: lower-cased words between single
-    spaces."""
+    """The text as candidates and answers are compared: in lower case, with single spaces."""
     return " ".join(text.lower().split())
 
 
 def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> RightCandidate:
-    """The candidate that is an answer; the dataset's own answer comes before its synonyms."""
-    kind = "exact"
-    for answer in example.answers:
+    """The first answer of an example that is a candidate. The dataset's own answer is the first
+    answer."""
+    for place, answer in enumerate(example.answers):
         phrase = phrase_of(answer.text)
         if phrase in number_of:
-            return RightCandidate(number_of[phrase], kind)
-        kind = "synonym"
+            return RightCandidate(number_of[phrase], "synonym" if place else "exact")
     return RightCandidate(-1, "none")
 
 
 def passage_in_setup(passage: Passage, setup: str, *, max_tokens: int = 0) -> SetupPassage:
-    """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer
-    marked."""
+    """A passage in one set-up.
+
+    max_tokens: how many of SetupPassage.tokens to keep, 0 = all. A mention that the cut removes or
+    splits is no longer one.
+    """
     words = list(map(str.lower, passage.tokens))
-    names = _EntityNames(setup, {})
+    names = _EntityTokens(setup, {})
     spans: dict[str, list[Span]] = defaultdict(list)
     if setup == "noent":
         for entity in passage.entities:
             phrase = " ".join(words[entity.start : entity.end])
             spans[phrase].append((entity.start, entity.end))
     else:
-        words, marked = join_entities(words, passage.entities, names.__getitem__)
-        for phrase, place in marked:
+        words, places = join_entities(words, passage.entities, names.add)
+        for phrase, place in places:
             spans[phrase].append((place, place + 1))
     length = max_tokens or len(words)
     positions = {}
@@ -115,47 +138,50 @@ def passage_in_setup(passage: Passage, setup: str, *, max_tokens: int = 0) -> Se
         positions=tuple(positions.values()),
         number_of={phrase: number for number, phrase in enumerate(positions)},
         names=names,
-        cut=frozenset(spans.keys() - positions.keys()),
-        dropped=max(len(words) - length, 0),
+        cut_candidates=frozenset(spans.keys() - positions.keys()),
+        num_cut_tokens=max(len(words) - length, 0),
     )
 
 
 def query_in_setup(
     example: ClozeExample, setup: str, passage: SetupPassage | None = None
 ) -> SetupQuery:
-    """A query in one set-up. passage: its passage in the set-up, None = the whole passage."""
+    """A query in one set-up.
+
+    passage: the passage of the query in this set-up; None = it is made here, without a cut.
+    """
     passage = passage or passage_in_setup(example.passage, setup)
     words = list(map(str.lower, example.query))
     blank = example.blank
-    names = _EntityNames(setup, passage.names)
+    names = _EntityTokens(setup, passage.names)
     if setup != "noent":
         for entity in example.query_entities:
-            if entity.end <= example.blank:
+            if entity.end <= example.blank:  # it becomes one token
                 blank -= entity.end - entity.start - 1
-        words, _ = join_entities(words, example.query_entities, names.__getitem__)
-        names[phrase_of(example.answers[0].text)]  # gives the answer a name, too
+        words, _ = join_entities(words, example.query_entities, names.add)
     words[blank] = PLACEHOLDER
     right = right_candidate(example, passage.number_of)
     return SetupQuery(passage, tuple(words), blank, right.number, right.kind, names)
 
 
-def texts_in_setup(
+def queries_in_setup(
     examples: Iterable[ClozeExample], setup: str, *, max_tokens: int = 0
 ) -> Iterator[tuple[ClozeExample, SetupQuery]]:
-    """Each example with its query in the set-up; neighbours with the same passage share it."""
+    """(example, its query in the set-up). Consecutive examples of one passage share one
+    SetupPassage."""
     last_passage = None
     for example in examples:
         if example.passage is not last_passage:
             last_passage = example.passage
-            shared_view = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
-        yield example, query_in_setup(example, setup, shared_view)
+            setup_passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
+        yield example, query_in_setup(example, setup, setup_passage)
 
 
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> list[tuple[Span, ...]]:
-    """Every token that is a word of a candidate, wherever it stands, as one-token spans.
+    """For each phrase, all tokens that are one of its words, as one-token spans.
 
-    The published readers score unmarked passages like this. The masses of a passage may then sum to
-    more than 1, and long candidates gain.
+    The published readers give a candidate of an unmarked passage the attention of all these tokens,
+    within its mentions or not. The sums may then add up to more than 1, and long candidates gain.
     """
     places_of_word = defaultdict(list)
     for place, token in enumerate(tokens):
@@ -170,7 +196,8 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> list[tuple
 
 
 def with_titles(split: Split[ClozeExample]) -> Split[ClozeExample]:
-    """Makes each title the first sentence of its passage, as CliCR's published readers do."""
+    """The split with each title as the first sentence of its passage, as CliCR's published readers
+    have it."""
     examples = []
     for passage, queries in clicr.by_passage(split.examples):
         longer = _with_title(passage)
@@ -196,8 +223,8 @@ def _with_title(passage: Passage) -> Passage:
 
 
 def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[ClozeExample]]:
-    """Tags the queries of dev and test "seen" if a training query has their answer, else
-    "unseen"."""
+    """Tags each query of dev and test. "seen": a training query has the same dataset's answer, in
+    any case; "unseen": none has."""
     answers_of_train = {phrase_of(query.answers[0].text) for query in splits["train"].examples}
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:
@@ -214,24 +241,25 @@ def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[Cloze
 
 
 class JoinedWords(NamedTuple):
-    """words: with each entity as one token. phrases: (phrase, place of that token) of each."""
+    """Words in which each entity is one token. places: (phrase, index of its token) of each entity,
+    in order."""
 
     words: list[str]
-    phrases: list[tuple[str, int]]
+    places: list[tuple[str, int]]
 
 
 def join_entities(
-    words: Sequence[str], entities: Iterable[Entity], name_of: Callable[[str], str]
+    words: Sequence[str], entities: Iterable[Entity], token_of: Callable[[str], str]
 ) -> JoinedWords:
-    """Puts one token in the place of the words of each entity. name_of: phrase -> its token."""
+    """Replaces the words of each entity by one token. token_of: phrase -> its token."""
     shorter: list[str] = []
-    phrases = []
+    places = []
     end = 0
     for entity in entities:
         shorter += words[end : entity.start]
         phrase = " ".join(words[entity.start : entity.end])
-        phrases.append((phrase, len(shorter)))
-        shorter.append(name_of(phrase))
+        places.append((phrase, len(shorter)))
+        shorter.append(token_of(phrase))
         end = entity.end
     shorter += words[end:]
-    return JoinedWords(shorter, phrases)
+    return JoinedWords(shorter, places)

@@ -11,7 +11,7 @@ from support.cloze import corpus, own_part
 from support.files import write
 
 from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze
-from mednli_jax.cloze.setups import SETUPS, loose_positions, texts_in_setup
+from mednli_jax.cloze.setups import SETUPS, loose_positions, queries_in_setup
 from mednli_jax.data.examples import Answer
 from mednli_jax.data.text import SPECIALS, UNK
 from mednli_jax.errors import UserError
@@ -71,7 +71,7 @@ def test_arrays_hold_the_queries_and_passages_of_the_views(setup, most):
     type_of_phrase = {}
     for name, split in splits.items():
         assert facts["splits"][name]["first"] == row
-        for example, view in texts_in_setup(split.examples, setup, max_tokens=most):
+        for example, view in queries_in_setup(split.examples, setup, max_tokens=most):
             number = arrays["query_passage"][row]
             assert number_of_passage.setdefault(example.passage.uid, number) == number
             assert_passage(arrays, number, view, vocab)
@@ -124,7 +124,7 @@ def test_the_vocabulary_has_the_words_of_training_in_order_of_frequency():
 def test_unknown_tokens_of_dev_are_counted():
     splits, _, vocab, _, facts = encode("noent")
     unknown = 0
-    for _, view in texts_in_setup(splits["dev"].examples, "noent"):
+    for _, view in queries_in_setup(splits["dev"].examples, "noent"):
         unknown += vocab.encode(view.query).count(UNK)
 
     assert facts["splits"]["dev"]["unknown_tokens"]["query"] == unknown > 0

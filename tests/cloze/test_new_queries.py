@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.cloze import corpus, own_part
 
-from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze, types_of_train
+from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze, training_phrases
 from mednli_jax.cloze.corpus import ClozeCorpus
 from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.arrays import NEW, Prepared
@@ -15,7 +15,7 @@ from mednli_jax.data.examples import Split
 def test_the_queries_of_a_corpus_are_encoded_as_in_the_corpus(setup):
     encoding = ClozeEncoding(setup, vectors_dim=6, query_bounds=setup == "ent")
     splits, whole, vocab, vectors, facts = encode_cloze(corpus(), encoding)
-    types = types_of_train(Prepared(None, facts, whole, vectors, {}))
+    types = training_phrases(Prepared(None, facts, whole, vectors, {}))
     new_split = {NEW: Split(NEW, splits["test"].examples)}
 
     new = ClozeCorpus("file", encoding).encoded(new_split, vocab, vectors, types).arrays
