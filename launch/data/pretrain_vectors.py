@@ -50,7 +50,7 @@ from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.corpus import corpus_named
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import sentence_tokens
-from mednli_jax.data.vector_formats import rows_of
+from mednli_jax.data.vector_formats import words_with_numbers
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files.reading import either_name, text_lines
 from mednli_jax.files.writing import atomic_file, private_folder, write_atomic
@@ -130,7 +130,7 @@ def write_initial(vectors: Path, out: Path, dim: int) -> None:
     rows = 0
     with open(out, "wb") as file:
         file.write(b" " * 30 + b"\n")
-        for word, numbers in rows_of(vectors, dim):
+        for word, numbers in words_with_numbers(vectors, dim):
             if len(word.split()) == 1:
                 if not isinstance(numbers, bytes):
                     numbers = " ".join(f"{number:.7g}" for number in numbers).encode()

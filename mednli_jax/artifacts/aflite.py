@@ -328,7 +328,7 @@ def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "z
     vectors = load_vectors(
         encoding.vectors_path, words_V, dim=encoding.vectors_dim, seed=encoding.vectors_seed
     )
-    vocabulary, matrix = vectors.known_words()
+    vocabulary, matrix = vectors.vocabulary_with_vectors()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
     total = np.zeros((), np.float32)
     counts: Counter[str] = Counter()

@@ -165,7 +165,7 @@ def known_vectors(
         problem = "has a vector for none of the corpus's words"
         fix = "give vectors of the corpus's language"
         raise DataError(problem, file=Path(vectors.file).name, fix=fix)
-    return vectors.known_words()
+    return vectors.vocabulary_with_vectors()
 
 
 def most_similar_entity(

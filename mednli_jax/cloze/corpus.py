@@ -16,7 +16,7 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
 from mednli_jax.data.examples import ClozeExample, Split
 from mednli_jax.data.text import Vocab
-from mednli_jax.data.vector_formats import vector_files
+from mednli_jax.data.vector_formats import checked_vector_files
 from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path, variable_path
 from mednli_jax.types import JsonObject
@@ -100,7 +100,7 @@ class ClozeCorpus:
             files = demo.demo_files("cloze")
         else:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
-        return [*files, *vector_files(self.encoding.vectors_path)]
+        return [*files, *checked_vector_files(self.encoding.vectors_path)]
 
 
 def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:

@@ -40,11 +40,13 @@ FORMATS = (
     "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, or a"
     " folder with types.txt and vectors.txt"
 )
-# The largest absolute value of a number. Other data, read as float32, soon exceed it.
+# The largest absolute value of a number in a vector. No real vector exceeds it; bytes that are not
+# float32 numbers, read as such, soon do, which shows that a row begins at the wrong byte.
 LARGEST = 2.0**33
-# (number of the line or row, from 1; word; numbers, as bytes between blanks or as float32 [dim])
+# (number of the line or row, from 1; word; numbers, either as text with blanks between them, or as
+# float32 [dim])
 VectorRow = tuple[int, bytes, bytes | np.ndarray]
-_START_BYTES = 1 << 13  # from which the kind of a file is found
+_START_BYTES = 1 << 13  # the kind of a file is found from so many bytes
 _BLOCK_BYTES = 1 << 22
 _PICKLE_START = re.compile(rb"\x80[\0-\x05]")
 # The authors of MedNLI gave out {word: vector} as pickles.
@@ -52,46 +54,53 @@ _UNPICKLE = (
     "if you trust where it comes from, load it and write a word and its numbers on each line of a"
     " text file"
 )
-# Bytes of text. Float32 numbers soon hold another byte.
-_TEXT = bytes([*b"\t\n\r", *range(32, 256)])
+# The bytes that occur in text. Among the first float32 numbers of a file there is another byte.
+_TEXT_BYTES = bytes([*b"\t\n\r", *range(32, 256)])
 _CONTROL = re.compile(rb"[\0-\x1f]")
-# The rest of a word with a space in it, where it fills whole float32 numbers.
+# A word that has a space in it is cut there. Its rest and the space after it stand where the
+# numbers should begin: here 4, 8, ... printable bytes, as long as whole float32 numbers. A rest of
+# another length shifts the numbers, so that _POSSIBLE_LAST_BYTES finds it.
 _REST_OF_WORD = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
-# The last bytes of float32 numbers below LARGEST, and of those that are not finite: these are
-# reported where they are used.
-_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
+# The last byte of a little-endian float32 is its sign and the upper 7 bits of its exponent: below
+# 0x50 for numbers under LARGEST. 127 means infinity or NaN: _FormVectors.add reports it by its row.
+_POSSIBLE_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
 _FASTTEXT_START = struct.pack("<i", 793712314)
 
 
 @dataclass(frozen=True)
 class Head:
-    """The header of a file, or its first row. kind: see above. rows: -1 where no header counts
-    them. dim: numbers per word."""
+    """The header of a file of vectors, or its first row if it has none.
+
+    Args:
+      kind: "text", "pair" or "word2vec", see the top of this file.
+      rows: number of rows; -1 if no header gives it.
+      dim: numbers per word; 0 if the first row is not a word and its numbers.
+    """
 
     kind: str
     rows: int
     dim: int
 
 
-def vectors_path(path: Path | str) -> Path:
-    """The file that exists, with or without .gz, or the folder of a pair; of another folder its
-    only file that is not hidden."""
+def resolved_path(path: Path | str) -> Path:
+    """The path to read: a file, with or without .gz; a folder with BioASQ's pair; for another
+    folder, its only file that is not hidden."""
     path = either_name(Path(path)) or Path(path)
-    if not os.path.isdir(path) or len(files_of(path)) == 2:
+    if not os.path.isdir(path) or len(expected_files(path)) == 2:
         return path
     files = [file for file in sorted(path.iterdir()) if not file.name.startswith(".")]
     if len(files) != 1:
-        names = ", ".join(file.name for file in files[:3]) or "there is none in it"
-        fix = f"give a file by config.vectors.path=FILE: {names}"
-        raise DataError("is a folder, not a file of vectors", file=path.name, fix=fix)
+        names = ", ".join(file.name for file in files[:3])
+        problem = f"is a folder of several files ({names})" if files else "is an empty folder"
+        raise DataError(problem, file=path.name, fix="give a file by config.vectors.path=FILE")
     return files[0]
 
 
-def vector_files(path: Path | str | None) -> list[Path]:
+def checked_vector_files(path: Path | str | None) -> list[Path]:
     """The files of a config.vectors.path, each checked to be readable; [] without a path."""
     if not path:
         return []
-    files = files_of(vectors_path(path))
+    files = expected_files(resolved_path(path))
     for file in files:
         if not os.path.isfile(file):
             problem = f"{file}: there is no such file"
@@ -101,26 +110,27 @@ def vector_files(path: Path | str | None) -> list[Path]:
     return files
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files that belong to a path, whether they exist or not; of a pair the words first."""
-    is_folder = os.path.isdir(path)
-    if is_folder or path.name.removesuffix(".gz") in (WORDS_OF_PAIR, NUMBERS_OF_PAIR):
+def expected_files(path: Path) -> list[Path]:
+    """The files of a resolved path, whether they exist or not: [words, numbers] of BioASQ's pair,
+    else [path]."""
+    is_folder, pair = os.path.isdir(path), (WORDS_OF_PAIR, NUMBERS_OF_PAIR)
+    if is_folder or path.name.removesuffix(".gz") in pair:
         folder = path if is_folder else path.parent
-        names = (WORDS_OF_PAIR, NUMBERS_OF_PAIR)
-        words, numbers = (either_name(folder / name) or folder / name for name in names)
+        words, numbers = (either_name(folder / name) or folder / name for name in pair)
+        # A file vectors.txt that is named alone, with no types.txt beside it, may be a text file.
         if os.path.isfile(words) or (is_folder and os.path.isfile(numbers)):
             return [words, numbers]
     return [path]
 
 
 def numbers_file(path: Path) -> Path:
-    """The file that has the numbers."""
-    return files_of(path)[-1]
+    """The file that has the numbers, which messages name."""
+    return expected_files(path)[-1]
 
 
 def read_head(path: Path | str) -> Head:
     """Reads the header or the first row of a file. Raises DataError for a file without vectors."""
-    path = vectors_path(path)
+    path = resolved_path(path)
     head = _text_head(numbers_file(path), _kind_of(path))
     if not head.dim:
         problem = "no file of vectors: the line is not a word and its numbers, such as 0.25"
@@ -129,7 +139,7 @@ def read_head(path: Path | str) -> Head:
 
 
 def check_dim(path: Path, head: Head, dim: int) -> None:
-    """Raises DataError where the file does not have `dim` numbers per word."""
+    """Raises DataError if the file does not have `dim` numbers per word."""
     if head.dim == dim:
         return
     problem = f"holds {head.dim} numbers a word, expected {dim}"
@@ -138,13 +148,13 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
 
 
 def read_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
-    """The rows of a file; `problems` gets the faults of rows."""
+    """Yields the rows of a file. Faults of single rows are added to `problems`."""
     readers = {"text": _text_rows, "pair": _paired_rows, "word2vec": _word2vec_rows}
     return readers[head.kind](path, head, problems)
 
 
-def rows_of(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
-    """(word, numbers) of every row of a file that has `dim` numbers per word."""
+def words_with_numbers(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
+    """Yields (word, numbers) of every row of a file that has `dim` numbers per word."""
     head, problems = read_head(path), Problems()
     check_dim(path, head, dim)
     for _, word, numbers in read_rows(path, head, problems):
@@ -153,8 +163,8 @@ def rows_of(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
 
 
 def _kind_of(path: Path) -> str:
-    """The kind of a file by its content, where names do not settle it."""
-    files = files_of(path)
+    """The kind of a file: "pair" by the names of its files, else by its content."""
+    files = expected_files(path)
     for file in files:
         if not os.path.isfile(file):
             fix = f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}"
@@ -172,8 +182,8 @@ def _kind_of(path: Path) -> str:
     if start.startswith(b"PK"):
         raise line_fault(path.name, None, "a zip archive", "unzip it and name the file inside")
     line, _, rest = start.partition(b"\n")
-    if _header(_between_blanks(line.removeprefix(MARK.encode()).rstrip(b"\r"))):
-        is_binary = bool(rest.translate(None, _TEXT))
+    if _header(_single_blanks(line.removeprefix(MARK.encode()).rstrip(b"\r"))):
+        is_binary = bool(rest.translate(None, _TEXT_BYTES))
         return "word2vec" if is_binary else "text"
     if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
         problem = "a binary file, but not word2vec's"
@@ -186,39 +196,43 @@ def _kind_of(path: Path) -> str:
 
 
 def _text_head(path: Path, kind: str) -> Head:
-    """The head by the first line that is not empty. path: the file with the numbers."""
+    """The head of a file, from its first line that is not empty. path: the file with the
+    numbers."""
     for number, line in byte_lines(path):
-        line = _between_blanks(line)
+        line = _single_blanks(line)
         header = _header(line) if number == 1 and kind != "pair" else None
         if header:
             rows, dim = header
             if not rows:
-                break
+                break  # the file is empty
             return Head(kind, rows, dim)
         if line:
+            # A line of a pair has no word, and the first cell is not counted: a word is put there.
             row = b"word " + line if kind == "pair" else line
-            return Head(kind, -1, 0 if b"\0" in line else _numbers_at_end(row))
+            is_text = b"\0" not in line
+            return Head(kind, -1, _numbers_at_end(row) if is_text else 0)
     raise empty_file(path, "no vectors")
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
-    """(rows, dim) of a header; None for another line. No row of vectors is two whole numbers."""
+    """(rows, dim) of a header, which is two whole numbers, as no row of vectors is; None for
+    another line."""
     cells = line.split(b" ") if len(line) < 40 else []
     if len(cells) != 2 or not (cells[0].isdigit() and cells[1].isdigit()):
         return None
     return int(cells[0]), int(cells[1])
 
 
-def _between_blanks(line: bytes) -> bytes:
-    """The line with one blank in place of several and of TABs, and none at its end."""
+def _single_blanks(line: bytes) -> bytes:
+    """The line with each run of blanks and TABs as one blank, and without blanks at its end."""
     if b"\t" in line or b"  " in line:
         line = re.sub(rb"[ \t]+", b" ", line)
     return line.rstrip(b" ")
 
 
 def _numbers_at_end(line: bytes) -> int:
-    """How many cells at the end of a line are numbers. The first cell always belongs to the
-    word."""
+    """How many cells at the end of a line are numbers. The first cell is part of the word and is
+    not counted."""
     cells = line.split(b" ")[1:]
     return len(list(takewhile(is_number, reversed(cells))))
 
@@ -237,7 +251,7 @@ def _wrong_count(path: Path, promised: int, rows: int | str) -> DataError:
 def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
     rows, dim = 0, head.dim
     for number, line in byte_lines(path):
-        line = _between_blanks(line)
+        line = _single_blanks(line)
         if not line or (number == 1 and _header(line)):
             continue
         rows += 1
@@ -259,52 +273,60 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow
 
 
 def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
-    words_file, numbers_file = files_of(path)
-    lines = zip(byte_lines(words_file), byte_lines(numbers_file), strict=True)
+    words_path, numbers_path = expected_files(path)
+    lines = zip(byte_lines(words_path), byte_lines(numbers_path), strict=True)
     try:
         for (number, word), (_, numbers) in lines:
-            numbers = _between_blanks(numbers).lstrip(b" ")
-            columns = numbers.count(b" ") + bool(numbers)
+            numbers = _single_blanks(numbers).lstrip(b" ")
+            columns = numbers.count(b" ") + 1 if numbers else 0  # faster than splitting the row
             if columns == head.dim:
                 yield number, word.strip(b" \t"), numbers
             else:
-                problems.add(_wrong_row(numbers_file, number, columns, head.dim))
+                problems.add(_wrong_row(numbers_path, number, columns, head.dim))
     except ValueError:  # of zip
-        problem = f"{words_file.name} has not as many words as {numbers_file.name} has rows"
+        problem = f"{words_path.name} has not as many words as {numbers_path.name} has rows"
         fix = "take both files from the same vectors"
-        raise line_fault(numbers_file.name, None, problem, fix) from None
+        raise line_fault(numbers_path.name, None, problem, fix) from None
 
 
 def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
-    numbers_bytes = 4 * head.dim
+    size = 4 * head.dim  # bytes of the numbers of a row
     with open_binary(path) as stream:
         stream.readline()
         block, start = b"", 0
         for row in range(1, head.rows + 1):
-            space = block.find(b" ", start)
-            end = space + 1 + numbers_bytes
-            if space < 0 or end > len(block):
-                block = block[start:] + stream.read(_BLOCK_BYTES + numbers_bytes)
-                start, space = 0, block.find(b" ")
-                end = space + 1 + numbers_bytes
-                if space < 0 or end > len(block):
-                    raise _wrong_count(path, head.rows, row - 1)
+            space, end = _space_and_end(block, start, size)
+            if end > len(block):  # only a part of the row has been read
+                block = block[start:] + stream.read(_BLOCK_BYTES + size)
+                start = 0
+                space, end = _space_and_end(block, start, size)
+            if end > len(block):
+                raise _wrong_count(path, head.rows, row - 1)
             word = block[start:space].lstrip(b"\n")
-            last_bytes = block[space + 4 : end : 4]
-            is_too_large = last_bytes.translate(None, _LAST_BYTES)
-            if is_too_large or _CONTROL.search(word) or _REST_OF_WORD.match(block, space + 1, end):
+            last_bytes = block[space + 4 : end : 4]  # of each number
+            impossible = last_bytes.translate(None, _POSSIBLE_LAST_BYTES)
+            if impossible or _CONTROL.search(word) or _REST_OF_WORD.match(block, space + 1, end):
                 raise _shifted_row(path, row)
             yield row, word, np.frombuffer(block, "<f4", head.dim, space + 1)
             start = end
+        # At most one line break may follow the last row.
         if block[start:] + stream.read(2) not in (b"", b"\n"):
             raise _wrong_count(path, head.rows, "more")
 
 
+def _space_and_end(block: bytes, start: int, size: int) -> tuple[int, int]:
+    """(the place of the space after the word, the end of the numbers) of the row that begins at
+    `start`. The end is beyond the block if the block has only a part of the row."""
+    space = block.find(b" ", start)
+    if space < 0:
+        space = len(block)
+    return space, space + 1 + size
+
+
 def _shifted_row(path: Path, row: int) -> DataError:
     problem = (
-        f"row {row} is not a word and its numbers, or the one before it: there are"
-        f" control characters in the word, or numbers over {LARGEST:.1g},"
-        " as after a word with a space in it"
+        f"row {row} or the row before it is damaged: row {row} has control characters in the word,"
+        f" or numbers over {LARGEST:.1g}, as after a word with a space in it"
     )
     fix = "save the vectors as text, or with underscores in place of spaces"
     return line_fault(path.name, None, problem, fix)

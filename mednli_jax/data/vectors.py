@@ -1,6 +1,6 @@
 """Pretrained word vectors for the words of a vocabulary, and the share of a corpus that has one.
 
-data/vector_formats.py lists the formats of files. Of a repeated word the first row counts.
+data/vector_formats.py lists the formats of files. If a file repeats a word, its first row counts.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ from mednli_jax.data.vector_formats import (
     LARGEST,
     Head,
     check_dim,
-    files_of,
+    expected_files,
     numbers_file,
     read_head,
     read_rows,
-    vectors_path,
+    resolved_path,
 )
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files.reading import line_fault
@@ -30,8 +30,8 @@ from mednli_jax.terminal import warn
 # How a word got its vector: by its own row, or by that of its lower-case form.
 ROUTES = ("missing", "exact", "lowered")
 MISSING, EXACT, LOWERED = range(len(ROUTES))
-# The standard deviation of the numbers of 60,811 words of GloVe 6B 100d is .48, and longer vectors
-# have smaller numbers.
+# The standard deviation of random vectors. That of pretrained ones is near: .48 for GloVe 6B 100d
+# (60,811 words), and less for vectors of more dimensions.
 RANDOM_SD = 0.4
 
 
@@ -44,7 +44,7 @@ class Vectors:
       sha256: of the file's bytes; "" for random vectors.
       duplicates: number of rows whose word an earlier row has.
       vocabulary: the words that were looked up, PAD and UNK first.
-      matrix: float32 [V, D]; row PAD is zero, the row of a word without a vector is that of UNK.
+      matrix: float32 [V, D]; row PAD is zero, and a word without a vector has the row of UNK.
       route_V: int8 [V], how each word got its vector: an index into ROUTES.
     """
 
@@ -57,7 +57,7 @@ class Vectors:
 
     @property
     def rows(self) -> np.ndarray:
-        """Integers, the rows of the words that have a vector."""
+        """int [W], the rows of the words that have a vector."""
         return np.flatnonzero(self.route_V != MISSING)
 
     @property
@@ -75,8 +75,8 @@ class Vectors:
         """Number of words whose vector is that of their lower-case form."""
         return int((self.route_V == LOWERED).sum())
 
-    def known_words(self) -> tuple[Vocab, np.ndarray]:
-        """A vocabulary without the words that have no vector, and its matrix [2 + words, D]."""
+    def vocabulary_with_vectors(self) -> tuple[Vocab, np.ndarray]:
+        """(vocabulary of only the W words that have a vector, its matrix [2 + W, D])."""
         return Vocab(SPECIALS + self.words), self.matrix[[PAD, UNK, *self.rows]]
 
 
@@ -87,9 +87,9 @@ def load_vectors(
     dim: int,
     seed: int,
     unknown: str = "mean",
-    lowered: bool = True,
+    try_lower_case: bool = True,
 ) -> Vectors:
-    """Looks up the words of a vocabulary, first as they are, then lower-cased.
+    """Looks up the words of a vocabulary in a file of vectors.
 
     Args:
       path: a file of a known format, or a folder with BioASQ's pair; None for `random_vectors`.
@@ -97,15 +97,16 @@ def load_vectors(
       dim: numbers per word, must be the file's.
       unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
         from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018).
-      lowered: False leaves out the second look-up, as that code does.
+      try_lower_case: whether a word that the file lacks is looked up in lower case, too. The
+        published code does not.
     """
     vocabulary = tuple(vocab_words)
     if path is None:
         return _all_random(vocabulary, dim, seed)
-    path = vectors_path(path)
+    path = resolved_path(path)
     head = read_head(path)
     check_dim(path, head, dim)
-    forms = _FormVectors(vocabulary[len(SPECIALS) :], dim, lowered)
+    forms = _FormVectors(vocabulary[len(SPECIALS) :], dim, try_lower_case)
     _fill_from_rows(path, head, forms)
     if forms.duplicates:
         problem = f"{forms.duplicates} rows repeat a word of the corpus; the first of each counts."
@@ -117,7 +118,7 @@ def load_vectors(
     matrix = np.zeros((len(vocabulary), dim), np.float32)
     matrix[UNK:] = _unknown_vector(forms.numbers[place_V[place_V >= 0]], seed, unknown)
     matrix[place_V >= 0] = forms.numbers[place_V[place_V >= 0]]
-    digest = sha256(*files_of(path))
+    digest = sha256(*expected_files(path))
     return Vectors(path.name, digest, forms.duplicates, vocabulary, matrix, route_V)
 
 
@@ -130,7 +131,7 @@ def _all_random(vocabulary: tuple[str, ...], dim: int, seed: int) -> Vectors:
 
 
 def _unknown_vector(vectors: np.ndarray, seed: int, unknown: str) -> np.ndarray:
-    """[1, D], the vector of words without one. vectors: [W, D], those of all other words."""
+    """[1, D], the vector of the words without one. vectors: [W, D], those of all other words."""
     dim = vectors.shape[1]
     if not len(vectors):
         return random_vectors([SPECIALS[UNK]], dim=dim, seed=seed)
@@ -140,15 +141,15 @@ def _unknown_vector(vectors: np.ndarray, seed: int, unknown: str) -> np.ndarray:
 
 
 class _FormVectors:
-    """Vectors of the forms of words: of each word as it is and, where `lowered`, lower-cased.
+    """The vectors of F forms. A form is a word as it is or, with `try_lower_case`, lower-cased.
 
     places: bytes of a form -> its row in `numbers` float32 [F, D].
     filled: bool [F], whether the form has a vector.
     duplicates: number of rows whose form an earlier row has.
     """
 
-    def __init__(self, words: Sequence[str], dim: int, lowered: bool) -> None:
-        self.lowered = lowered
+    def __init__(self, words: Sequence[str], dim: int, try_lower_case: bool) -> None:
+        self.try_lower_case = try_lower_case
         self.places: dict[bytes, int] = {}
         for word in words:
             for form, _ in self._forms(word):
@@ -158,14 +159,18 @@ class _FormVectors:
         self.duplicates = 0
 
     def _forms(self, word: str) -> list[tuple[bytes, int]]:
-        """(form, route) of a word, in the order in which they are looked up."""
+        """[(form, route)] of a word, in the order in which its forms are looked up."""
         forms = [(_encoded(word), EXACT)]
-        if self.lowered:
+        if self.try_lower_case:
             forms.append((_encoded(word.lower()), LOWERED))
         return forms
 
     def add(self, form: bytes, numbers: bytes | np.ndarray) -> bool:
-        """Keeps the first row of a form. False where a number is none, or larger than LARGEST."""
+        """Stores the numbers of a row if it is the first of a form that is looked for, and counts
+        later rows of the form.
+
+        Returns False if the stored row holds something that is not a number up to LARGEST.
+        """
         place = self.places.get(form)
         if place is None:
             return True
@@ -174,11 +179,10 @@ class _FormVectors:
             return True
         self.filled[place] = True
         try:
-            values = numbers
             if isinstance(numbers, bytes):
-                values = np.array(list(map(float, numbers.split(b" "))))
+                numbers = np.array(list(map(float, numbers.split(b" "))))
             with np.errstate(over="ignore"):
-                self.numbers[place] = values
+                self.numbers[place] = numbers
         except ValueError:
             return False
         return bool((np.abs(self.numbers[place]) <= LARGEST).all())
@@ -197,11 +201,13 @@ def _encoded(word: str) -> bytes:
 
 
 def _fill_from_rows(path: Path, head: Head, forms: _FormVectors) -> None:
+    """Adds the rows of a file to `forms`. Raises one error for all rows with a fault."""
     problems = Problems()
-    has_lines = head.kind in ("text", "pair")
+    has_lines = head.kind != "word2vec"
     for number, word, numbers in read_rows(path, head, problems):
         if not forms.add(word, numbers):
-            row, line = ("the row", number) if has_lines else (f"row {number}", None)
+            row = "the row" if has_lines else f"row {number}"
+            line = number if has_lines else None
             problem = f"{row} holds something that is not a number up to {LARGEST:.1g}"
             file = numbers_file(path).name
             problems.add(line_fault(file, line, problem, "correct or remove the row"))
@@ -211,20 +217,30 @@ def _fill_from_rows(path: Path, head: Head, forms: _FormVectors) -> None:
 def random_vectors(
     words: Sequence[str], *, dim: int, seed: int, sd: float = RANDOM_SD
 ) -> np.ndarray:
-    """float32 [len(words), dim], drawn from N(0, sd^2). A row depends on (seed, word) alone."""
+    """float32 [len(words), dim], drawn from N(0, sd^2). A row depends only on (seed, word).
+
+    The hash of seed and word gives uniform numbers in (0, 1), and the inverse of the normal
+    distribution function makes them normal.
+    """
     digests = []
     for word in words:
         text = f"{seed} {word}".encode("utf-8", "surrogatepass")
         digests.append(hashlib.shake_256(text).digest(4 * dim))
     bits = np.frombuffer(b"".join(digests), "<u4").reshape(len(words), dim)
-    vectors: np.ndarray = sd * ndtri((bits + 0.5) / 2.0**32)
+    uniform = (bits + 0.5) / 2.0**32
+    vectors: np.ndarray = sd * ndtri(uniform)
     return vectors.astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The words and tokens of a corpus, and the shares of them that have a vector by each of
-    ROUTES; "found": by any."""
+    """How many words and tokens of a corpus have a vector.
+
+    Args:
+      words, tokens: numbers of words (each counted once) and tokens of the corpus.
+      share_of_words, share_of_tokens: "exact" or "lowered" -> the share that has a vector by this
+        route (see ROUTES); "found" -> the share that has one by either.
+    """
 
     words: int
     tokens: int
@@ -235,10 +251,10 @@ class Coverage:
 def coverage(vectors: Vectors, counts: Mapping[str, int]) -> Coverage:
     """The coverage of a corpus.
 
-    counts: how often each word stands in the corpus; a word that was not looked up counts as
-    missing.
+    counts: how often each word occurs in the corpus. A word that was not looked up has no vector.
     """
     row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
+    # The route of row PAD is MISSING.
     row_N = np.array([row_of.get(word, PAD) for word in counts], np.int64)
     count_N = np.array(list(counts.values()), np.int64)
     route_N = vectors.route_V[row_N]
@@ -246,9 +262,9 @@ def coverage(vectors: Vectors, counts: Mapping[str, int]) -> Coverage:
     has_route_N = {name: route_N == route for route, name in enumerate(ROUTES) if route != MISSING}
     has_route_N["found"] = route_N != MISSING
     share_of_words, share_of_tokens = {}, {}
-    for name, is_counted_N in has_route_N.items():
-        share_of_words[name] = float(is_counted_N.sum() / max(words, 1))
-        share_of_tokens[name] = float(count_N[is_counted_N].sum() / max(tokens, 1))
+    for name, has_vector_N in has_route_N.items():
+        share_of_words[name] = float(has_vector_N.sum() / max(words, 1))
+        share_of_tokens[name] = float(count_N[has_vector_N].sum() / max(tokens, 1))
     return Coverage(words, tokens, share_of_words, share_of_tokens)
 
 
@@ -261,9 +277,10 @@ class TrainingTokens:
 
 
 def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> TrainingTokens:
-    """Counts the tokens of the training texts. counts: of each of their words.
+    """Counts the tokens of the training texts, and those with a vector.
 
-    Raises DataError where the texts have words, and the file has a vector for none of them.
+    counts: how often each word occurs in the training texts. Raises DataError if the texts have
+    words, but none of the words has a vector.
     """
     training = coverage(vectors, counts)
     share = training.share_of_tokens["found"]
@@ -276,16 +293,17 @@ def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> TrainingTo
     return TrainingTokens(training.tokens, round(share * training.tokens))
 
 
-def coverage_warnings(vocabulary: Mapping) -> Iterator[str]:
-    """A warning where under half of the training tokens have a vector.
+def coverage_warnings(vocabulary_facts: Mapping) -> Iterator[str]:
+    """Yields a warning if under half of the training tokens have a vector.
 
-    vocabulary: the entry of that name in a manifest.
+    vocabulary_facts: `manifest["vocabulary"]` of a prepared corpus.
     """
-    if "training_tokens" not in vocabulary:  # word pieces have no vectors
+    if "training_tokens" not in vocabulary_facts:  # word pieces have no vectors
         return
-    training = TrainingTokens(**vocabulary["training_tokens"])
+    training = TrainingTokens(**vocabulary_facts["training_tokens"])
     if 2 * training.with_vector < training.tokens:
         yield (
             f"only {training.with_vector:,} of {training.tokens:,} tokens of the training texts"
-            f" have a vector ({vocabulary['source']}): is it of the corpus's language and case?"
+            " have a vector"
+            f" ({vocabulary_facts['source']}): is it of the corpus's language and case?"
         )

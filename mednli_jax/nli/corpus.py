@@ -20,7 +20,7 @@ from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
 from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab, blank_tokens
-from mednli_jax.data.vector_formats import vector_files
+from mednli_jax.data.vector_formats import checked_vector_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files.reading import check_readable, no_such_file
 from mednli_jax.files.writing import digest
@@ -556,7 +556,7 @@ class NLICorpus:
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
-        files = [*self.corpus_files(), *vector_files(self.encoding.vectors_path)]
+        files = [*self.corpus_files(), *checked_vector_files(self.encoding.vectors_path)]
         if self.terminology:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:

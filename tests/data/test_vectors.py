@@ -16,7 +16,7 @@ from support.vector_files import FASTTEXT, word2vec
 
 from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
-from mednli_jax.data.vector_formats import read_head, rows_of, vector_files
+from mednli_jax.data.vector_formats import checked_vector_files, read_head, words_with_numbers
 from mednli_jax.data.vectors import RANDOM_SD, ROUTES, coverage, load_vectors, random_vectors
 from mednli_jax.errors import DataError, DataErrors, UserError
 
@@ -119,14 +119,14 @@ def test_every_kind_of_file_gives_the_same_vectors(path):
     assert_near(vectors.matrix, expected, rtol=1e-6)
     assert vectors.matrix.dtype == np.float32
     assert vectors.duplicates == 0
-    vocab, matrix = vectors.known_words()
+    vocab, matrix = vectors.vocabulary_with_vectors()
     assert vocab.words == (*SPECIALS, *vectors.words)
     assert_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
 
 
 def test_every_kind_of_file_has_a_digest_rows_and_a_head(path):
-    content = b"".join(file.read_bytes() for file in vector_files(path))
-    head, rows = read_head(path), dict(rows_of(path, 3))
+    content = b"".join(file.read_bytes() for file in checked_vector_files(path))
+    head, rows = read_head(path), dict(words_with_numbers(path, 3))
 
     assert load(path).sha256 == hashlib.sha256(content).hexdigest()
     assert load(path).file == path.name
@@ -207,7 +207,7 @@ def test_unknown_words_share_one_random_vector_where_that_is_asked_for(save):
 
 
 def test_words_are_not_looked_up_in_lower_case_where_that_is_not_asked_for(save):
-    vectors = load(save(GLOVE), lowered=False)
+    vectors = load(save(GLOVE), try_lower_case=False)
 
     assert routes(vectors) == "missing exact exact missing exact"
 
@@ -264,8 +264,11 @@ def test_a_folder_is_read_where_it_has_one_file(tmp_path):
     assert load(tmp_path / "vectors").file == "v.txt"
 
     write(tmp_path / "vectors" / "w.txt", GLOVE)
-    with pytest.raises(DataError, match=r"v\.txt, w\.txt"):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"of several files \(v\.txt, w\.txt\)"):
         load(tmp_path / "vectors")
+    with pytest.raises(DataError, match=r"empty: is an empty folder\. Fix: give a file"):
+        load(tmp_path / "empty")
 
 
 @pytest.mark.parametrize("phrase", ["chest pain", "blood gas", "type 2 diabetes", "b x"])

@@ -46,7 +46,7 @@ class Encoding:
       keep: which of them, its "first" or its "last" ones.
       hypothesis_only: premises are left empty.
       vectors_path: None for random vectors.
-      unknown, lowered: see vectors.load_vectors.
+      unknown, lowered: `unknown` and `try_lower_case` of vectors.load_vectors.
       unit_length: every word's vector is scaled to length 1.
       max_links: K.
       max_path: longest path in edges, 0 for no limit.

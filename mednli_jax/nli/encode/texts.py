@@ -114,9 +114,9 @@ class WordTexts:
             dim=encoding.vectors_dim,
             seed=encoding.vectors_seed,
             unknown=encoding.unknown,
-            lowered=encoding.lowered,
+            try_lower_case=encoding.lowered,
         )
-        vocabulary, matrix = vectors.known_words()
+        vocabulary, matrix = vectors.vocabulary_with_vectors()
         graph = retrofit_graph(vocabulary.words)
         retrofitted = 0
         if graph is not None:
