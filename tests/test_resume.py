@@ -168,13 +168,13 @@ def resume(run, *flags):
         evaluate --run=whole | config.json | { | [{ | whole/config.json: cannot be read
         resume stopped | metrics.jsonl | "epoch" | "e" | stopped/metrics.jsonl:1:
         # the files of another version
-        resume whole | result.json | "format": 1 | "format": 2 | whole: the run has format 2,
-        resume stopped | result.json | "format": 1 | "format": 2 | stopped: the run has format 2,
-        train whole | result.json | "format": 1, | | whole: the run has format 0,
-        evaluate --run=whole | result.json | "format": 1, | | whole: the run has format 0,
-        predict --run=whole | result.json | "format": 1 | "format": 2 | the run has format 2,
-        report whole | result.json | "format": 1 | "format": 2 | whole: the run has format 2,
-        resume stopped --config.seeds=7 | result.json | "format": 1 | "format": 2 | has format 2,
+        resume whole | result.json | "format": 2 | "format": 3 | whole: the run has format 3,
+        resume stopped | result.json | "format": 2 | "format": 3 | stopped: the run has format 3,
+        train whole | result.json | "format": 2, | | whole: the run has format 0,
+        evaluate --run=whole | result.json | "format": 2, | | whole: the run has format 0,
+        predict --run=whole | result.json | "format": 2 | "format": 3 | the run has format 3,
+        report whole | result.json | "format": 2 | "format": 3 | whole: the run has format 3,
+        resume stopped --config.seeds=7 | result.json | "format": 2 | "format": 3 | has format 3,
         # runs that are not finished
         evaluate --run=stopped | | | | status interrupted / --resume
         evaluate --run=stopped | result.json | "interrupted" | "running" | running / --resume

@@ -32,13 +32,15 @@ if TYPE_CHECKING:  # Functions import Orbax, which is slow: commands without a c
 
 
 KEEP = 2
+MANIFEST = "manifest.json"  # of a step
 REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """The hash of each file of a checkpoint, by its path."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(path.relative_to(folder)): writing.sha256(path) for path in paths}
+    """The hash of each file of a step, by its path, without the manifest."""
+    paths = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    paths.pop(MANIFEST, None)
+    return {name: writing.sha256(path) for name, path in paths.items()}
 
 
 def _is_not_from_orbax(record: logging.LogRecord) -> bool:
@@ -54,7 +56,7 @@ logging.getLogger("asyncio").addFilter(_is_not_from_orbax)
 
 @contextlib.contextmanager
 def _without_echoes() -> Iterator[None]:
-    """Drops reports of tensorstore's threads that outlive a save or load.
+    """Drops reports of tensorstore's threads that outlive a save.
 
     After a failure, writes may still be in progress, so the hook stays.
     """
@@ -77,94 +79,101 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The numbered checkpoints of one run directory."""
+    """The checkpoints of one run directory: the steps of a `CheckpointManager`, which keeps the
+    latest two. The first save is step 1, the next step 2."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder).absolute()
-        self._damaged: set[int] = set()  # found by `load`; the next save replaces them
+        self._damaged: set[int] = set()  # found by `load`; the next save deletes them
 
-    def _manifest(self, number: int) -> Path:
-        return self.folder / f"{number}.manifest.json"
-
-    def numbers(self) -> list[int]:
-        """Numbers of the complete checkpoints, oldest first."""
-        numbers = set()
-        for manifest in self.folder.glob("*.manifest.json"):
-            name = manifest.name.removesuffix(".manifest.json")
-            if name.isdigit() and (self.folder / name).is_dir():
-                numbers.add(int(name))
-        return sorted(numbers - self._damaged)
+    def steps(self) -> list[int]:
+        """Steps that are complete and not known to be damaged, oldest first."""
+        names = [manifest.parent.name for manifest in self.folder.glob(f"*/{MANIFEST}")]
+        steps = {int(name) for name in names if name.isdigit()}
+        return sorted(steps - self._damaged)
 
     def save(self, state: PyTree, meta: JsonObject, *, alone: bool = False) -> None:
-        """Saves under the next number and deletes all but the latest two, or all others (alone).
+        """Saves as the next step. Of the earlier steps the latest one stays, or none (alone).
 
         A save that fails leaves the earlier ones.
         """
-        number = (self.numbers() or [0])[-1] + 1
-        self._damaged.discard(number)
         try:
-            self._write(number, state, meta)
+            is_saved = self._save(state, meta, alone=alone)
         except (OSError, ValueError, RunError) as error:  # tensorstore also raises ValueError
-            self._drop_failed(number)
+            self._delete_unusable()
             problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
             fix = "free space; then --resume"
-            if self.numbers():
+            if self.steps():
                 fix = "free space; --resume continues from the previous checkpoint"
             raise RunError(problem, fix=fix) from error
-        # The new checkpoint is saved; the next save deletes the remaining old ones.
-        with contextlib.suppress(OSError):
-            self._drop_old(1 if alone else KEEP)
+        if not is_saved:
+            problem = f"{self.folder}: holds a later step, which cannot be deleted"
+            raise RunError(problem, fix="remove what is no step of the run; then --resume")
 
-    def _write(self, number: int, state: PyTree, meta: JsonObject) -> None:
+    def _save(self, state: PyTree, meta: JsonObject, *, alone: bool) -> bool:
+        """Whether the manager has saved."""
         import orbax.checkpoint as ocp
 
-        target = self.folder / str(number)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # What a save left that was killed before its manifest.
-        self._manifest(number).unlink(missing_ok=True)
-        shutil.rmtree(target, ignore_errors=True)
+        self._delete_unusable()
         tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-        # If Orbax created its folders in a thread and that failed, other threads would wait for
-        # them and keep the process alive for many minutes.
-        at_once = ocp.AsyncOptions(create_directories_asynchronously=False)
-        saver = ocp.StandardCheckpointer(async_options=at_once, multiprocessing_options=_alone())
-        with _without_echoes(), saver:
-            saver.save(target, tree)
-        writing.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
+        step = (self.steps() or [0])[-1] + 1
+        with _without_echoes(), self._manager() as manager:
+            arrays = ocp.args.StandardSave(tree)
+            if not manager.save(step, args=arrays, custom_metadata=meta):
+                return False
+            manifest = self.folder / str(step) / MANIFEST
+            writing.write_sealed(manifest, {"files": _digests(manifest.parent)})
+            for earlier in self.steps()[:-1] if alone else ():
+                manager.delete(earlier)
+        return True
 
-    def _drop_failed(self, number: int) -> None:
-        """Deletes the files of a failed save. Writes still in progress may create some of them
-        again; the next save deletes these."""
-        for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
-            shutil.rmtree(path, ignore_errors=True)
-
-    def _drop_old(self, keep: int) -> None:
-        """Deletes all but the newest `keep` checkpoints, and temporary folders of killed saves."""
-        numbers = self.numbers()
-        for number in numbers[:-keep]:
-            self._manifest(number).unlink()
-        newest = list(map(str, numbers[-keep:]))
-        for path in self.folder.iterdir():
-            if path.is_dir() and path.name not in newest:
+    def _delete_unusable(self) -> None:
+        """Deletes the folders that killed and failed saves left, and damaged steps."""
+        steps = list(map(str, self.steps()))
+        for path in self.folder.glob("*"):
+            if path.is_dir() and path.name not in steps:
                 shutil.rmtree(path, ignore_errors=True)
+        self._damaged.clear()
 
     def load(self) -> Checkpoint | None:
         """The newest undamaged checkpoint; None where there is none at all.
 
         A damaged one is reported, and the previous one is used.
         """
-        numbers = self.numbers()
-        for number in reversed(numbers):
+        steps = self.steps()
+        for step in reversed(steps):
+            folder = self.folder / str(step)
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                manifest = writing.read_sealed(self._manifest(number))
-                if _digests(self.folder / str(number)) == manifest["files"]:
-                    return Checkpoint(_restored(self.folder / str(number)), manifest["meta"])
-            self._damaged.add(number)
-            warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
-        if numbers:
+                if _digests(folder) == writing.read_sealed(folder / MANIFEST)["files"]:
+                    with self._manager() as manager:
+                        meta = manager.metadata(step).custom_metadata
+                        return Checkpoint(manager.restore(step), meta)
+            self._damaged.add(step)
+            warn(f"{folder}: the checkpoint is damaged; trying the one before.")
+        if steps:
             problem = f"{self.folder}: every checkpoint is damaged"
             raise RunError(problem, fix="train again with --force")
         return None
+
+    def _manager(self) -> "ocp.CheckpointManager":
+        """A manager with which this process saves and loads whole arrays and waits for no other
+        process."""
+        import orbax.checkpoint as ocp
+
+        alone = ocp.options.MultiprocessingOptions()
+        if jax.process_count() > 1:
+            index = jax.process_index()
+            alone = ocp.options.MultiprocessingOptions(primary_host=index, active_processes={index})
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=KEEP,
+            create=False,
+            enable_async_checkpointing=False,
+            lightweight_initialize=True,  # a damaged step does not hinder the others
+            multiprocessing_options=alone,
+        )
+        handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
+        return ocp.CheckpointManager(self.folder, options=options, item_handlers=handler)
 
 
 def _reason(error: Exception) -> str:
@@ -176,30 +185,6 @@ def _reason(error: Exception) -> str:
         if message in str(error):
             return message
     return type(error).__name__
-
-
-def _alone() -> "ocp.options.MultiprocessingOptions":
-    """Options with which this process saves and loads whole arrays and waits for no other
-    process."""
-    import orbax.checkpoint as ocp
-
-    if jax.process_count() == 1:
-        return ocp.options.MultiprocessingOptions()
-    index = jax.process_index()
-    return ocp.options.MultiprocessingOptions(primary_host=index, active_processes={index})
-
-
-def _restored(folder: Path) -> PyTree:
-    """The arrays of a checkpoint in host memory, on whatever devices they were saved."""
-    import orbax.checkpoint as ocp
-
-    options = _alone()
-    with _without_echoes(), ocp.StandardCheckpointer(multiprocessing_options=options) as saved:
-        shapes = saved.metadata(folder).item_metadata.tree
-        arguments = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
-        handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
-        with ocp.Checkpointer(handler, multiprocessing_options=options) as reader:
-            return reader.restore(folder, ocp.args.PyTreeRestore(restore_args=arguments))
 
 
 def restore_into(template: PyTree, tree: PyTree) -> PyTree:

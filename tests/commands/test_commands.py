@@ -19,12 +19,12 @@ from support.commands import (
     succeeds,
     use_one_device,
 )
+from support.documented import modules
 from support.files import contents, lines
 from support.pair_files import SECRET, write_pairs
 
 from mednli_jax import evaluate, load_run
 from mednli_jax.report import __main__ as report
-from mednli_jax.training.checkpoint import Checkpoints
 
 TRAINED = ("--config=bow:mednli", "--config.vectors.path=", *SMALL)
 EVALUATE = (evaluate, "--run=copy")
@@ -82,8 +82,19 @@ def test_train_leaves_metrics_facts_and_one_checkpoint(home):
     assert splits["train"]["rows"] == SIZES["train"]
     assert len(splits["test"]["sha256"]) == 64
     assert read_json(run, "env.json")["versions"]["jax"]
-    assert len([path for path in (run / "checkpoints").iterdir() if path.is_dir()]) == 1
-    assert Checkpoints(run / "checkpoints").load()[0].keys() == {"best"}
+    assert len(list((run / "checkpoints").iterdir())) == 1
+
+
+def test_the_program_of_the_page_opens_a_checkpoint(home):
+    code = modules("docs/training.md")["checkpoint"].replace("runs/kd", str(home / "run"))
+    names = {}
+
+    exec(code, names)
+
+    assert names["tree"].keys() == {"best"}
+    result = read_json(home, "run", "result.json")
+    assert names["tree"]["best"]["epoch"].tolist() == result["best_epoch"]
+    assert names["progress"]["epoch"] == result["epochs"] + 1
 
 
 def test_evaluate_needs_no_metrics_of_training(at_home):

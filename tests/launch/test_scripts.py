@@ -35,7 +35,7 @@ for flag in "$@"; do
   --workdir=*)
     mkdir -p "${flag#*=}/private"
     echo >"${flag#*=}/private/predictions.test.jsonl"
-    echo '{"format": 1, "status": "complete"}' >"${flag#*=}/result.json"
+    echo '{"format": 2, "status": "complete"}' >"${flag#*=}/result.json"
     ;;
   esac
 done

@@ -4,7 +4,9 @@ used."""
 import json
 import shutil
 
+import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from support.commands import run_python
 
@@ -39,9 +41,9 @@ def checkpoints(saved, tmp_path):
 
 def files_of(checkpoints, number):
     """All files of a checkpoint that are not empty; the manifest is the first."""
-    below = sorted((checkpoints.folder / str(number)).rglob("*"))
-    filled = [path for path in below if path.is_file() and path.stat().st_size]
-    return [checkpoints.folder / f"{number}.manifest.json", *filled]
+    folder = checkpoints.folder / str(number)
+    below = sorted(folder.rglob("*"), key=lambda path: (path.name != "manifest.json", path))
+    return [path for path in below if path.is_file() and path.stat().st_size]
 
 
 def flip_a_bit(data):
@@ -84,7 +86,14 @@ def add_a_file(manifest, files):
 
 
 def edit_the_epoch(manifest, files):
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "meta": {"epoch": 7}}))
+    path = manifest.with_name("_CHECKPOINT_METADATA")
+    old = path.read_text()
+    path.write_text(old.replace('"epoch": 2', '"epoch": 7'))
+    assert path.read_text() != old
+
+
+def remove_a_digest(manifest, files):
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": {}}))
 
 
 def remove_the_manifest(manifest, files):
@@ -93,12 +102,19 @@ def remove_the_manifest(manifest, files):
 
 
 def remove_the_arrays(manifest, files):
-    shutil.rmtree(manifest.with_name("2"))
+    shutil.rmtree(manifest.with_name("default"))
 
 
 @pytest.mark.parametrize(
     "change",
-    [remove_a_file, add_a_file, edit_the_epoch, remove_the_manifest, remove_the_arrays],
+    [
+        remove_a_file,
+        add_a_file,
+        edit_the_epoch,
+        remove_a_digest,
+        remove_the_manifest,
+        remove_the_arrays,
+    ],
 )
 def test_an_incomplete_or_changed_checkpoint_is_not_used(checkpoints, change):
     manifest, *files = files_of(checkpoints, 2)
@@ -109,14 +125,48 @@ def test_an_incomplete_or_changed_checkpoint_is_not_used(checkpoints, change):
 
 
 def test_a_save_replaces_what_an_interrupted_one_left(checkpoints):
-    (checkpoints.folder / "2.manifest.json").unlink()
+    (checkpoints.folder / "2" / "manifest.json").unlink()
     (checkpoints.folder / "3.orbax-checkpoint-tmp").mkdir()
 
     checkpoints.save(arrays(), {"epoch": 5})
 
     assert loaded_epoch(checkpoints) == 5
-    names = sorted(path.name for path in checkpoints.folder.iterdir())
-    assert names == ["1", "1.manifest.json", "2", "2.manifest.json"]
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["1", "2"]
+
+
+def test_saves_after_a_damaged_step_take_its_place(checkpoints):
+    path = files_of(checkpoints, 2)[-1]
+    path.write_bytes(flip_a_bit(path.read_bytes()))
+    assert checkpoints.load().meta["epoch"] == 1
+
+    for epoch, steps in ((2, [1, 2]), (3, [2, 3])):
+        checkpoints.save(arrays(), {"epoch": epoch})
+        assert checkpoints.steps() == steps
+        assert loaded_epoch(checkpoints) == epoch
+
+
+def test_the_manager_of_orbax_has_the_steps_the_arrays_and_the_place(checkpoints):
+    checkpoints.save(arrays(), {"epoch": 3})
+    with ocp.CheckpointManager(checkpoints.folder) as manager:
+        assert manager.all_steps() == [2, 3]
+        jax.tree.map(np.testing.assert_array_equal, manager.restore(3), arrays())
+        assert manager.metadata(3).custom_metadata == {"epoch": 3}
+
+    checkpoints.save({"best": arrays()["best"]}, {"epoch": 4}, alone=True)
+
+    assert ocp.CheckpointManager(checkpoints.folder).all_steps() == [4]
+    assert loaded_epoch(checkpoints) == 4
+
+
+def test_a_save_that_the_manager_refuses_is_an_error(checkpoints, tmp_path):
+    """There is a later step, which is no folder that can be deleted."""
+    (tmp_path / "other").mkdir()
+    (checkpoints.folder / "7").symlink_to(tmp_path / "other")
+
+    with pytest.raises(RunError, match=r"later step.* Fix: "):
+        checkpoints.save(arrays(), {"epoch": 3})
+
+    assert loaded_epoch(checkpoints) == 2
 
 
 def test_if_all_checkpoints_are_damaged_there_is_an_error_and_no_fresh_start(checkpoints, capsys):
@@ -168,5 +218,5 @@ def test_a_save_on_a_full_disk_is_reported_once_and_leaves_nothing(checkpoints):
     # Other errors are still reported: the only traceback is that of a real fault.
     assert process.stderr.count("Traceback") == 1
     assert process.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
-    assert checkpoints.numbers() == [2, 3]
+    assert checkpoints.steps() == [2, 3]
     assert loaded_epoch(checkpoints) == 3
