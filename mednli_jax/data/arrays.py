@@ -32,8 +32,10 @@ FEW, LEAST = 64, 32
 class Rows:
     """One split of a prepared corpus.
 
-    first: its first row in the arrays. label: [N] index into LABELS, -1 = none. length: of
-    (premise [N], hypothesis [N]).
+    Args:
+      first: number of the split's first row in the arrays, which hold all splits.
+      label: [N], index into LABELS; -1 = no label.
+      length: token counts of (premise [N], hypothesis [N]).
     """
 
     name: str
@@ -48,7 +50,7 @@ class Rows:
 
     @property
     def place(self) -> slice:
-        """Its rows in the arrays, which hold all splits."""
+        """The slice of the arrays that holds the split; the arrays hold all splits."""
         return slice(self.first, self.first + len(self))
 
 
@@ -59,7 +61,7 @@ def rows_of(
     uids: Iterable[str],
     tags: Iterable[Iterable[str]],
 ) -> Rows:
-    """The rows of a split. facts: its first row and the number of its rows, as in a manifest."""
+    """The rows of one split. facts: the split's entry in a manifest, with `first` and `rows`."""
     first = facts["first"]
     rows = slice(first, first + facts["rows"])
     premise = np.array(arrays["premise_length"][rows])
@@ -71,7 +73,8 @@ def rows_of(
 def rows_of_splits(
     splits: Mapping[str, Split], arrays: Mapping[str, np.ndarray], facts: JsonObject
 ) -> dict[str, Rows]:
-    """The rows of splits that were encoded in memory. facts: of the splits, as in a manifest."""
+    """The rows of splits that were encoded in memory. facts: a manifest, with an entry for each
+    split."""
     rows = {}
     for name, split in splits.items():
         uids = [example.uid for example in split.examples]
@@ -82,10 +85,10 @@ def rows_of_splits(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them
-    (manifest).
+    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and the manifest,
+    which describes both.
 
-    folder: of the cache; None for texts that were encoded in memory.
+    folder: the folder in the cache; None for texts that were encoded in memory.
     """
 
     folder: Path | None
@@ -100,44 +103,45 @@ class Prepared:
 
     @property
     def cache_folder(self) -> Path:
-        """The folder, of a corpus that the cache has."""
+        """The folder in the cache. The corpus must have one."""
         assert self.folder is not None
         return self.folder
 
     @property
     def notes(self) -> list[str]:
-        """The remarks on the splits."""
+        """The notes on the splits in the manifest, each once."""
         splits = self.manifest["splits"].values()
         return sorted({facts["note"] for facts in splits if "note" in facts})
 
     def with_vectors(self, vectors: np.ndarray) -> "Prepared":
-        """The corpus with the vectors [V, D] of a run, whose digest its manifest then has as
+        """This corpus with the vectors [V, D] of a run. The manifest gets their digest as
         VECTORS_OF_RUN."""
         sha256 = hashlib.sha256(npy(vectors)).hexdigest()
         return replace(self, vectors=vectors, manifest={**self.manifest, VECTORS_OF_RUN: sha256})
 
 
 def npy(array: np.ndarray) -> bytes:
-    """The content of an .npy file."""
+    """The bytes of an .npy file that holds the array."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()
 
 
 def power_of_two(number: int, least: int = 1) -> int:
-    """The smallest power of two that is at least `number` and at least `least` (itself a power of
-    two)."""
+    """The smallest power of two that is at least `number` and at least `least`, which is a power of
+    two itself."""
     return max(least, 1 << max(number - 1, 0).bit_length())
 
 
 def pad_to_powers_of_two(
     arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None
 ) -> dict[str, np.ndarray]:
-    """The arrays of new inputs in round sizes, so that inputs of similar size, and lists of up to
-    FEW, share compiled programs.
+    """Pads arrays of new inputs to powers of two, so that inputs of similar size, and lists of up
+    to FEW, share compiled programs.
 
-    Rows and passages that are added are empty. width: tokens of the two sides, for models that see
-    the padding; a longer text keeps its length.
+    Added rows and passages are empty.
+
+    width: tokens of the two sides, for models that see the padding; a longer text keeps its length.
     """
     padded = {}
     for name, array in arrays.items():
@@ -166,7 +170,7 @@ def lengths_of_programs(longest: int) -> list[int]:
 
 
 def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
+    """Pads sequences to one array: (numbers [N, width] int32, padded with 0; lengths [N] int32)."""
     length = np.array(list(map(len, sequences)), np.int32)
     numbers = np.zeros((len(sequences), width), np.int32)
     for row, sequence in zip(numbers, sequences, strict=True):

@@ -44,7 +44,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def key_digest(key: Key) -> str:
-    """16 hexadecimal digits for the name of a file or folder."""
+    """The SHA-256 of a key, cut to 16 hexadecimal digits, for the name of a file or folder."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -86,8 +86,8 @@ class Cache:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name. They are remembered; an edit that keeps the date changes
-        the ctime."""
+        """The SHA-256 of each source file, by name. Digests are remembered by inode, size and
+        times; an edit that keeps the modification time still changes the ctime."""
         memo_path = self.folder / "sources.json"
         try:
             memo = json.loads(memo_path.read_bytes())
@@ -109,8 +109,8 @@ class Cache:
         return digests
 
     def get(self, name: str, key: Key, build: Callable[[], Content]) -> tuple[Prepared, bool]:
-        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether
-        the cache had it."""
+        """Returns the corpus prepared under `key`, and whether the cache had it. `build` makes a
+        corpus that is missing or damaged."""
         key = {**key, "folder_format": FORMAT}
         digest = key_digest(key)
         folder = self.folder / f"{name}-{digest}"
@@ -160,7 +160,7 @@ def _write(folder: Path, key: Key, content: Content) -> None:
 
 
 def _read(folder: Path) -> Prepared | None:
-    """The folder's content; None where it is damaged."""
+    """Reads a prepared folder; None if the folder is damaged."""
     try:
         manifest = read_sealed(folder / "manifest.json")
         arrays = {}

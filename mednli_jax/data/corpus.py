@@ -1,5 +1,4 @@
-"""What every corpus shares: where its files are searched, and the interface that the rest of the
-package uses."""
+"""The interface of every corpus, and the folders in which its files are searched."""
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ Vocabulary = TypeVar("Vocabulary", bound="Vocab | PieceVocabulary", contravarian
 
 
 class Corpus(Protocol[Example, Vocabulary]):
-    """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate`."""
+    """A corpus and the settings of its encoding. title: the name in results, e.g.
+    `multinli/slate`."""
 
     @property
     def name(self) -> str: ...
@@ -38,15 +38,15 @@ class Corpus(Protocol[Example, Vocabulary]):
     def title(self) -> str: ...
 
     def splits(self) -> Mapping[str, Split[Example]]:
-        """The examples, read from their files; see `in_order`."""
+        """Reads the examples from their files, in the order of `in_order`."""
 
     def key(self, cache: Cache, /) -> JsonObject:
-        """Everything that shapes the arrays, as JSON; "sources" has the digests of its files by
+        """Everything that shapes the arrays, as JSON. "sources" has the digest of each file by
         name."""
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks
-        it."""
+        """Returns (the corpus as arrays, whether the cache had it). Prepares the corpus if the
+        cache lacks it."""
 
     def encoded(
         self,
@@ -56,14 +56,15 @@ class Corpus(Protocol[Example, Vocabulary]):
         names: Sequence[str] | None = None,
         /,
     ) -> Prepared:
-        """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of
-        a run.
+        """Encodes texts of any source as arrays in memory, in the vocabulary [V] and the vectors
+        [V, D] of a run.
 
-        names: what the run keeps besides: concepts of its graph, or phrases of its training.
+        names: the concepts of the run's graph, or the phrases that its model scores; None if the
+        run stores neither.
         """
 
     def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
-        """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their
+        """Reads the vocabulary.json of a prepared corpus. `words` stand in the order of their
         numbers."""
 
 
@@ -71,8 +72,8 @@ ORDER = ("train", "dev", "test")
 
 
 def in_order(splits: Mapping[str, Split]) -> dict[str, Split]:
-    """The splits in ORDER, then others as they come. Rows of arrays follow it: those of train are
-    the first."""
+    """The splits in ORDER, then others as they come. Arrays have their rows in this order: those of
+    train are first."""
     names = dict.fromkeys((*ORDER, *splits))
     return {name: splits[name] for name in names if name in splits}
 
@@ -83,21 +84,21 @@ def cache_folder() -> Path:
 
 
 def data_folder(folder: str | Path | None) -> Path | None:
-    """The folder of licensed corpora: that of a config, else $MEDNLI_JAX_DATA, else None."""
+    """The folder of licensed corpora: that of the config, else $MEDNLI_JAX_DATA, else None."""
     return local_path(folder, "config.data.dir") if folder else variable_path("MEDNLI_JAX_DATA")
 
 
 def data_folders(folder: Path | None) -> list[Path]:
-    """Where ontologies, vectors and weights are looked for: the data folder of a config, then
-    $MEDNLI_JAX_DATA."""
+    """The folders in which ontologies, vectors and weights are searched: the data folder of the
+    config, then $MEDNLI_JAX_DATA."""
     folders = (folder and Path(folder).expanduser(), variable_path("MEDNLI_JAX_DATA"))
     return list(dict.fromkeys(filter(None, folders)))
 
 
 def file_path(path: str | None, folder: Path | None) -> Path | None:
-    """The path of a file that a config names, plain or gzipped, or None.
+    """The path of a file that a config names, plain or gzipped; None for an empty path.
 
-    $MEDNLI_JAX_DATA in it is the first of `data_folders` that has the file.
+    $MEDNLI_JAX_DATA in the path stands for the first of `data_folders` that has the file.
     """
     if not path:
         return None
@@ -136,8 +137,8 @@ def _no_folder(name: str) -> ConfigError:
 
 
 def corpus_folder(data: ConfigDict) -> Path | None:
-    """The folder of the corpus of a config's `data` section; of the user's own files only where it
-    names one."""
+    """The data folder for a config's section `data`. The user's own files (`file`) have one only if
+    the section names it."""
     return None if data.name == "file" and not data.dir else data_folder(data.dir)
 
 
@@ -149,8 +150,8 @@ def check_name(name: str, names: Sequence[str]) -> None:
 
 
 def left_out(facts: JsonObject) -> str:
-    """The rows of a corpus that are no examples, by reason: "200 repeated, 20 without positive"; ""
-    for none."""
+    """Counts the rows of a corpus that are not examples, by reason: "200 repeated, 20 without
+    positive"; "" if there are none."""
     counts = dict(facts.get("left_out", {}))
     counts["repeated"] = facts.get("repeated", 0)
     counts["same_name"] = facts.get("same_name", 0)
@@ -162,10 +163,12 @@ def left_out(facts: JsonObject) -> str:
 
 
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Ways in which licensed text below a data folder is exposed: by the keys "permissions" (others
-    can read files) and "git" (the folder lies in a git work tree), a sentence each.
+    """Finds ways in which licensed text below a data folder is exposed, a sentence for each.
 
-    names: of licensed folders and files in it; public corpora may be open.
+    The key "permissions" means that others can read files; the key "git" means that the folder lies
+    in a git work tree.
+
+    names: licensed folders and files in the data folder; public corpora may be open.
     """
     licensed = [folder / name for name in names if os.path.exists(folder / name)]
     if not licensed:
@@ -198,7 +201,7 @@ def _is_above(place: Path, paths: Iterable[Path]) -> bool:
 
 @cache
 def warn_of_exposure(folder: Path, names: tuple[str, ...]) -> None:
-    """Says once, in one line, who else can read licensed text. Arguments: see `exposure`."""
+    """Warns once, in one line, of the licensed text that is exposed. Arguments: see `exposure`."""
     problems = exposure(folder, names).values()
     if problems:
         warn(f"{folder}: holds licensed text; {'; '.join(problems)}.")

@@ -1,5 +1,5 @@
-"""Examples, mentions and splits as frozen dataclasses. Readers produce them, `tasks` turn them into
-arrays."""
+"""Examples, mentions and splits as frozen dataclasses. Readers produce them, task folders turn them
+into arrays."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -13,8 +13,8 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A concept found in a token sequence: tokens `start` to `end` (exclusive) name `concept` (an
-    ontology id)."""
+    """A concept (an ontology id) that the tokens `start` to `end` (exclusive) of a sequence
+    name."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A marked phrase: tokens `start` to `end` (exclusive)."""
+    """A phrase that a corpus marks: the tokens `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -76,10 +76,10 @@ class Passage:
 
     Args:
       uid: the field "source" of the file.
-      title, tokens: of all sentences; marks removed, case kept.
-      entities: in order, not overlapping, each within one sentence.
+      title, tokens: tokens of all sentences, without marks, case kept.
+      entities: marked phrases in order; they do not overlap, and each lies in one sentence.
       sentences: the end (exclusive) of each sentence in `tokens`.
-      specialty: the branch of medicine, where the corpus names it; several are joined by SEVERAL.
+      specialty: the branch of medicine, "" if the corpus names none; several are joined by SEVERAL.
     """
 
     uid: str
@@ -100,7 +100,7 @@ class ClozeExample:
     """One gap-filling query about a passage.
 
     Args:
-      query: tokens, marks removed; query[blank] is PLACEHOLDER.
+      query: tokens without marks; query[blank] is PLACEHOLDER.
       answers: the dataset's answer first, then its synonyms.
       tags: slices that are also scored separately ("seen", "unseen").
     """

@@ -17,7 +17,7 @@ TextPair = tuple[str, str]  # of an input
 
 
 def _accepts_all(*texts: str) -> None:
-    """Finds no problem in any input."""
+    """Accepts any input: returns no problem."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class InputForm:
 
     @property
     def line(self) -> str:
-        """A line of an input, for messages."""
+        """The form of one line of text with TABs, for messages."""
         return " TAB ".join(self.names)
 
     def __str__(self) -> str:
@@ -68,7 +68,8 @@ class InputForm:
         return f"({', '.join(self.names)}) or {{{fields}}}"
 
     def checked(self, inputs: Iterable[Input]) -> list[TextPair]:
-        """The texts of the inputs of `predict`, from items as `texts` takes them."""
+        """Checks the inputs of `predict` and returns the two texts of each. `texts` says what an
+        item may be."""
         if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
             problem = f"the inputs are a {type(inputs).__name__}, not a list"
             raise UsageError(problem, fix=f"give a list of items; each is {self}")
@@ -82,7 +83,8 @@ class InputForm:
         return texts_of_inputs
 
     def texts(self, values: Input, place: str, line: int | None = None) -> TextPair:
-        """The texts of a dict with a field for each text, or of a tuple or list of two strings."""
+        """The two texts of an input: a dict with a field for each text, or a tuple or list of two
+        strings."""
 
         def fault(problem: str, fix: str) -> DataError:
             return DataError(problem, file=place, line=line, fix=fix)
@@ -109,8 +111,8 @@ class InputForm:
         return first, second
 
     def header(self, line: Input, file: str, number: int) -> list[str]:
-        """The cells of a line that names the columns of all texts, in any case; [] for another
-        line."""
+        """The cells of a line that names the columns of all texts, in any case; [] if the line is
+        not a header."""
         if not isinstance(line, list) or not all(isinstance(cell, str) for cell in line):
             return []
         cells = [cell.strip() or f"column {place}" for place, cell in enumerate(line, 1)]
@@ -127,8 +129,8 @@ class InputForm:
     def named(
         self, line: Input, header: Sequence[str], file: str, number: int
     ) -> tuple[TextPair, dict[str, Input]]:
-        """(the texts, further columns) of a line. header: the names of its cells; [] for a line
-        without names."""
+        """Splits a line into (its two texts, its further columns). header: the names of its cells;
+        [] for a line without names."""
         if header and isinstance(line, list):
             lacking = header[len(line) :]
             if len(line) > len(header) or not all(map(SPARE.fullmatch, lacking)):
@@ -146,7 +148,8 @@ class InputForm:
 def _text_of(
     fields: Mapping[str, Input], names: Sequence[str], fault: Callable[[str, str], DataError]
 ) -> Json:
-    """The value of the fields of these names, in any case; None is no value."""
+    """The value of the field that has one of these names, in any case; None if all such fields are
+    empty."""
     values = []
     for name, value in fields.items():
         if value is not None and str(name).casefold() in names:

@@ -22,8 +22,8 @@ from mednli_jax.files.reading import check_readable, either_name, empty_file, te
 
 @dataclass(frozen=True)
 class Partition:
-    """The ids of a file in its order. lines: the line of each, or its place in the array, from
-    1."""
+    """The ids of a file in its order. lines: the line of each id, or its place in the array,
+    counted from 1."""
 
     name: str
     file: str
@@ -32,8 +32,8 @@ class Partition:
 
 
 def read_partition(path: Path | str) -> Partition:
-    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines
-    are passed over."""
+    """Reads ids from NAME.npy, or from a plain or gzipped text file with one id a line. Blank lines
+    are skipped."""
     path = local_path(path, "--partition")
     path, problems = either_name(path) or path, Problems()
     line_of: dict[str, int] = {}
@@ -54,7 +54,7 @@ def read_partition(path: Path | str) -> Partition:
 
 
 def _array_ids(path: Path) -> Iterator[tuple[int, str]]:
-    """(place from 1, id) of an array."""
+    """Yields (place from 1, id) of an array."""
     check_readable(path)
     try:
         array = np.load(path, allow_pickle=False)
@@ -73,8 +73,8 @@ def _array_ids(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
-    """Reads several. Their names are the files' names, or the paths as they are written if names
-    are equal."""
+    """Reads several partitions. Each is named after its file, or after its path if two files have
+    one name."""
     partitions = list(map(read_partition, paths))
     if len(set(paths)) < len(paths):
         raise UsageError("--partition names a file twice", fix="name it once")
@@ -85,7 +85,7 @@ def read_partitions(paths: Sequence[str]) -> list[Partition]:
 
 
 class FilteredCorpus(Protocol):
-    """The settings by which a corpus of pairs may leave pairs of its files out."""
+    """A corpus of pairs, with the settings by which it may leave pairs of its files out."""
 
     @property
     def builder(self) -> str: ...
@@ -116,9 +116,12 @@ def uids_in(
 ) -> frozenset[str]:
     """The uids of all pairs of a corpus that are in a partition.
 
-    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file
-    out, from which on numbers are unknown. filtered: only a part of the corpus is loaded: unknown
-    uids are no error unless all are.
+    Args:
+      splits: name -> uids of its pairs in order.
+      gaps: splits whose reader left pairs of the file out; from the first of them on, numbers of
+        pairs are unknown.
+      filtered: only a part of the corpus is loaded: unknown uids are an error only if all are
+        unknown.
     """
     uids_of_corpus = {uid for uids in splits.values() for uid in uids}
     ids: Sequence[str] = partition.ids
@@ -155,11 +158,13 @@ def names_by_uid(
     *,
     problem: str,
 ) -> dict[str, tuple[str, ...]]:
-    """uid -> names, from rows `uid TAB name`. A uid with several rows has several names.
+    """Reads rows `uid TAB name` into {uid: names}. A uid with several rows has several names.
 
-    column: name of the second column in the header, which the file may have. names: the allowed
-    values, in any case. aliases: other word -> name. problem: the message for a row that does not
-    have this form.
+    Args:
+      column: name of the second column in the header, which the file may have.
+      names: the allowed values, in any case.
+      aliases: other word -> name.
+      problem: the message for a row that does not have this form.
     """
     path, problems = Path(path), Problems()
     names_of: dict[str, list[str]] = {}

@@ -41,8 +41,13 @@ _NAME = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
 
 @dataclass(frozen=True)
 class Pieces:
-    """A text as pieces. numbers: of the pieces. words: of the text, in its own case, split at
-    spaces and punctuation. word_of_piece: for each piece, the position of its word in words."""
+    """A text as pieces.
+
+    Args:
+      numbers: of the pieces.
+      words: of the text, in its own case, split at spaces and punctuation.
+      word_of_piece: for each piece, the position of its word in `words`.
+    """
 
     numbers: tuple[int, ...]
     words: tuple[str, ...]
@@ -51,12 +56,12 @@ class Pieces:
 
 @dataclass(frozen=True)
 class PieceVocabulary:
-    """Pieces by their numbers, and how a text becomes pieces.
+    """The pieces by number, and the tokenizer that splits a text into pieces.
 
-    The names of special pieces in a text are words, no special pieces.
+    A text that contains the name of a special piece has ordinary words there.
 
     Args:
-      content: of a tokenizer.json, as tokenizer_files.read_tokenizer gives it.
+      content: of a tokenizer.json, as tokenizer_files.read_tokenizer returns it.
       file: for messages.
     """
 
@@ -85,19 +90,19 @@ class PieceVocabulary:
 
     @property
     def unk(self) -> int:
-        """The number of the piece of text that no pieces compose; -1 where there is none."""
+        """The number of the unknown piece, for text that no pieces compose; -1 if there is none."""
         model = self.content["model"]
         number = self._tokenizer.token_to_id(model.get("unk_token") or "")
         return model.get("unk_id", -1) if number is None else number
 
     @property
     def specials(self) -> int:
-        """The special pieces of a pair."""
+        """The number of special pieces in a pair."""
         return 2 + self.form.separators
 
     def encode(self, text: str) -> Pieces:
-        """The pieces of a text, without special ones. A word that no pieces compose is one unknown
-        piece."""
+        """Splits a text into pieces, without special ones. A word that no pieces compose is one
+        unknown piece."""
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         word_of_piece: list[int] = []
         spans: list[list[int]] = []
@@ -114,8 +119,8 @@ class PieceVocabulary:
         return Pieces(tuple(encoded.ids), words, tuple(word_of_piece))
 
     def check_weights(self, rows: int, types: int) -> None:
-        """Raises DataError if weights with `rows` embeddings of pieces and so many of types of text
-        cannot belong to this vocabulary."""
+        """Raises DataError if weights with `rows` embeddings of pieces and `types` embeddings of
+        text types cannot belong to this vocabulary."""
         size = len(self)
         if types and self.form.second_type >= types:
             problem = (
@@ -138,7 +143,7 @@ class PieceVocabulary:
 
     @classmethod
     def load(cls, path: Path | str) -> "PieceVocabulary":
-        """The vocabulary of a folder of weights or of one of its files, or of a run."""
+        """Loads the vocabulary of a folder of weights, of a file in it, or of a run."""
         path = Path(path)
         if path.name == VOCABULARY:
             return cls.restore(path)
@@ -206,8 +211,8 @@ class PieceVocabulary:
 
 
 def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
-    """(premise pieces, hypothesis pieces) that are kept of these if both may have `size`: the
-    longer is cut first, as the tokenizers library does."""
+    """The numbers of (premise pieces, hypothesis pieces) that fit into `size`. The longer text is
+    cut first, as the tokenizers library does."""
     longer, shorter = max(premise, hypothesis), min(premise, hypothesis)
     if premise + hypothesis > size:
         shorter = min(shorter, size // 2)
@@ -216,8 +221,8 @@ def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
 
 
 def _borders(tokenizer: "Tokenizer") -> str:
-    """Unicode's classes of characters at which words end within the tokenizer's own words: of
-    punctuation, symbols and spaces."""
+    """The Unicode classes (P punctuation, S symbols, Z spaces) at whose characters words end inside
+    the tokenizer's own words."""
     splitter = tokenizer.pre_tokenizer
     if splitter is None:
         return "PSZ"
@@ -225,8 +230,8 @@ def _borders(tokenizer: "Tokenizer") -> str:
 
 
 def find_weights(name: str | Path) -> Path:
-    """The folder or file of some weights: a path, or the name of an installed package that contains
-    them."""
+    """The folder or file of pretrained weights: a path, or the name of an installed package that
+    contains them."""
     path = Path(name).expanduser()
     if path.exists():
         return path

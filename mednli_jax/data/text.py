@@ -1,5 +1,5 @@
-"""From text to token numbers: sentence splitting, tokenisation and the vocabulary. Also finds the
-places of tokens in a text."""
+"""From text to token numbers: sentence splitting, tokenisation and the vocabulary; and the places
+of tokens in a text."""
 
 import json
 import re

@@ -76,8 +76,8 @@ class TokenizerFiles:
     """The files of a tokenizer.
 
     Args:
-      file: that has the pieces.
-      class_name: of the library, without the ending "Fast"; "" where no file says it.
+      file: the file that has the pieces.
+      class_name: name of the library's class, without the ending "Fast"; "" if no file gives it.
       options: the content of tokenizer_config.json and special_tokens_map.json.
     """
 
@@ -87,7 +87,7 @@ class TokenizerFiles:
 
     @property
     def names(self) -> dict[str, str]:
-        """Special pieces by the option that names them."""
+        """The names of special pieces, by the option that sets them."""
         names = dict(OF_ROBERTA if self.class_name == ROBERTA else OF_BERT)
         for option, value in self.options.items():
             if option.endswith("_token") and value:
@@ -96,13 +96,13 @@ class TokenizerFiles:
 
     @property
     def has_types(self) -> bool:
-        """Whether the library gives the model the types of the texts."""
+        """Whether the library passes the types of the texts to the model."""
         inputs = self.options.get("model_input_names")
         return self.class_name in WITH_TYPES if inputs is None else "token_type_ids" in inputs
 
 
 def find_tokenizer(path: Path) -> TokenizerFiles:
-    """The tokenizer of a folder, of a file of its vocabulary, or beside a file of weights."""
+    """Finds the tokenizer in a folder, of a vocabulary file, or beside a file of weights."""
     is_weights = path.suffix == ".safetensors"
     is_vocabulary = path.is_file() and not is_weights
     folder = path.parent if is_vocabulary or is_weights else path
@@ -145,7 +145,8 @@ def _vocabulary_file(folder: Path, class_name: str) -> Path:
 
 
 def read_tokenizer(files: TokenizerFiles) -> JsonObject:
-    """See tokenizer_content."""
+    """Reads the files of a tokenizer into the content of a tokenizer.json, see
+    `tokenizer_content`."""
     readers = {WORD_PIECES: _word_pieces, BPE: _byte_pairs}
     tokenizer = readers.get(files.file.name, _tokenizer_json)(files)
     options, part = files.options, library()
@@ -170,9 +171,10 @@ def read_tokenizer(files: TokenizerFiles) -> JsonObject:
 def tokenizer_content(
     tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = OF_BERT
 ) -> JsonObject:
-    """The content of the tokenizer.json that makes the pieces of texts and the rows of pairs.
+    """The content of a tokenizer.json whose tokenizer splits texts into pieces and joins pairs into
+    rows.
 
-    Pieces that are special in it are found in no text: their names are words there.
+    A text that contains the name of a special piece has ordinary words there.
 
     names: of special pieces.
     """
@@ -250,7 +252,7 @@ def _byte_pairs(files: TokenizerFiles) -> "Tokenizer":
 
 
 def _special(files: TokenizerFiles, option: str, number_of: dict[str, int]) -> tuple[str, int]:
-    """The name of a special piece, and its number."""
+    """The (name, number) of a special piece."""
     name = files.names[option]
     if name in number_of:
         return name, number_of[name]
@@ -259,7 +261,7 @@ def _special(files: TokenizerFiles, option: str, number_of: dict[str, int]) -> t
 
 
 def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
-    """Adds the pieces that are found in a text before it is split."""
+    """Adds the pieces that are found in a text before it is split into words."""
     added_token, present = library().AddedToken, tokenizer.get_added_tokens_decoder()
     special = [_name(value) for key, value in files.options.items() if key.endswith("_token")]
     extra: list[str] = []
@@ -293,7 +295,7 @@ def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
 
 
 def _row(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int]]:
-    """The numbers, types of text and marks of special pieces of a pair of texts of one piece."""
+    """The (numbers, text types, special marks) of the row for a pair of texts of one piece each."""
     words = library().models.WordLevel({"a": 0}, "a")
     text, processor = library().Tokenizer(words).encode("a"), tokenizer.post_processor
     row = processor.process(text, text) if processor else text
@@ -301,7 +303,7 @@ def _row(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int]]:
 
 
 def pair_form(tokenizer: "Tokenizer") -> PairForm:
-    """The form of pairs, if the tokenizer makes pairs of such a form."""
+    """The form of the pairs of a tokenizer, which must be that of PairForm."""
     numbers, types, _ = _row(tokenizer)
     return PairForm(numbers[0], numbers[-1], len(numbers) - 4, types[-1])
 
@@ -323,7 +325,7 @@ def _set_form(tokenizer: "Tokenizer", form: PairForm) -> None:
 
 
 def library() -> ModuleType:
-    """The tokenizers library."""
+    """Imports the tokenizers library, which is an extra."""
     try:
         import tokenizers  # an extra: it brings ten packages, and encoders alone need it
     except ImportError:
@@ -333,7 +335,7 @@ def library() -> ModuleType:
 
 
 def _name(value: str | JsonObject) -> str:
-    """The name of a special piece, which may stand with its options."""
+    """The name of a special piece. value: the name, or a dict with its options."""
     return value["content"] if isinstance(value, dict) else value
 
 

@@ -11,7 +11,7 @@ from mednli_jax.errors import UsageError
 
 
 def next_free(folder: Path) -> Path:
-    """`folder`, or folder-2, folder-3, ...: the first that does not exist yet."""
+    """The first of `folder`, folder-2, folder-3, ... that does not exist yet."""
     path = folder
     for number in itertools.count(2):
         if not path.exists():
@@ -27,7 +27,7 @@ def local_path(text: str | Path, source: str) -> Path:
     """The path of a file or folder, with ~ expanded. Raises UsageError for an empty text and for
     gs://... or file://...
 
-    source: what gave the text, for messages: "--workdir", "$MEDNLI_JAX_CACHE".
+    source: the flag or variable that gave the text, for messages: "--workdir", "$MEDNLI_JAX_CACHE".
     """
     text = str(text)
     if not text.strip():
@@ -43,6 +43,6 @@ def local_path(text: str | Path, source: str) -> Path:
 
 
 def variable_path(variable: str) -> Path | None:
-    """The path in an environment variable; None where the variable is not set."""
+    """The path in an environment variable; None if the variable is not set."""
     text = os.environ.get(variable)
     return None if text is None else local_path(text, f"${variable}")

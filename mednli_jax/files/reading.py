@@ -53,15 +53,15 @@ def no_such_file(path: Path, fix: str = "check the path") -> DataError:
 
 
 def character_fault(text: str) -> str:
-    """The fault in the characters of a string from JSON, as the end of a sentence; "" where there
-    is none."""
+    """Describes the fault in the characters of a string from JSON, as the end of a sentence; "" if
+    they have no fault."""
     if "\0" in text:
         return "holds a NUL character"
     return "holds half a surrogate pair" if re.search("[\ud800-\udfff]", text) else ""
 
 
 def either_name(path: Path) -> Path | None:
-    """The existing file of that name, with or without .gz; None where there is neither."""
+    """The existing file of that name, with or without .gz; None if neither exists."""
     path = Path(path)
     name = path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz"
     for candidate in (path, path.with_name(name)):
@@ -71,7 +71,7 @@ def either_name(path: Path) -> Path | None:
 
 
 def check_readable(path: Path, fix: str = "check the path") -> None:
-    """Raises DataError where the file does not exist or may not be read."""
+    """Raises DataError if the file does not exist or may not be read."""
     if not os.path.isfile(path):
         raise no_such_file(path, fix)
     with open_binary(path):
@@ -80,7 +80,7 @@ def check_readable(path: Path, fix: str = "check the path") -> None:
 
 @contextlib.contextmanager
 def open_binary(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a plain or gzipped file as a buffered stream."""
+    """Opens a plain or gzipped file and yields its bytes as a buffered stream."""
     path = Path(path)
     if not (os.path.isfile(path) or path.is_fifo()):
         raise no_such_file(path)
@@ -102,8 +102,8 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_text(path: Path) -> Iterator[io.TextIOBase]:
-    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks
-    are not changed."""
+    """Opens a plain or gzipped UTF-8 file and yields its text as a stream, for formats without
+    lines. Line breaks are not changed."""
     try:
         with open_binary(path) as stream:
             yield io.TextIOWrapper(stream, "utf-8-sig", newline="")
@@ -114,8 +114,8 @@ def open_text(path: Path) -> Iterator[io.TextIOBase]:
 
 
 def raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, line without its line break). Lines may also end in CR alone, as some
-    programs write them."""
+    """Yields (line number from 1, line without its line break). Lines may also end in CR alone, as
+    some programs write them."""
     head = stream.peek(1) if isinstance(stream, io.BufferedReader | gzip.GzipFile) else b""
     ends_in_cr = b"\r" in head and b"\n" not in head
     lines = stream.read().removesuffix(b"\r").split(b"\r") if ends_in_cr else stream
@@ -129,31 +129,33 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, line without its line break and without U+FEFF)."""
+    """Yields (line number from 1, line without its line break and without U+FEFF) of a plain or
+    gzipped file."""
     for number, line in numbered_lines(path):
         yield number, line.replace(_MARK_BYTES, b"")
 
 
 def decode(line: bytes) -> str:
-    """The text of a line in UTF-8, without U+FEFF."""
+    """Decodes a line of UTF-8, without U+FEFF."""
     return line.replace(_MARK_BYTES, b"").decode()
 
 
 def json_text(text: str) -> str:
-    """A JSON text without U+FEFF, also where its strings write it as an escape."""
+    """Removes U+FEFF from a JSON text, also the escape \\ufeff in its strings."""
     return _ESCAPED_MARK.sub(r"\1", text.replace(MARK, ""))
 
 
 def text_lines(
     path: Path, problems: Problems | None = None, *, digest: Digest | None = None
 ) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without the line break and U+FEFF) of every line of a plain or
-    gzipped UTF-8 file.
+    """Yields (line number from 1, text without the line break and U+FEFF) of every line of a plain
+    or gzipped UTF-8 file.
 
-    A line with a NUL is no text.
+    A line with a NUL is not text.
 
-    problems: collects the errors of lines that are not text; without it the first is raised.
-    digest: of hashlib, updated with every line and "\\n".
+    Args:
+      problems: collects the errors of lines that are not text; if it is None, the first is raised.
+      digest: a hash of hashlib, updated with every line and "\\n".
     """
     path = Path(path)
     for number, line in numbered_lines(path):
@@ -176,8 +178,8 @@ def text_lines(
 
 
 class RepeatedField(dict):
-    """A JSON object that gives a field twice; it holds the later value. entry: the place of the
-    second, from 1."""
+    """A JSON object that gives a field twice; it holds the later value. entry: the position of the
+    repeated field, from 1."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
@@ -189,25 +191,26 @@ class RepeatedField(dict):
 
 
 def is_name(text: str) -> bool:
-    """Whether a name in a file looks like one, or is the mark "-". No message shows another, which
-    may be a text."""
+    """Whether a name in a file looks like a name, or is the mark "-". Messages show no other names,
+    because they may be corpus text."""
     return re.fullmatch(r"-|-?\w[\w.#/()-]{0,29}", text) is not None
 
 
 def shown_name(name: str) -> str:
-    """The name of a field for a message, after a blank; "" for one that may be a text."""
+    """The name of a field for a message, after a blank; "" for a name that may be corpus text."""
     return f" '{name}'" if is_name(name) else ""
 
 
 def shown_names(names: Sequence[str], kind: str) -> str:
-    """Names of a kind for a message: "premise, label, column 3", where the third may be a text."""
+    """Names of a kind for a message: "premise, label, column 3", whose third name may be corpus
+    text."""
     shown = [name if is_name(name) else f"{kind} {place}" for place, name in enumerate(names, 1)]
     return ", ".join(shown)
 
 
 def json_object(pairs: list[tuple[str, object]]) -> dict:
-    """The object of these fields, for `object_pairs_hook` of json: a RepeatedField where two have
-    one name."""
+    """Makes an object of its fields, as the `object_pairs_hook` of json. It is a RepeatedField if
+    two fields have one name."""
     values = dict(pairs)
     return values if len(values) == len(pairs) else RepeatedField(pairs)
 
@@ -216,7 +219,8 @@ KEEP_ONE = "keep one of the two"
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
-    """(line number, object) of a JSON lines file, one object per line. Blank lines are skipped."""
+    """Yields (line number, object) of a JSON lines file, one object per line. Blank lines are
+    skipped."""
     path = Path(path)
     for number, line in text_lines(path, problems):
         if not line.strip():
@@ -239,10 +243,10 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
 
 
 def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in
-    cells become "\\n".
+    """Yields (number of its first line, cells) for each record of a CSV file (RFC 4180). Line
+    breaks in cells become "\\n".
 
-    Blank lines, and those of commas alone, are skipped. Reading ends at a faulty quote or a line
+    Blank lines and lines of commas alone are skipped. Reading ends at a faulty quote or at a line
     that is not text.
     """
     path = Path(path)
@@ -281,15 +285,15 @@ COLUMNAR = (".parquet", ".arrow", ".feather")  # endings of files that column_re
 def column_records(
     path: Path, rename: Callable[[Sequence[str]], Sequence[str]], fields: Collection[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
-    """(number from 1, values by column) of each row of a Parquet, Arrow or Feather file, plain or
-    gzipped.
+    """Yields (number from 1, values by column) for each row of a Parquet, Arrow or Feather file,
+    plain or gzipped.
 
-    Values of fields are Python's, and their bytes are UTF-8. A value of another column is a
-    pa.Array of length 1: its type may be one that Python lacks.
+    Values of `fields` are Python's, and their bytes are UTF-8. A value of another column is a
+    pa.Array of length 1, because Python may lack its type.
 
     Args:
-      rename: names in the file -> names of the columns; "" for one that is not read. It may raise
-        DataError.
+      rename: maps names in the file to names of columns; "" for a column that is not read. It may
+        raise DataError.
       fields: names of columns in lower case.
     """
     import pyarrow as pa
@@ -326,7 +330,7 @@ def column_records(
 
 
 def _field_value(scalar: pa.Scalar, name: str, file: str, number: int) -> Json:
-    """The value in Python, where bytes are a text."""
+    """Converts a scalar to Python; bytes become text."""
     try:
         value = scalar.as_py()
         return value.decode() if isinstance(value, bytes) else value
@@ -335,20 +339,20 @@ def _field_value(scalar: pa.Scalar, name: str, file: str, number: int) -> Json:
 
 
 def is_quoted_cell(cell: str) -> bool:
-    """Whether a cell between TABs is quoted as in CSV: between quotes, with a doubled quote
-    inside."""
+    """Whether a cell between TABs is quoted as in CSV: it stands in quotes and contains a doubled
+    quote."""
     return cell[:1] == cell[-1:] == '"' and '""' in cell[1:-1]
 
 
 def quoted_cells(file: str, line: int, count: int) -> str:
-    """The warning of quoted cells in a table of TABs. line: of the first."""
+    """The warning of quoted cells in a table with TABs. line: number of the first such line."""
     cells = f'{count:,} cells with quotes around the text and "" inside, this is the first'
     meaning = "between TABs quotes have no meaning, and stay in the text"
     return f"{file}:{line}: {cells}; {meaning}. Fix: save the table as .csv."
 
 
 def check_distinct(names: Iterable[str], file: str, line: int | None = None) -> None:
-    """Raises DataError where two columns have one name, case ignored. Columns without a name may
+    """Raises DataError if two columns have one name, case ignored. Columns without a name may
     repeat."""
     before: set[str] = set()
     for name in names:
@@ -365,13 +369,13 @@ def table_rows(
     columns: Callable[[int, list[str]], Sequence[str]],
     spare: str = "",
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, {column: cell}) of the records below a header. Reading ends at a fault in or
-    before the header.
+    """Yields (line number, {column: cell}) for each record below a header. Reading ends at a fault
+    in or before the header.
 
     Args:
       records: (line number, cells).
-      columns: (line number, cells) of the header -> names of the columns; may raise DataError.
-      spare: regular expression of the names of columns that may be missing at the end of a row.
+      columns: maps (line number, cells) of the header to names of the columns; may raise DataError.
+      spare: regular expression for the columns that may be missing at the end of a row.
     """
     names = None
     for number, cells in records:

@@ -20,7 +20,7 @@ from mednli_jax.types import Json
 
 
 class Digest(Protocol):
-    """A hash of hashlib."""
+    """A hash of hashlib, as far as it is used here."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -45,8 +45,8 @@ TEMPORARY = ".*.[0-9a-f]*.tmp"  # pattern of the names of `temporary_beside`
 
 
 def temporary_beside(path: Path) -> Path:
-    """A new hidden path beside `path`. Containers that share a disk have equal process ids, so the
-    name is random."""
+    """A new hidden path beside `path`. Its name is random, because containers that share a disk
+    have equal process ids."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
 
 
@@ -56,9 +56,9 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 def lock_file(file: IO | int, *, shared: bool = False, wait: bool = False) -> bool:
     """Locks an open file or a descriptor against other processes until it is closed; returns
-    whether locks exist.
+    whether the file system has locks.
 
-    Raises BlockingIOError where another process has locked the file, unless it waits.
+    Raises BlockingIOError if another process has locked the file and `wait` is False.
     """
     try:
         import fcntl  # imported here because Windows lacks this module
@@ -75,7 +75,8 @@ def lock_file(file: IO | int, *, shared: bool = False, wait: bool = False) -> bo
 
 
 def check_locks(folder: Path, has_locks: bool, workers: int = 1) -> None:
-    """Warns where the file system of a folder has no locks; several workers need them."""
+    """Warns if the file system of a folder has no locks; raises RunError if several workers need
+    them."""
     problem = f"{folder}: the file system has no locks"
     if not has_locks and workers > 1:
         fix = "choose another folder, or --workers=1"
@@ -86,7 +87,7 @@ def check_locks(folder: Path, has_locks: bool, workers: int = 1) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
-    """Holds the lock of a folder. False where another process holds it, or where the disk has no
+    """Holds the lock of a folder. Yields False if another process holds it or the disk has no
     locks."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -101,10 +102,10 @@ def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A new, empty folder beside `path`, 0700, which is removed when the block ends.
+    """Yields a new, empty folder beside `path`, 0700, which is removed when the block ends.
 
-    Scratch folders of `path` that killed processes left are removed first: nobody holds their
-    locks. The lock of the parent keeps other processes from seeing the new folder before it has its
+    Scratch folders of `path` that killed processes left, and whose locks are free, are removed
+    first. The lock of the parent keeps other processes from seeing the new folder before it has its
     own lock.
     """
     folder = temporary_beside(path)
@@ -123,8 +124,8 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the
-    new, never a part.
+    """Yields a file, 0600, that replaces `path` when the block ends. Readers see the old content or
+    the new, never a part.
 
     A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is
     written directly.
@@ -156,9 +157,10 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def write_over(path: Path, content: str, mark: str) -> None:
-    """Writes a file at a path given by the user, over an older file of the same type only.
+    """Writes a file at a path given by the user. An older file there is replaced only if it is of
+    the same type.
 
-    mark: begins each file of the type.
+    mark: the bytes with which each file of the type begins.
     """
     path = Path(path)
     if path.is_file() and path.stat().st_size:
@@ -171,10 +173,10 @@ def write_over(path: Path, content: str, mark: str) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterator[Path]:
-    """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed
-    where it fails.
+    """Yields an empty temporary folder, 0700, which is renamed to `folder` when the block ends and
+    removed if it fails.
 
-    keep: whether a folder stays that another process has meanwhile put there.
+    keep: whether a folder that another process has put there meanwhile stays.
     """
     folder = Path(folder)
     with writing(folder, fix):
@@ -213,8 +215,8 @@ def write_sealed(path: Path, values: Mapping[str, Json]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Json]:
-    """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where
-    it is damaged."""
+    """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError if it
+    is damaged."""
     values: dict[str, Json] = json.loads(path.read_bytes())
     content = {name: value for name, value in values.items() if name != SEAL}
     if values[SEAL] != digest(content):
@@ -228,10 +230,10 @@ def digest(values: Json) -> str:
 
 
 def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
-    """Creates the folder where it is missing, 0700, and returns it.
+    """Creates the folder, 0700, if it is missing, and returns it.
 
-    A new or empty folder gets a .gitignore that excludes all its files; a folder with files only
-    where all are `ours`.
+    A new or empty folder gets a .gitignore that excludes all its files; a folder with files gets
+    one only if all files are `ours`.
     """
     ignored = folder / ".gitignore"
     with writing(folder, fix):

@@ -41,12 +41,13 @@ def shortest_paths(
     max_length: int = 0,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """int16 [M]: edges on the shortest path between two concepts; UNREACHABLE if there is none up
-    to `max_length`.
+    """Finds the number of edges on the shortest path between the two concepts of each pair.
+
+    Returns int16 [M]; UNREACHABLE if there is no path of at most `max_length` edges.
 
     Args:
       pairs: integers [M, 2] of concept indices.
-      direction: "either" counts the is-a steps up from either concept to the other, its ancestor;
+      direction: "either" counts the is-a steps up from one concept to the other, its ancestor;
         "undirected" follows is-a edges both ways, so that siblings are at distance 2; "all" follows
         these and the edges of every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
@@ -70,8 +71,8 @@ def stored_paths(
     max_length: int = 0,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """`shortest_paths`, int16 [M], from a file in `folder` if it is there, else computed and
-    stored.
+    """Reads the `shortest_paths` int16 [M] from a file in `folder`; computes and stores them if the
+    file is missing.
 
     A file belongs to the ontology, the edges followed, the direction, the cut-off and the distinct
     pairs, in any order.
@@ -102,8 +103,8 @@ def stored_paths(
 
 
 def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
-    """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent)
-    first."""
+    """The edges that a direction follows, a list of integers [2, E] of concepts; is-a (child,
+    parent) stands first."""
     matrices = [ontology.parents]
     if direction == "all":
         matrices += ontology.relations.values()
@@ -111,7 +112,8 @@ def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
 
 
 def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(distinct unordered pairs (low, high), sorted [D, 2]; for each pair its row among them)."""
+    """Returns (distinct unordered pairs (low, high), sorted [D, 2]; for each pair its row among
+    them)."""
     pairs = np.sort(np.asarray(pairs, np.int64), axis=1)
     size = int(pairs.max(initial=0)) + 1
     keys, inverse = np.unique(pairs[:, 0] * size + pairs[:, 1], return_inverse=True)
@@ -119,7 +121,8 @@ def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def climb(start: csr_array, parents: csr_array, max_length: int) -> Iterator[tuple[int, csr_array]]:
-    """(length, bool [R, C]: the concepts that each row reaches first after so many is-a steps).
+    """Yields (length, bool [R, C]: the concepts that each row reaches first after `length` is-a
+    steps).
 
     start: bool [R, C]. max_length: longest path, 0 for no limit.
     """
@@ -157,8 +160,8 @@ def _steps_up(
 
 
 def _both_ways(edges: Sequence[np.ndarray], size: int) -> csr_array:
-    """bool [C, C]: each edge [2, E] both ways, and one from each concept to itself, by which it
-    keeps its bits. Repeated edges become one."""
+    """The graph bool [C, C] of the edges [2, E] in both directions, with an edge from each concept
+    to itself, by which it keeps its bits. Repeated edges become one."""
     loops = np.stack([np.arange(size)] * 2)
     turned = [edge[::-1] for edge in edges]
     source, target = np.concatenate([loops, *edges, *turned], axis=1)
@@ -189,7 +192,7 @@ def _spread(
 def _steps(
     graph: csr_array, sources: np.ndarray, place: np.ndarray, target: np.ndarray, max_length: int
 ) -> np.ndarray:
-    """int16 [M], the steps from sources[place] to target, both [M].
+    """The steps from sources[place] to target, both [M], as int16 [M].
 
     One step ors the bits of a concept's neighbours into the bits of the concept, for all sources at
     once (Then et al. 2014, The more the merrier: efficient multi-source graph traversal, section
@@ -220,7 +223,8 @@ def _steps(
 
 
 def _grown(bits_CW: np.ndarray, graph: csr_array, concepts: np.ndarray) -> np.ndarray:
-    """uint64 [len(concepts), W]: the bits of these concepts (sorted) after one more step."""
+    """uint64 [len(concepts), W]: the bits of these concepts, which are sorted, after one more
+    step."""
     grown = np.empty((len(concepts), bits_CW.shape[1]), np.uint64)
     begins = graph.indptr[concepts]
     degrees = graph.indptr[concepts + 1] - begins
@@ -234,6 +238,7 @@ def _grown(bits_CW: np.ndarray, graph: csr_array, concepts: np.ndarray) -> np.nd
 
 
 def ramps(first: np.ndarray | int, length: np.ndarray) -> np.ndarray:
-    """first, first + 1, ... `length` times for each entry: [5, 8], [2, 1] -> [5, 6, 8]."""
+    """Concatenates, for each entry, the `length` numbers from `first` on: [5, 8], [2, 1] -> [5, 6,
+    8]."""
     end = np.cumsum(length, dtype=np.int64)
     return np.repeat(first - (end - length), length) + np.arange(end[-1] if len(end) else 0)

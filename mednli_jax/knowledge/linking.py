@@ -32,10 +32,12 @@ _JOINED = re.compile(r"[\w.+'’]+(?:(?:[-‐‑‒–—]+|/)[\w.+'’]+)+")  #
 
 
 class _Form(NamedTuple):
-    """A token as it is compared.
+    """A token in the form in which it is compared.
 
-    pieces: of its text. words: these in the singular. is_divisible: whether each piece may be a
-    name.
+    Args:
+      pieces: of the token's text.
+      words: the pieces in the singular.
+      is_divisible: whether each piece may be a name by itself.
     """
 
     pieces: tuple[str, ...]
@@ -53,7 +55,8 @@ def _form(token: str) -> _Form:
 def _is_joined(token: str, pieces: Sequence[str]) -> bool:
     """Whether hyphens or "/" join words of which each may be a name.
 
-    Words of a set phrase are no names: it holds a word of grammar ("head-to-head", "follow-up").
+    The words of a set phrase are not names: such a token contains a word of grammar
+    ("head-to-head", "follow-up").
     """
     if not any(map(str.isalpha, pieces)) or not _JOINED.fullmatch(token):
         return False
@@ -64,10 +67,12 @@ class _Sentence:
     """A sentence as the text that is searched: the words of its tokens, with a space around each.
 
     A place is the position of a space in the text.
-    starts: place -> the token that begins there.
-    ends: place -> the token after the one that ends there.
-    inside: place between two words of a divisible token -> that token. `starts` and `ends` have
-      these places, too.
+
+    Attributes:
+      starts: place -> the token that begins there.
+      ends: place -> the token after the one that ends there.
+      inside: place between two words of a divisible token -> that token. `starts` and `ends` have
+        these places, too.
     """
 
     def __init__(self, tokens: Sequence[str], inside_tokens: bool) -> None:
@@ -100,7 +105,7 @@ class _Sentence:
         return start in self.inside or end in self.inside
 
     def exact(self, start: int, end: int) -> str:
-        """The pieces between two places, letter for letter."""
+        """The pieces between two places, with the case and endings of the text."""
         return " ".join(self._pieces[self._piece_at[start] : self._piece_at[end]])
 
 
@@ -122,7 +127,8 @@ def _leftmost_longest(hits: Iterable[_Hit]) -> list[_Hit]:
 
 
 class _Keys(NamedTuple):
-    """A name, as it is looked up (key, in the singular) and letter for letter (exact).
+    """The two forms of a name: `key`, by which it is looked up, in the singular; and `exact`, with
+    its own case and endings.
 
     Both are pieces between single spaces. They are in capitals for an acronym that is also an
     ordinary word, else in lower case.
@@ -213,7 +219,7 @@ class Linker:
                     yield _Hit(start, end, concept)
 
     def _concept_at(self, sentence: _Sentence, start: int, end: int, folded: str) -> int | None:
-        """The concept of the name between two places; None where the text means another word.
+        """The concept of the name between two places; None if the text means another word.
 
         folded: the key of the name, case folded.
         """
@@ -233,8 +239,8 @@ class Linker:
         return self._concept_of_first(words + acronyms)
 
     def _concept_of_first(self, names: Sequence[str | None]) -> int | None:
-        """The concept of the first name, letter for letter, that is a concept's; None if none
-        is."""
+        """The concept of the first of the names that belongs to a concept in exactly this spelling;
+        None if none does."""
         for name in names:
             if name in self._concept_of:
                 return self._concept_of[name]
@@ -281,7 +287,7 @@ class Linker:
             self._concept_of[exact] = concept
 
     def _keys(self, name: str, is_short: bool = False) -> _Keys:
-        """The key of a name. is_short: the name is a short form."""
+        """Makes the keys of a name. is_short: whether the name is a short form."""
         pieces = pieces_of(name)
         key, exact = " ".join(map(singular, pieces)), " ".join(pieces)
         is_acronym = is_short or (self._capitals_make_acronyms and name.removesuffix("s").isupper())
@@ -290,14 +296,14 @@ class Linker:
         return _Keys(key, exact)
 
     def _add(self, key: str, exact: str) -> None:
-        """Adds a key with its first name, if it is new."""
+        """Adds a key with its first name, if the key is new."""
         self._first_name.setdefault(key, exact)
         if key != key.casefold():
             self._ambiguous.add(key.casefold())
 
     def _linked_concepts(self) -> list[bool]:
-        """[C], whether the concept has a type to link, and no everyday word as preferred name.
-        Raises ConfigError where no concept has such a type."""
+        """[C], whether each concept is linked: it has a type to link, and its preferred name is not
+        an everyday word. Raises ConfigError if no concept has such a type."""
         is_linked = [not _is_everyday(label) for label in self.ontology.labels]
         if not self.types:
             return is_linked
@@ -319,7 +325,7 @@ def _is_everyday(name: str) -> bool:
 
 
 def _without_parts_of_linked(sentence: _Sentence, hits: Sequence[_Hit]) -> list[_Hit]:
-    """The hits without those that divide a token which is linked as a whole."""
+    """Drops the hits that divide a token which is linked as a whole."""
     linked: set[int] = set()
     whole = [hit for hit in hits if not sentence.is_part(hit.start, hit.end)]
     for hit in _leftmost_longest(whole):
@@ -336,7 +342,7 @@ def _mostly_in_capitals(names: Iterable[tuple[str, int]]) -> bool:
 
 
 def _may_be_linked(exact: str) -> bool:
-    """Whether a name has a letter, and is no word of grammar."""
+    """Whether a name has a letter and is not a word of grammar."""
     return exact not in FUNCTION_WORDS and any(map(str.isalpha, exact))
 
 
@@ -344,7 +350,7 @@ def _may_be_linked(exact: str) -> bool:
 def linker_of(
     ontology: Ontology, types: tuple[str, ...] | None, abbreviations: tuple[tuple[str, str], ...]
 ) -> Linker:
-    """A Linker of all names, which the corpora of a process share."""
+    """A Linker of all names of an ontology. The corpora of a process share it."""
     return Linker(ontology, types=types, abbreviations=abbreviations)
 
 
@@ -354,7 +360,7 @@ def bundled_abbreviations() -> Path:
 
 
 def read_abbreviations() -> tuple[tuple[str, str], ...]:
-    """(short form, expansion) of each row of `bundled_abbreviations`."""
+    """Reads the (short form, expansion) of each row of `bundled_abbreviations`."""
     abbreviations = []
     for number, line in text_lines(bundled_abbreviations()):
         if number > 1:

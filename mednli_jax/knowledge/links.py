@@ -21,12 +21,13 @@ CodesOf = Callable[[int, Mention], Sequence[int]]
 class Links:
     """Related token pairs of N premise-hypothesis pairs, at most K each, nearest first.
 
-    premise, hypothesis: int16 [N, K] token positions, 0 in an empty slot.
-    distance: int16 [N, K] edges between their concepts; -1 = empty slot.
-    dropped: number of links that did not fit into K.
-    longest: greatest distance of two related mentions, -1 if there are none.
-    relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links
-      without types.
+    Args:
+      premise, hypothesis: int16 [N, K] token positions, 0 in an empty slot.
+      distance: int16 [N, K] edges between their concepts; -1 = empty slot.
+      dropped: number of links that did not fit into K.
+      longest: greatest distance of two related mentions, -1 if there are none.
+      relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links
+        without types.
     """
 
     premise: np.ndarray
@@ -38,10 +39,14 @@ class Links:
 
 
 class MentionRows(NamedTuple):
-    """The codes of mentions, sorted by pair; int64 [R] each.
+    """Mentions as rows, int64 [R] each, sorted by pair. A mention with several codes has a row for
+    each.
 
-    pair: number of the sentence pair. start, end: tokens of the mention. code: number of a concept,
-    or of a term of `relations`. mention: number of the mention, which may have several codes.
+    Args:
+      pair: number of the sentence pair.
+      start, end: tokens of the mention.
+      code: number of a concept, or of a term of `relations`.
+      mention: number of the mention.
     """
 
     pair: np.ndarray
@@ -58,15 +63,21 @@ class MentionRows(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Each mention of a premise with each mention of its hypothesis, [M] rows on both sides."""
+    """The pairs of a mention of a premise with a mention of its hypothesis: both sides have [M]
+    rows."""
 
     premise: MentionRows
     hypothesis: MentionRows
 
 
 class TokenLinks(NamedTuple):
-    """Related token pairs, [L] each. pair: number of the sentence pair. premise, hypothesis:
-    tokens. bits: types of the relation."""
+    """Related token pairs, [L] each.
+
+    Args:
+      pair: number of the sentence pair.
+      premise, hypothesis: token positions.
+      bits: types of the relation.
+    """
 
     pair: np.ndarray
     distance: np.ndarray
@@ -90,11 +101,11 @@ def corpus_links(
 ) -> Links:
     """Links premise tokens with hypothesis tokens through the concepts that cover them.
 
-    Token i of a premise and token j of its hypothesis are linked when a concept of i and a concept
-    of j have a path; their distance is the least over all such concepts.
-    The slots of a pair are in the order of distance, then i, then j, and the first `max_links` are
-    kept. A cross-reference stands for all concepts that have it. A concept that the ontology lacks
-    is related only to itself, at distance 0.
+    Token i of a premise and token j of its hypothesis are linked if a path connects a concept of i
+    with a concept of j; their distance is the least over all such concepts. The slots of a pair are
+    in the order of distance, then i, then j, and the first `max_links` stay. A cross-reference
+    stands for all concepts that have it. A concept that the ontology lacks is related only to
+    itself, at distance 0.
 
     paths: `shortest_paths`, or `stored_paths` with its folder bound.
     """
@@ -133,8 +144,8 @@ def corpus_links(
 
 
 def _longest(premise: MentionRows, hypothesis: MentionRows, distance: np.ndarray) -> int:
-    """The greatest distance between two mentions: of each two the least over the concepts of a
-    cross-reference."""
+    """The greatest distance between two mentions. Two mentions have the least distance of their
+    concepts, of which a cross-reference may have several."""
     mentions = premise.mention * (hypothesis.mention.max(initial=0) + 1) + hypothesis.mention
     distinct, place = np.unique(mentions, return_inverse=True)
     least = np.full(len(distinct), LONGEST, np.int16)
@@ -153,7 +164,7 @@ def mention_rows(mentions: MentionsOfSide, codes_of: CodesOf) -> MentionRows:
 
 
 def crossings(premises: MentionRows, hypotheses: MentionRows, pairs: int) -> Iterator[Crossing]:
-    """The mentions of a corpus, in blocks of pairs. pairs: their number."""
+    """Yields the Crossing of each block of pairs of a corpus. pairs: number of all pairs."""
     for first in range(0, max(pairs, 1), _ROWS):
         premise = premises.of_pairs(first, first + _ROWS)
         hypothesis = hypotheses.of_pairs(first, first + _ROWS)
@@ -168,7 +179,8 @@ def crossings(premises: MentionRows, hypotheses: MentionRows, pairs: int) -> Ite
 
 
 def _keys_of_known(crossing: Crossing, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rows whose two concepts are in the ontology; the keys of these pairs of concepts).
+    """Returns (rows of the crossing whose two concepts are in the ontology; int64 keys of these
+    pairs of concepts).
 
     A key is the same for either order of the two concepts. size: number of concepts.
     """
@@ -184,11 +196,11 @@ def token_links(
     distance: np.ndarray,
     bits: np.ndarray,
 ) -> TokenLinks:
-    """The token pairs of related mentions; sorted by pair, distance and tokens.
+    """The token pairs of related mentions, sorted by pair, distance and tokens.
 
-    A token pair stands once, with the least distance of its mentions and all their bits.
+    Each token pair stands once, with the least distance of its mentions and all their bits.
 
-    distance, bits: [M], of each mention of `premise` and the one of `hypothesis` in the same row.
+    distance, bits: [M], of the mention of `premise` and the one of `hypothesis` in the same row.
     """
     height, width = premise.end - premise.start, hypothesis.end - hypothesis.start
     # The tokens of two mentions are a rectangle, which is read row by row.
@@ -206,7 +218,7 @@ def token_links(
 
 
 def first_of_runs(*columns: np.ndarray) -> np.ndarray:
-    """The first row of each run of equal rows. columns: [L] each."""
+    """The index of the first row of each run of equal rows. columns: [L] each."""
     is_first = np.ones(len(columns[0]), bool)
     is_first[1:] = np.diff(columns, axis=1).any(axis=0)
     return np.flatnonzero(is_first)
@@ -219,10 +231,13 @@ def packed(
     longest: int | None = None,
     kinds: int = 0,
 ) -> Links:
-    """The links as arrays [N, K].
+    """Packs the links into arrays [N, K].
 
-    blocks: in the order of the pairs. pairs: N. longest: None = the greatest distance of a link.
-    kinds: number of bits, 0 for links without types.
+    Args:
+      blocks: links in the order of the pairs.
+      pairs: N.
+      longest: the greatest distance; None takes that of the links.
+      kinds: number of bits, 0 for links without types.
     """
     links = TokenLinks(*map(np.concatenate, zip(*blocks, strict=True)))
     slot = ramps(0, np.bincount(links.pair, minlength=pairs))

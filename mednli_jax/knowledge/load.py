@@ -1,4 +1,4 @@
-"""Loads the Ontology that a config names: finds its files, chooses the reader and keeps the result
+"""Loads the Ontology that a config names: finds its files, chooses the reader and stores the result
 in the cache."""
 
 import json
@@ -54,8 +54,8 @@ _NOT_INSTALLED: dict[str, str] = {  # name -> how to get its files
 
 @dataclass(frozen=True)
 class OntologyFiles:
-    """An ontology's name, the file or folder that is passed to `read`, and all files that `read`
-    may open."""
+    """The name of an ontology, the file or folder that is passed to `read`, and all files that
+    `read` may open."""
 
     name: str
     place: Path
@@ -70,7 +70,7 @@ def load_ontology(
     *,
     cache_dir: Path | None = None,
 ) -> Ontology:
-    """The ontology that `spec` names.
+    """Loads the ontology that `spec` names.
 
     Args:
       spec: "mesh", the bundled table; "umls", "snomed" or "wordnet", whose official files are
@@ -79,9 +79,9 @@ def load_ontology(
         MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files, SNOMED CT
         RF2 files or WordNet's database.
       data_dir: the folder of licensed data of a config.
-      cache_dir: where a copy is kept as arrays, so that the next load takes seconds at most; None
-        keeps none. A copy is used as long as the place and the content of the files, the options
-        and FORMAT are the same.
+      cache_dir: folder for a copy as arrays, so that the next load takes seconds at most; None
+        stores no copy. A copy is used as long as the place and the content of the files, the
+        options and FORMAT are the same.
     """
     if spec == "mesh":
         return bundled_mesh(options)
@@ -132,7 +132,7 @@ def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 
 
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
-    """The files that `spec` names."""
+    """Finds the files that `spec` names."""
     if spec == "mesh":
         # The data folder is not searched, so that a run means the same on every machine.
         return OntologyFiles(spec, BUNDLED, (BUNDLED, *mesh.alias_files()), read_mesh)
@@ -156,7 +156,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
 
 
 def _named(name: str, data_dir: Path | None) -> OntologyFiles:
-    """The files of "umls", "snomed" or "wordnet"."""
+    """Finds the files of "umls", "snomed" or "wordnet"."""
     folders = data_folders(data_dir)
     places = [folder / name for folder in folders]
     if name == "wordnet":
@@ -182,8 +182,8 @@ def _named(name: str, data_dir: Path | None) -> OntologyFiles:
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
-    """The ontology of a folder that has any of its files, else None; the reader reports missing
-    files."""
+    """The ontology of a folder that has at least one of its files, else None; the reader reports
+    missing files."""
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if either_name(place / name) or umls.joining_command(place, name):
@@ -206,7 +206,8 @@ def _present(*paths: Path) -> tuple[Path, ...]:
 
 
 def stored(path: Path, key: Key, build: Callable[[], Ontology]) -> Ontology:
-    """The ontology of `build`, `kept` in a file."""
+    """Reads the ontology from its file in the cache; if the file is missing, `build` makes the
+    ontology, and it is stored."""
     return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))
 
 
@@ -216,8 +217,8 @@ _PAIRS = ("names", "cross_references")
 
 
 def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
-    """The fields as arrays. Strings are one text, a line each; the edges of all relations stand one
-    after the other."""
+    """The fields of an ontology as arrays. Strings are joined to one text, a line each; the edges
+    of all relations are concatenated."""
     edges = {}
     for name, matrix in sorted(ontology.relations.items()):
         edges[name] = np.stack(matrix.nonzero())

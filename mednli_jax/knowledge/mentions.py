@@ -75,14 +75,15 @@ Splits = Mapping[str, Split[NLIExample]]
 
 
 class FileMentions(NamedTuple):
-    """The mentions of a file. facts: the file's name, and counts of its spans and mentions."""
+    """The mentions that a file holds. facts: the file's name, and counts of its spans and
+    mentions."""
 
     mentions: Mentions
     facts: JsonObject
 
 
 class Span(NamedTuple):
-    """A concept at tokens `start` to `end` (exclusive). score: higher is better."""
+    """A concept that the tokens `start` to `end` (exclusive) name. score: higher is better."""
 
     start: int
     end: int
@@ -91,7 +92,7 @@ class Span(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A sentence of a corpus."""
+    """A sentence of a corpus, as text and as tokens."""
 
     text: str
     tokens: tuple[str, ...]
@@ -107,7 +108,9 @@ def sentence_of(example: NLIExample, side: str) -> Sentence:
 class Recognised:
     """The concepts that another program found in a corpus, in place of a Linker.
 
-    ontology: may lack concepts. spans, facts: those of a FileMentions.
+    Args:
+      ontology: may lack some of the concepts.
+      spans, facts: of a FileMentions.
     """
 
     ontology: Ontology
@@ -126,15 +129,14 @@ class Recognised:
 def read_mentions(
     path: Path, splits: Splits, *, partial: bool = False, candidates: str = "best"
 ) -> FileMentions:
-    """The mentions of a file of any format for the sentences of a corpus.
+    """Reads the mentions for the sentences of a corpus from a file of any format.
 
     Args:
       splits: the corpus.
-      partial: the corpus leaves out pairs of its files, so that an unknown pair is counted and is
-        not an error.
-      candidates: of several concepts for the same tokens the "best" (of the best score, then the
-        first in the file), or "all". Concepts for other tokens are all kept, also where they
-        overlap.
+      partial: whether the corpus leaves out pairs of its files. An unknown pair is then counted and
+        is not an error.
+      candidates: of several concepts for the same tokens takes the "best" (the best score, then the
+        first in the file), or "all". Concepts for other tokens all stay, also if they overlap.
     """
     placing = Placing(path, splits, partial)
     if path.name.removesuffix(".gz").endswith(METAMAP):
@@ -177,11 +179,11 @@ class Placing:
         self._spans: dict[tuple[str, str], list[Span]] = {}
 
     def uid(self, split: str, pair_id: str) -> str:
-        """The uid of a pair, "SPLIT ID" where there is none."""
+        """The uid of a pair, or "SPLIT ID" if the corpus has no such pair."""
         return self._uid_of.get((split, pair_id), f"{split} {pair_id}")
 
     def text(self, uid: str, side: str) -> str:
-        """The text of a sentence, "" where there is none."""
+        """The text of a sentence, or "" if the corpus has no such sentence."""
         return sentence_of(self._examples[uid], side).text if uid in self._examples else ""
 
     def add(
@@ -210,7 +212,7 @@ class Placing:
     def _places(
         self, line: int, uid: str, side: str, pieces: Sequence[tuple[int, int]]
     ) -> list[tuple[int, int]]:
-        """(first token, last + 1) of the pieces."""
+        """The [(first token, last + 1)] of the pieces."""
         size = len(self.text(uid, side))
         places: list[tuple[int, int]] = []
         for start, end in pieces:
@@ -234,7 +236,7 @@ class Placing:
         return places
 
     def _tokens_at(self, uid: str, side: str, start: int, end: int) -> list[int]:
-        """The tokens that have one of these characters."""
+        """The tokens that have a character between `start` and `end`."""
         if (uid, side) not in self._offsets:
             self._offsets[uid, side] = token_offsets(*sentence_of(self._examples[uid], side))
         offsets = enumerate(self._offsets[uid, side])
@@ -280,7 +282,7 @@ class Placing:
 
 
 def _best(spans: Sequence[Span]) -> list[Span]:
-    """Of the spans at the same tokens the one of the best score, then the first."""
+    """Takes one of the spans at the same tokens: the one of the best score, then the first."""
     best: dict[tuple[int, int], Span] = {}
     for span in sorted(spans, key=lambda span: -span.score):
         best.setdefault((span.start, span.end), span)
@@ -291,7 +293,7 @@ def _best(spans: Sequence[Span]) -> list[Span]:
 
 
 def _read_rows(path: Path, placing: Placing) -> None:
-    """Adds the span of each row."""
+    """Adds the span of each row of a table or of JSON lines."""
 
     def columns(number: int, header: list[str]) -> list[str]:
         if set(FIELDS) <= set(header):
@@ -333,10 +335,11 @@ def _add_row(placing: Placing, line: int, row: Mapping[str, str]) -> None:
 
 
 class Occurrence(NamedTuple):
-    """A place of a concept.
+    """One occurrence of a concept in a sentence.
 
-    pieces: (start, end) in characters. text: of the trigger, "" where the place has several pieces
-    or the trigger is not known.
+    Args:
+      pieces: (start, end) in characters.
+      text: of the trigger; "" if the occurrence has several pieces or the trigger is not known.
     """
 
     uid: str
@@ -348,7 +351,7 @@ class Occurrence(NamedTuple):
 
 
 def _read_metamap(path: Path, placing: Placing) -> None:
-    """Adds the spans of each concept."""
+    """Adds the spans of each concept in MetaMap's output."""
     checked, elsewhere = 0, 0
     for line, text in text_lines(path, placing.problems):
         if not text.strip():
@@ -374,7 +377,7 @@ def _read_metamap(path: Path, placing: Placing) -> None:
 
 
 def _mmi_occurrences(path: Path, kind: str, fields: Sequence[str]) -> list[Occurrence]:
-    """The places of the concept of a line."""
+    """The occurrences of the concept of a line of MetaMap's output."""
     if kind != "MMI":
         command = f"zgrep -E '[|](MMI|AA|UA)[|]' {shlex.quote(str(path))} > lines.mmi"
         note = "MetaMap also prints its command line"
@@ -388,14 +391,14 @@ def _mmi_occurrences(path: Path, kind: str, fields: Sequence[str]) -> list[Occur
 
 
 def other_fields() -> DataError:
-    """The fault of a line that is not of MetaMap's form."""
+    """The error for a line that does not have MetaMap's form."""
     fix = f"the form is {_FORM}; {CONVERT}"
     return DataError("the line has other fields than MetaMap's MMI output", field="MMI", fix=fix)
 
 
 def occurrences(fields: Sequence[str], triggers: str, positions: str) -> list[Occurrence]:
-    """The places of the concept of an MMI line. fields: the first five of the line. Raises
-    DataError, without a file, for a malformed line."""
+    """The occurrences of the concept of an MMI line. fields: the first five fields of the line.
+    Raises DataError, without a file, for a malformed line."""
     ident, _, score_text, _, concept = fields[:5]
     if not concept:
         raise other_fields()
@@ -438,7 +441,7 @@ def _score(text: str) -> float:
 
 
 def _trigger_texts(field: str) -> list[str]:
-    """The texts of the sentence that the triggers name."""
+    """The texts of the sentence that the triggers quote."""
     texts: list[str] = []
     starts = deque(match.end() for match in _MIDDLE.finditer(field))
     for ending in _ENDING.finditer(field):
@@ -450,7 +453,7 @@ def _trigger_texts(field: str) -> list[str]:
 
 
 def same_text(ours: str, theirs: str) -> bool:
-    """Whether a program that reads ASCII may show our text as theirs."""
+    """Whether `theirs` may be our text as a program that reads ASCII shows it."""
     return ascii_of(ours).casefold() == ascii_of(theirs).casefold()
 
 
@@ -473,7 +476,7 @@ def _report_elsewhere(placing: Placing, elsewhere: int, checked: int) -> None:
 
 
 class MetaMapInput(NamedTuple):
-    """Counts of what was written."""
+    """The counts of sentences that `write_metamap_input` wrote."""
 
     sentences: int
     changed_characters: int

@@ -1,4 +1,4 @@
-"""Concepts, their names and their is-a graph: the common form of all terminologies."""
+"""Concepts, their names and their is-a graph: one form for all terminologies."""
 
 import hashlib
 import re
@@ -26,10 +26,12 @@ class OntologyOptions:
     """The parts of a terminology that readers take. A reader ignores options that its format does
     not have.
 
-    sources: vocabularies of the UMLS (SAB). languages: of names (LAT of the UMLS). () takes all.
-    relations: "is_a" for the is-a graph alone, "all" for the other relations too
-      (`Ontology.relations`). Is-a edges on cycles are left out and counted, or are the relation
-      CIRCULAR with "all".
+    Args:
+      sources: vocabularies of the UMLS (SAB); () takes all.
+      languages: of names (LAT of the UMLS); () takes all.
+      relations: "is_a" for the is-a graph alone, "all" for the other relations too
+        (`Ontology.relations`). Is-a edges on cycles are left out and counted, or are the relation
+        CIRCULAR with "all".
     """
 
     sources: tuple[str, ...] = ("SNOMEDCT_US",)
@@ -41,8 +43,8 @@ DEFAULT_OPTIONS = OntologyOptions()
 
 
 def shown_id(concept: str) -> str:
-    """An id for a message; "an id" where a damaged row has other text than D003920, HP:0000118 and
-    their like."""
+    """An id for a message; "an id" if a damaged row has a text that does not look like D003920 or
+    HP:0000118."""
     return concept if _ID.fullmatch(concept) else "an id"
 
 
@@ -51,7 +53,7 @@ def bool_matrix(
     columns: np.ndarray | Sequence[int],
     shape: tuple[int, int],
 ) -> csr_array:
-    """The bool matrix that is true at these places, of which some may be repeated."""
+    """A bool matrix of this shape, true at the places (rows, columns), which may repeat."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
     matrix = csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
     matrix.sum_duplicates()
@@ -59,7 +61,7 @@ def bool_matrix(
 
 
 def edge_matrix(edges: np.ndarray, size: int) -> coo_array:
-    """The bool matrix [size, size] of edges [2, E], all different. It takes no memory for concepts
+    """The bool matrix [size, size] of edges [2, E], all different. It needs no memory for concepts
     without edges."""
     return coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(size, size))
 
@@ -107,8 +109,8 @@ class Ontology:
         return {concept: index for index, concept in enumerate(self.ids)}
 
     def indices(self, concept_id: str) -> list[int]:
-        """The concept of an id, else all concepts that have it as a cross-reference; none for an
-        unknown one."""
+        """The index of the concept with this id; else those of all concepts that have it as a
+        cross-reference; [] for an unknown id."""
         index = self.index_of.get(concept_id)
         return self._indices_of_reference.get(concept_id, []) if index is None else [index]
 
@@ -120,8 +122,8 @@ class Ontology:
         return indices
 
     def index(self, concept_id: str) -> int | None:
-        """The index of a concept, by its id or a cross-reference that no other concept has; None
-        for an unknown one."""
+        """The index of the concept with this id, or of the only one with this cross-reference; None
+        for an unknown id."""
         indices = set(self.indices(concept_id))
         return indices.pop() if len(indices) == 1 else None
 
@@ -141,8 +143,8 @@ class Ontology:
 
 
 def induced_subgraph(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
-    """The ontology with only the edges between `concepts` (ids or cross-references), of which some
-    may be unknown."""
+    """The ontology with only the edges between `concepts` (ids or cross-references). Unknown ones
+    are ignored."""
     is_inside = np.zeros(len(ontology), bool)
     for concept in concepts:
         is_inside[ontology.indices(concept)] = True
@@ -161,8 +163,8 @@ def induced_subgraph(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
 
 
 def permute(ontology: Ontology, seed: int) -> Ontology:
-    """A control: the same ids and the same graph, but every concept's names now belong to a random
-    concept.
+    """Makes a control: an ontology with the same ids and the same graph, in which every concept has
+    the names of a random concept.
 
     Labels, types and cross-references move with the names, so that the same spans of a text are
     linked. The permutation is a sort by hash: it depends on `seed` and the ids alone, with every
@@ -203,7 +205,7 @@ class Edges:
         lines: np.ndarray,
         kind: np.ndarray | Sequence[int] | int = 0,
     ) -> None:
-        """Adds edges, integers [E]; kind: one number for all, or [E]."""
+        """Adds edges, integers [E] each. kind: one number for all edges, or [E]."""
         columns = np.broadcast_arrays(source, target, lines, kind)
         self._blocks.append(np.array(columns, np.int32))
 
@@ -214,7 +216,7 @@ class Edges:
 
 class ReadEdges(NamedTuple):
     """The edges of a terminology. is_a: from child to parent. kinds: names of the kinds of
-    `other_edges`; those of the same name are one relation."""
+    `other_edges`; kinds of one name are one relation."""
 
     is_a: Edges
     other_edges: Edges
@@ -222,7 +224,7 @@ class ReadEdges(NamedTuple):
 
 
 class Graphs(NamedTuple):
-    """The fields of that name of an Ontology."""
+    """The fields `parents` and `relations` of an Ontology."""
 
     parents: csr_array
     relations: dict[str, coo_array]
@@ -231,10 +233,10 @@ class Graphs(NamedTuple):
 def graphs(
     edges: ReadEdges, size: int, options: OntologyOptions, file_of: Callable[[int], str]
 ) -> Graphs:
-    """The graphs of the edges between `size` concepts.
+    """Builds the graphs of the edges between `size` concepts.
 
-    Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else they are
-    left out, with a warning that counts them.
+    Is-a edges on cycles become the relation CIRCULAR if all relations are read. Else they are left
+    out, with a warning that counts them.
 
     file_of: child -> the file that states its is-a edges.
     """
@@ -267,7 +269,7 @@ def graphs(
 
 
 def _on_cycles(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
-    """bool [E]: which edges lie on a cycle. The edge of a concept to itself is one.
+    """bool [E], whether each edge lies on a cycle. The edge of a concept to itself is a cycle.
 
     child, parent: int [E] of concepts below `size`.
     """

@@ -1,5 +1,5 @@
-"""How the concepts of a premise and of its hypothesis are related: synonyms, antonyms, hypernyms
-and so on, as bits.
+"""The relations between the concepts of a premise and of its hypothesis, as bits: synonyms,
+antonyms, hypernyms and so on.
 
 The kinds are those of Chen et al. 2018 (KIM, section 3.1), the same word, and relations of an
 ontology by name. Each is read from the premise to the hypothesis: "hypernym" says that the
@@ -56,8 +56,10 @@ def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
 class Related:
     """The ordered pairs of U terms that are related.
 
-    keys: int64 [M], a * U + b of terms a and b, rising. bits: uint32 [M]. distance: int16 [M], see
-    `related`.
+    Args:
+      keys: int64 [M], a * U + b of terms a and b, rising.
+      bits: uint32 [M].
+      distance: int16 [M], see `related`.
     """
 
     keys: np.ndarray
@@ -80,7 +82,7 @@ def related(
     max_length: int = 0,
     wanted: np.ndarray | None = None,
 ) -> Related:
-    """The related terms: those that have related concepts.
+    """Finds the terms that are related because their concepts are.
 
       same: the words are equal. Such terms have no other kind.
       synonym: the terms share a concept. They are then not hypernyms or co-hyponyms.
@@ -120,8 +122,11 @@ def related(
 class _TermGraph:
     """The terms as rows of bool matrices.
 
-    concepts: bool [U, C], those of each term. names: its transpose.
-    same: keys of terms with equal words. shared: keys of other terms that share a concept.
+    Attributes:
+      concepts: bool [U, C], the concepts of each term.
+      names: bool [C, U], its transpose.
+      same: keys of terms with equal words.
+      shared: keys of other terms that share a concept.
     """
 
     def __init__(
@@ -155,14 +160,14 @@ class _TermGraph:
         return np.concatenate(blocks)
 
     def up(self, concepts: csr_array, most: int) -> csr_array:
-        """bool [U, C], the concepts [U, C] of each term, and those above them over at most `most`
-        is-a edges."""
+        """bool [U, C], the concepts [U, C] of each term, and the concepts above them over at most
+        `most` is-a edges."""
         for _ in range(most):
             concepts = concepts + concepts @ self.ontology.parents
         return csr_array(concepts)
 
     def hypernyms(self, max_length: int) -> Iterator[tuple[int, np.ndarray]]:
-        """(is-a steps, keys of the terms with a path of that length)."""
+        """Yields (is-a steps, keys of the terms that a path of this length connects)."""
         near = np.sort(np.concatenate([self.same, self.shared]))
         for steps, above in climb(self.concepts, self.ontology.parents, max_length):
             yield steps, _without(self.keys(above, self.names), near)
@@ -172,7 +177,7 @@ class _TermGraph:
         return self.keys(ancestors, ancestors.T)
 
     def antonyms(self, kin: np.ndarray) -> np.ndarray:
-        """kin: keys of the terms that are the same, synonyms or is-a."""
+        """The keys of antonyms. kin: keys of the terms that are the same, synonyms or is-a."""
         antonym = self.ontology.relations["antonym"]
         opposite = antonym + antonym.T
         own = _without(self.keys(self.concepts @ opposite, self.names), self.same)
@@ -199,13 +204,13 @@ def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
 
 
 def _turned(keys: np.ndarray, size: int) -> np.ndarray:
-    """The keys of the same pairs in the other order."""
+    """The keys of the pairs in reverse order, (b, a) for (a, b)."""
     first, second = np.divmod(keys, max(size, 1))
     return second * size + first
 
 
 def _among(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
-    """bool [M], which keys are among those that rise."""
+    """bool [M], whether each key is one of the rising keys."""
     if not len(rising):
         return np.zeros(len(keys), bool)
     place = np.minimum(np.searchsorted(rising, keys), len(rising) - 1)
@@ -217,8 +222,8 @@ def _without(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
 
 
 def _joined(relations: Sequence[_Relation]) -> Related:
-    """One row for each key: all its bits; of is-a edges their least distance, else the least of
-    all."""
+    """Merges relations to one row for each key, with all its bits. Its distance is the least of the
+    is-a edges, else the least of all."""
     keys_of, bit_of, distance_of = zip(*relations, strict=True)
     counts = list(map(len, keys_of))
     keys = np.concatenate(keys_of)
@@ -244,8 +249,8 @@ def typed_links(
     max_links: int,
     max_length: int = 0,
 ) -> Links:
-    """Like `links.corpus_links`, but tokens are linked where their terms are `related`; the links
-    have bits."""
+    """Links tokens whose terms are `related`, as `links.corpus_links` links tokens whose concepts
+    are. The links have bits."""
     blocks = []
     mentions = premise_mentions, hypothesis_mentions
     for match in _matches(ontology, *mentions, term_of, named, max_length):
@@ -254,7 +259,7 @@ def typed_links(
 
 
 class _Matches(NamedTuple):
-    """Related mentions of some pairs of a corpus, [M] each."""
+    """The related mentions of a block of pairs, [M] each."""
 
     premise: MentionRows
     hypothesis: MentionRows
@@ -270,7 +275,7 @@ def _matches(
     named: Sequence[str],
     max_length: int,
 ) -> Iterator[_Matches]:
-    """The related mentions of a corpus, in blocks of pairs."""
+    """Yields the related mentions of a corpus, in blocks of pairs."""
     code_of: dict[Term, int] = {}
 
     def codes(side: str, pair: int, mention: Mention) -> list[int]:

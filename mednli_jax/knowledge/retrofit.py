@@ -38,7 +38,8 @@ _NORM_FLOOR = 1e-6
 
 
 def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int) -> np.ndarray:
-    """Vectors [V, D] moved towards their neighbours' (Faruqui et al. 2015, eq. 2), float32.
+    """Moves vectors [V, D] towards those of their neighbours (Faruqui et al. 2015, eq. 2); returns
+    float32.
 
     graph: bool [V, V] without a diagonal, each edge once; graph[i, j] says that j draws i.
 
@@ -75,16 +76,16 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int) -> np.ndarra
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
-    """float32 [V, D]: every row divided by its Euclidean length, as the published script does;
-    zeros stay zeros."""
+    """Divides every row by its Euclidean length, as the published script does: float32 [V, D].
+    Zeros stay zeros."""
     squares = np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)
     lengths: np.ndarray = np.sqrt(squares + _NORM_FLOOR)
     return np.asarray(vectors / lengths[:, None], np.float32)
 
 
 def colours(graph: csr_array) -> np.ndarray:
-    """int32 [V]: the smallest colour, in the order of rows, that no neighbour has, in either
-    direction; 0 for none.
+    """Colours a graph so that neighbours differ: int32 [V]. In the order of rows, each takes the
+    smallest colour that no neighbour, in either direction, has.
 
     Greedy and deterministic; at most one colour more than the largest number of neighbours.
     """
@@ -102,10 +103,10 @@ def colours(graph: csr_array) -> np.ndarray:
 
 
 def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
-    """A lexicon of the published format: on each line a word, then its neighbours, between spaces;
-    also gzipped.
+    """Reads a lexicon of the published format: on each line a word, then its neighbours, between
+    spaces; also gzipped.
 
-    Words are lower-cased, as the published script does; numbers stay themselves. Where a word has
+    Words are lower-cased, as the published script does; numbers stay as they are. If a word has
     several lines (in the published FrameNet lexicon, one for each frame), all its neighbours count.
     """
     problems = Problems()
@@ -124,12 +125,12 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> csr_array:
-    """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word
+    """The graph bool [V, V] of a lexicon over `words`: graph[i, j] says that the lexicon lists word
     j under word i.
 
-    A word that the lexicon does not have is looked up in lower case. Neighbours that are not in
-    `words` have no vector and are left out. "<pad>" and "<unk>" have no neighbours. A lexicon by
-    which no word has a neighbour is refused.
+    A word that the lexicon lacks is looked up in lower case. Neighbours that are not in `words`
+    have no vector and are left out. "<pad>" and "<unk>" have no neighbours. A lexicon that gives no
+    word a neighbour is refused.
     """
     row_of = _row_of(words)
     rows: list[int] = []
@@ -147,12 +148,15 @@ def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> cs
 def ontology_word_graph(
     ontology: Ontology, words: Sequence[str], *, relations: Sequence[str] = ("is_a", "synonym")
 ) -> csr_array:
-    """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts'
-    one-word names.
+    """The graph bool [V, V] of words that an ontology relates, both ways, through the one-word
+    names of its concepts.
 
-    relations: "synonym": two names of one concept; "is_a", a key of `Ontology.relations` or "all":
-    names of two concepts so related. Case does not count. A word of grammar is no concept's name.
-    `words`: see `word_graph`.
+    Case does not count. A word of grammar is no concept's name.
+
+    Args:
+      words: see `word_graph`.
+      relations: "synonym" relates two names of one concept; "is_a", a key of `Ontology.relations`
+        or "all" relates names of two concepts that have this relation.
     """
     rows_of: dict[str, list[int]] = {}  # folded word -> rows
     for word, row in _row_of(words).items():
@@ -177,10 +181,11 @@ def ontology_word_graph(
 def _related(
     ontology: Ontology, relations: Sequence[str], further_names: Sequence[str] = ("is_a",)
 ) -> csr_array:
-    """[C, C] bool, the concepts that stand in a relation, in either direction.
+    """bool [C, C], the pairs of concepts that stand in a relation, in either direction.
 
-    relations: "is_a", keys of `Ontology.relations`, or "all" for all of these. further_names: names
-    beside these keys, for the message.
+    Args:
+      relations: "is_a", keys of `Ontology.relations`, or "all" for all of these.
+      further_names: names besides these keys, for the message.
     """
     matrices = {"is_a": ontology.parents, **ontology.relations}
     graph = csr_array((len(ontology), len(ontology)), dtype=bool)
@@ -195,12 +200,13 @@ def _related(
 
 
 def _row_of(words: Sequence[str]) -> dict[str, int]:
-    """word -> its row, without "<pad>" and "<unk>"."""
+    """Maps each word to its row, without "<pad>" and "<unk>"."""
     return {word: row for row, word in enumerate(words) if word not in SPECIALS}
 
 
 def _moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal; refused if no edge is left. source: of the graph."""
+    """Removes the diagonal of a graph; raises if no edge is left. source: of the graph, for the
+    message."""
     edges = graph.tocoo()
     is_off_diagonal = edges.row != edges.col
     if not is_off_diagonal.any():
@@ -219,15 +225,15 @@ def concept_vectors(
     words: Sequence[str],
     names: Iterable[tuple[str, int]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A vector for each concept, float32 [C, D]; and whether no token of it is known, bool [C]: its
-    row is then zero.
+    """Computes a vector for each concept: (float32 [C, D]; bool [C], whether the concept has no
+    known token, so that its row is zero).
 
-    The vector is the mean over the tokens of the concept's most frequent name that has a known one
-    (the published code's default, cbow_most_common). Tokens are looked up as they are, then in
-    lower case, then without hyphens.
+    The vector is the mean over the tokens of the concept's most frequent name that has a known
+    token (the published code's default, cbow_most_common). Tokens are looked up as they are, then
+    in lower case, then without hyphens.
 
     Args:
-      vectors_of_words: floats [V, D], the rows of `words` (for which see `word_graph`).
+      vectors_of_words: floats [V, D], the rows of `words`, see `word_graph`.
       names: (phrase, concept index), e.g. of every mention in a training corpus.
     """
     row_of = _row_of(words)
@@ -263,7 +269,8 @@ def _known_rows(name: str, row_of: Mapping[str, int]) -> list[int]:
 
 
 class MovedConcepts(NamedTuple):
-    """`concept_vectors` after retrofitting. with_neighbour: number of concepts that were moved."""
+    """The `concept_vectors` after retrofitting. with_neighbour: number of concepts that were
+    moved."""
 
     vectors: np.ndarray
     is_missing: np.ndarray
@@ -279,7 +286,7 @@ def retrofit_concepts(
     relations: Sequence[str],
     rounds: int = 10,
 ) -> MovedConcepts:
-    """`concept_vectors`, moved towards those of related concepts.
+    """Computes `concept_vectors` and moves them towards those of related concepts.
 
     A concept without a vector is no neighbour. Vectors keep their lengths, so that they can be
     mixed with the word vectors they come from (MedNLI's had length 1, unlike its words).

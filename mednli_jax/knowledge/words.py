@@ -1,5 +1,5 @@
-"""Words in the forms by which names are looked up: folded and in the singular for the linker, base
-forms for WordNet. And lists of words that are not linked."""
+"""Forms of words by which names are looked up: folded and in the singular for the linker, base
+forms for WordNet; and lists of words that are not linked."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ _GRAMMAR_PARTS = "ar"
 
 @lru_cache(maxsize=1 << 17)
 def normalise(text: str) -> tuple[str, ...]:
-    """The pieces of a name or of one token, as they are compared: "Crohn's", "non-smoker," ->
+    """Splits a name or a token into the pieces that are compared: "Crohn's", "non-smoker," ->
     ("crohn",), ("non", "smoker", ","). Case is folded, punctuation is a piece of its own, as in the
     Penn Treebank."""
     text = text.casefold()
@@ -85,7 +85,7 @@ def normalise(text: str) -> tuple[str, ...]:
 
 
 def pieces_of(text: str) -> tuple[str, ...]:
-    """As `normalise`, and each "/" is a piece of its own."""
+    """Splits as `normalise` does, and each "/" is a piece of its own."""
     pieces = normalise(text)
     if "/" in text:
         return tuple(" ".join(pieces).replace("/", " / ").split())
@@ -94,8 +94,8 @@ def pieces_of(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 17)
 def singular(word: str) -> str:
-    """The word without a plural ending, which need not be a word. Words of up to four letters stay
-    ("aids" is no plural of "aid"), as do the endings of Greek and Latin singulars."""
+    """Cuts the plural ending off a word; the result need not be a word. Words of up to four letters
+    stay ("aids" is no plural of "aid"), as do the endings of Greek and Latin singulars."""
     if len(word) < 5 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 5:
@@ -106,7 +106,7 @@ def singular(word: str) -> str:
 
 
 def folded_words(tokens: Iterable[str]) -> set[str]:
-    """The words of tokens in the form in which names are looked up: normalised, in the singular."""
+    """The words of tokens in the form of the look-up: normalised, in the singular."""
     return {singular(piece) for token in tokens for piece in pieces_of(token)}
 
 
@@ -118,8 +118,8 @@ def ordinary_words() -> frozenset[str]:
 
 
 def is_ordinary(word: str) -> bool:
-    """Whether a folded word is a word of grammar or an ordinary one, or the plural of an ordinary
-    one."""
+    """Whether a folded word is a word of grammar, an ordinary word, or the plural of an ordinary
+    word."""
     forms = {word, word.removesuffix("s"), singular(word)}
     return word in FUNCTION_WORDS or not forms.isdisjoint(ordinary_words())
 
@@ -143,7 +143,7 @@ class Lemmas:
 
     @cached_property
     def _synsets(self) -> dict[tuple[str, str], list[int]]:
-        """(name, letter of its part of speech) -> synsets."""
+        """Maps (name, letter of its part of speech) to synsets."""
         synsets: dict[tuple[str, str], list[int]] = {}
         for name, concept in self.ontology.names:
             part_of_speech = self.ontology.ids[concept][0]
@@ -152,7 +152,7 @@ class Lemmas:
 
     @cached_property
     def _beginnings(self) -> set[str]:
-        """The words with which a longer name begins. Only its last word is inflected."""
+        """The words with which longer names begin. Only the last word of a name is inflected."""
         beginnings = set()
         for name, _ in self._synsets:
             words = name.split(" ")
@@ -161,7 +161,8 @@ class Lemmas:
         return beginnings
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
-        """The mentions of one sentence, in order; those of phrases and of their words overlap."""
+        """The mentions of one sentence, in order. Mentions of phrases and of their words
+        overlap."""
         words = list(map(str.casefold, tokens))
         mentions = []
         for start in range(len(words)):
@@ -176,7 +177,7 @@ class Lemmas:
         return mentions
 
     def indices(self, key: str) -> list[int]:
-        """The synsets of a key, the most frequent sense first; none for an unknown key."""
+        """The synsets of a key, the most frequent sense first; [] for an unknown key."""
         if key not in self._indices_of:
             parts_of_speech = _GRAMMAR_PARTS if key.endswith("|") else _ENDINGS
             indices: list[int] = []
@@ -187,7 +188,7 @@ class Lemmas:
         return self._indices_of[key]
 
     def _key(self, word: str) -> str:
-        """The base forms of a word, "" if WordNet has none."""
+        """The key of a word: its base forms; "" if WordNet has none."""
         if word not in self._key_of:
             is_of_grammar = word in _OF_GRAMMAR
             forms = self._base_forms(word, _GRAMMAR_PARTS if is_of_grammar else _ENDINGS)

@@ -51,7 +51,7 @@ LINK_TYPES = tuple(_TREES.split())
 
 
 class _Descriptor(NamedTuple):
-    """A row of the table."""
+    """A descriptor, which is a row of the table."""
 
     id: str
     name: str
@@ -62,22 +62,22 @@ class _Descriptor(NamedTuple):
 
 @functools.cache
 def bundled_mesh(options: OntologyOptions) -> Ontology:
-    """MeSH's bundled 2024 edition, which all corpora of a process share."""
+    """MeSH's bundled 2024 edition. All corpora of a process share it."""
     return read_mesh(BUNDLED, options)
 
 
 def read_mesh(path: Path, options: OntologyOptions = DEFAULT_OPTIONS) -> Ontology:
-    """A file in the layout of the bundled MeSH.
+    """Reads a file in the layout of the bundled MeSH.
 
-    A descriptor is-a the owner of the nearest tree number above each of its own: the number without
-    its last part, in a subset of MeSH perhaps one further up. A tree number that lies below another
-    one of the same descriptor is only a second place in the printed tree (2024 files Ocular
+    A descriptor is-a the owner of the nearest tree number above each of its own tree numbers: the
+    number without its last part, or in a subset of MeSH perhaps one further up. A tree number below
+    another one of the same descriptor is only a second place in the printed tree (2024 files Ocular
     Motility Disorders under its child Strabismus); it gives no edge, because it would close a
     cycle.
 
     Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases,
     synonyms, and last the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type
-    2 Diabetes Mellitus") where no descriptor has that name already. `types` are the tree numbers.
+    2 Diabetes Mellitus"), unless a descriptor has that name already. `types` are the tree numbers.
     """
     digest = hashlib.sha256()
     descriptors = _read_descriptors(path, digest)
@@ -129,8 +129,8 @@ def alias_files() -> list[Path]:
 def _rows(
     path: Path, names: tuple[str, ...], digest: Digest, problems: Problems
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, {column: cell}) of the rows with the right number of cells; the others go into
-    `problems`."""
+    """Yields (line number, {column: cell}) of the rows with the right number of cells; other rows
+    go into `problems`."""
 
     def columns(number: int, header: list[str]) -> tuple[str, ...]:
         if tuple(header) != names:
@@ -144,14 +144,15 @@ def _rows(
 
 
 def _records(path: Path, content: Digest) -> Iterator[tuple[int, list[str]]]:
-    """The cells of the lines. The first line is the header, even if it is empty."""
+    """Yields (line number, cells) of each line. The first line is the header, even if it is
+    empty."""
     for number, line in text_lines(path, digest=content):
         if line or number == 1:
             yield number, line.split("\t")
 
 
 def _read_aliases(path: Path, index: dict[str, int], digest: Digest) -> list[tuple[str, int]]:
-    """(name, concept) of each row whose concept is a descriptor."""
+    """Reads the (name, concept) of each row whose concept is a descriptor."""
     header = ABBREVIATION_HEADER if path.name == ABBREVIATIONS else ALIAS_HEADER
     aliases = []
     for _, row in _rows(path, header, digest, Problems()):
@@ -161,7 +162,7 @@ def _read_aliases(path: Path, index: dict[str, int], digest: Digest) -> list[tup
 
 
 def _read_descriptors(path: Path, digest: Digest) -> list[_Descriptor]:
-    """The descriptors sorted by id; raises every fault of the file together."""
+    """Reads the descriptors, sorted by id. Raises all faults of the file together."""
     problems = Problems()
     descriptors: dict[str, _Descriptor] = {}
     owner: dict[str, str] = {}  # of a tree number
@@ -195,7 +196,7 @@ def _read_descriptors(path: Path, digest: Digest) -> list[_Descriptor]:
 
 
 def _edges(descriptors: Sequence[_Descriptor]) -> Iterator[tuple[int, int, int, int]]:
-    """Rows of Edges; see `read_mesh` for the tree numbers that give none."""
+    """Yields the rows of Edges; see `read_mesh` for the tree numbers that give none."""
     owner: dict[str, int] = {}
     for concept, descriptor in enumerate(descriptors):
         owner |= dict.fromkeys(descriptor.tree_numbers, concept)

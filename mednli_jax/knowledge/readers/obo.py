@@ -61,7 +61,7 @@ class _Synonym(NamedTuple):
 
 
 class _Relationship(NamedTuple):
-    """A line of is_a or relationship. is_conditional: it does not hold for the term as a whole."""
+    """A line of is_a or relationship. is_conditional: whether it holds only under a condition."""
 
     name: str
     target: str
@@ -71,7 +71,7 @@ class _Relationship(NamedTuple):
 
 @dataclass
 class _Term:
-    """A [Term] stanza. line: of its beginning."""
+    """A [Term] stanza. line: number of its first line."""
 
     line: int
     id: str = ""
@@ -86,18 +86,18 @@ class _Term:
 
 
 def read_obo(path: Path, options: OntologyOptions) -> Ontology:
-    """The terms that are not obsolete.
+    """Reads the terms that are not obsolete.
 
-    Names are the terms' names, then their exact synonyms; those of a synonym type called
-    abbreviation or acronym are `abbreviations`. `types` are the namespaces. `cross_references` are
-    the xrefs, the ids that were merged into the term (alt_id) and the obsolete terms that it alone
-    replaces; by these ids is-a and other relations find it, too. With relations="all" a
-    relationship is kept by the name of its [Typedef] ("part_of").
+    Names are the terms' names, then their exact synonyms; synonyms of a type called abbreviation or
+    acronym are `abbreviations`. `types` are the namespaces. `cross_references` are the xrefs, the
+    ids that were merged into the term (alt_id) and the obsolete terms that it alone replaces; is-a
+    and other relations find the term by these ids, too. With relations="all" a relationship is
+    stored under the name of its [Typedef] ("part_of").
 
     A relation may lead to a term of another ontology that the file does not have, as in "-base"
-    editions and where terms of other ontologies are imported in part: its id begins otherwise than
-    those of the file's own terms. It is left out and counted. So is one that `_is_conditional`. A
-    term without a name is kept, but never linked.
+    editions and in files that import a part of another ontology: the id of such a term begins
+    otherwise than those of the file's own terms. The relation is left out and counted. So is a
+    relation that `_is_conditional`. A term without a name stays, but is never linked.
     """
     digest = hashlib.sha256(repr((options.relations, SCOPES)).encode())
     file = _read_stanzas(path, digest)
@@ -132,10 +132,12 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
 
 
 class _OboFile:
-    """The stanzas of a file as its lines are read.
+    """The stanzas of a file, filled line by line.
 
-    header: tag -> its first value. relation_names: id of a [Typedef] -> its name. shorthand: types
-    of synonyms that mark abbreviations.
+    Attributes:
+      header: tag -> its first value.
+      relation_names: id of a [Typedef] -> its name.
+      shorthand: types of synonyms that mark abbreviations.
     """
 
     def __init__(self) -> None:
@@ -152,8 +154,7 @@ class _OboFile:
             self.terms.append(_Term(line))
 
     def add(self, tag: str, value: str, line: int) -> str:
-        """Adds a `tag: value` line to the stanza that is open; returns what is wrong with it, or
-        ""."""
+        """Adds a `tag: value` line to the open stanza; returns the problem of the line, or ""."""
         if self._stanza == "Term":
             return _add_to_term(self.terms[-1], tag, value, line, self.shorthand)
         if self._stanza == "Typedef":
@@ -169,7 +170,7 @@ class _OboFile:
 
 
 def _read_stanzas(path: Path, digest: Digest) -> _OboFile:
-    """Reads a file; raises all its malformed lines together."""
+    """Reads a file. Raises all malformed lines together."""
     file, problems = _OboFile(), Problems()
     for number, line in text_lines(path, digest=digest):
         text = line.strip()
@@ -194,7 +195,7 @@ def _read_stanzas(path: Path, digest: Digest) -> _OboFile:
 
 
 def _add_to_term(term: _Term, tag: str, value: str, line: int, shorthand: set[str]) -> str:
-    """Adds a line to a [Term] stanza; returns what is wrong with it, or ""."""
+    """Adds a line to a [Term] stanza; returns the problem of the line, or ""."""
     first_word = _first_word(value)
     if tag in ("id", "is_a", "alt_id", "replaced_by") and not value:
         return f"the tag '{tag}' has no value"
@@ -234,9 +235,9 @@ def _add_relationship(term: _Term, value: str, line: int) -> str:
 
 
 def _add_synonym(term: _Term, scope: str | None, value: str, shorthand: set[str]) -> str:
-    """Adds a synonym of a scope of SCOPES; returns what is wrong with it, or "".
+    """Adds a synonym of a scope of SCOPES; returns the problem of the line, or "".
 
-    scope: None where the value states it: "text" SCOPE TYPE [references].
+    scope: None if the value states the scope: "text" SCOPE TYPE [references].
     """
     quoted = _QUOTED.fullmatch(value)
     if quoted is None:
@@ -256,7 +257,7 @@ def _first_word(value: str) -> str:
 
 
 def _value(text: str) -> str:
-    """A value without its comment and its trailing modifiers."""
+    """Cuts the comment and the trailing modifiers off a value."""
     return _unescaped(_value_match(text)["value"]).strip()
 
 
@@ -267,12 +268,12 @@ def _value_match(text: str) -> re.Match[str]:
 
 
 def _is_conditional(text: str) -> bool:
-    """Whether the modifiers of a relation say that it holds under a condition, or for no instance
-    of its target.
+    """Whether the modifiers of a relation restrict it to a condition, or to no instance of its
+    target.
 
-    That is a general class inclusion (gci_relation and gci_filler: only where the term has this
-    relation to that class), a cardinality of 0, or all_only without all_some. Other modifiers, such
-    as source, only annotate.
+    Such modifiers are a general class inclusion (gci_relation and gci_filler: the relation holds
+    only if the term has this relation to that class), a cardinality of 0, or all_only without
+    all_some. Other modifiers, such as source, only annotate.
     """
     pairs = _KEYS.findall(_value_match(text)["modifiers"] or "")
     modifiers = {key: value.strip('"') for key, value in pairs}
@@ -289,7 +290,7 @@ def _unescaped(text: str) -> str:
 
 
 def _index(path: Path, terms: Sequence[_Term]) -> dict[str, int]:
-    """Id -> index of every term that is not obsolete, and of the ids that lead to it."""
+    """Maps the id of every term that is not obsolete, and the ids that lead to it, to its index."""
     problems = Problems()
     index: dict[str, int] = {}
     ids: set[str] = set()
@@ -312,8 +313,8 @@ def _index(path: Path, terms: Sequence[_Term]) -> dict[str, int]:
 def _add_old_ids(index: dict[str, int], terms: Sequence[_Term]) -> None:
     """Adds each id that leads to exactly one term in use, over any number of steps.
 
-    An alt_id leads to its terms, an obsolete term to those that replace it. Of an id that is both,
-    the alt_id of a term in use counts first, that of an obsolete term last.
+    An alt_id leads to its terms, an obsolete term to those that replace it. If an id is both, the
+    alt_id of a term in use counts first, that of an obsolete term last.
     """
     successors: dict[str, list[str]] = {}
     merged_into_obsolete: dict[str, list[str]] = {}
@@ -380,9 +381,9 @@ def _edges(
 
 
 def _own_space(path: Path, header: Mapping[str, str], terms: Sequence[_Term]) -> str:
-    """The id space of the file's own terms: the only one, else the first that the header's
-    `ontology` (a name, path or URL) or the file's name names; "" where neither does. A file may
-    import more terms than it has of its own."""
+    """The id space of the file's own terms: the only one, else the first that is named by the
+    header's `ontology` (a name, path or URL) or by the file's name, else "". A file may import more
+    terms than it has of its own."""
     spaces = {_id_space(term.id) for term in terms}
     names = f"{header.get('ontology', '')} {path.name}"
     for word in re.split(r"[\W_]", names.casefold()):
@@ -393,7 +394,7 @@ def _own_space(path: Path, header: Mapping[str, str], terms: Sequence[_Term]) ->
 
 
 def _id_space(concept_id: str) -> str:
-    """The beginning that ids of one ontology share: "HP" of HP:0000118."""
+    """The prefix that ids of one ontology share: "HP" of HP:0000118."""
     return concept_id.partition(":")[0]
 
 

@@ -85,8 +85,11 @@ _TOPS = {
 class _Concepts:
     """The rows of the concept file, sorted by id.
 
-    ids: int64 [N]. index: int32 [N], the number of an active concept among these, -1 for an
-    inactive one. lines: int64 [N].
+    Args:
+      ids: int64 [N].
+      index: int32 [N], the number of an active concept among the active ones, -1 for an inactive
+        concept.
+      lines: int64 [N], numbers of the lines.
     """
 
     ids: np.ndarray
@@ -99,7 +102,7 @@ class _Concepts:
         return np.asarray(self.ids[self.index >= 0])
 
     def find(self, block: Block, column: str) -> np.ndarray:
-        """int32 [R], the index of each row's concept, -1 where it is inactive. Raises for unknown
+        """int32 [R], the index of each row's concept, -1 for an inactive one. Raises for unknown
         ids."""
         ids = block.numbers(column)
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -113,17 +116,16 @@ class _Concepts:
 
 
 def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = None) -> Ontology:
-    """The active concepts of a snapshot, their names in the chosen languages and their inferred
-    relationships.
+    """Reads the active concepts of a snapshot, their names in the chosen languages and their
+    inferred relationships.
 
     A concept's label is its fully specified name without the semantic tag: "Heart failure
     (disorder)" gives "Heart failure". A concept without such a name has its first synonym as label,
     else its id. Its type is the tag of its English name, "disorder", whatever the chosen languages.
     A concept without an English name has the tag of the other language and the tags of the
     hierarchies that it is in: "aandoening|finding|disorder". Names are the labels and the synonyms.
-    With relations="all" the other relationships are kept by the name of their type in
-    lower case ("finding_site"): relations["finding_site"][a, b] says that b is the finding site of
-    a.
+    With relations="all" the other relationships are stored under the name of their type in lower
+    case ("finding_site"): relations["finding_site"][a, b] says that b is the finding site of a.
 
     Args:
       options: languages are given as in the UMLS ("ENG") or as in the files ("en").
@@ -190,7 +192,7 @@ def release_files(folder: Path) -> list[Path]:
 
 
 class Snapshot(NamedTuple):
-    """The files of a snapshot; descriptions: one per language."""
+    """The files of a snapshot. descriptions: one file for each language."""
 
     edition: str
     concept: Path
@@ -199,7 +201,7 @@ class Snapshot(NamedTuple):
 
 
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> Snapshot:
-    """The files of the one edition in a folder."""
+    """Finds the files of the one edition in a folder."""
     codes = list(map(_language_code, languages))
     editions: set[str] = set()
     languages_of_files: set[str] = set()
@@ -243,7 +245,7 @@ def _other_languages(folder: Path, present: Collection[str]) -> DataError:
 
 
 def _language_code(language: str) -> str:
-    """The code of a language in the files, "en", without a region: of ENG, en or en-GB."""
+    """The code of a language in the files ("en"), without a region, for ENG, en or en-GB."""
     return _ISO.get(language, language.lower().partition("-")[0])
 
 
@@ -269,9 +271,12 @@ def _read_concepts(table: Table, digest: Digest) -> _Concepts:
 class _DescriptionRows:
     """The active descriptions in the chosen languages, in the order of the files.
 
-    full_name: concept -> its first fully specified name. english_name: the same, in English.
-    synonyms: (text, concept). is_named: bool [C], whether a concept has a description in any
-    language. languages: of all rows.
+    Args:
+      full_name: concept -> its first fully specified name.
+      english_name: concept -> its first fully specified name in English.
+      synonyms: (text, concept).
+      is_named: bool [C], whether a concept has a description in any language.
+      languages: of all rows.
     """
 
     def __init__(
@@ -310,13 +315,13 @@ class _DescriptionRows:
 
 
 def _is_in(block: Block, codes: Collection[str]) -> np.ndarray:
-    """bool [R]: which rows are in one of the languages, of any region."""
+    """bool [R], whether each row is in one of the languages, of any region."""
     chosen = [text for text in set(block.texts("languageCode")) if _language_code(text) in codes]
     return block.is_any("languageCode", *chosen)
 
 
 class _Names(NamedTuple):
-    """The fields of that name of an Ontology."""
+    """The fields of an Ontology that hold names and labels."""
 
     labels: tuple[str, ...]
     types: tuple[str, ...]

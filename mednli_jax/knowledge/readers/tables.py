@@ -22,7 +22,7 @@ _BLOCK_BYTES = 1 << 24
 
 
 def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[str, Path]:
-    """The files by name. Raises one error that names all missing files (None)."""
+    """The files by name. Raises one error that names all missing files (those that are None)."""
     missing = [name for name, path in files.items() if path is None]
     if missing:
         problem = f"no such file in {folder}"
@@ -34,7 +34,7 @@ def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[
 
 @dataclass(frozen=True)
 class Table:
-    """A file of rows with these columns: RRF, with | after each column, or RF2, with tabs and a
+    """A file of rows with the given columns: RRF, with | after each column, or RF2, with tabs and a
     header."""
 
     path: Path
@@ -47,8 +47,8 @@ class Table:
         return DataError(problem, file=self.path.name, line=line, field=field, fix=fix)
 
     def blocks(self, digest: Digest, *columns: str) -> Iterator["Block"]:
-        """The rows in blocks, with these columns. digest: gets the hash of the content at the
-        end."""
+        """Yields the rows in blocks, with the given columns. digest: gets the hash of the content
+        at the end."""
         if not self.is_rrf:
             self._check_header()
         first_line = 1 if self.is_rrf else 2
@@ -115,7 +115,8 @@ class Table:
 
 
 class Block:
-    """R rows of a table. columns: Arrow arrays of strings; lines: int64 [R], from 1."""
+    """A block of R rows of a table. columns: Arrow arrays of strings. lines: int64 [R], line
+    numbers from 1."""
 
     def __init__(self, table: Table, columns: pa.RecordBatch, lines: np.ndarray) -> None:
         self.table, self.columns, self.lines = table, columns, lines
@@ -124,16 +125,16 @@ class Block:
         return len(self.lines)
 
     def only(self, rows: np.ndarray) -> "Block":
-        """The rows for which `rows`, bool [R], is true."""
+        """The rows of the block for which `rows`, bool [R], is true."""
         return Block(self.table, self.columns.filter(pa.array(rows)), self.lines[rows])
 
     def is_any(self, column: str, *values: str) -> np.ndarray:
-        """bool [R]: which fields are one of `values`."""
+        """bool [R], whether each field is one of `values`."""
         return _numpy(pc.is_in(self.columns[column], value_set=pa.array(values, pa.string())))
 
     def is_set(self, column: str, yes: str, *no: str) -> np.ndarray:
-        """bool [R]: which fields are `yes`. A field that is neither `yes` nor one of `no` is
-        refused: columns are shifted."""
+        """bool [R], whether each field is `yes`. A field that is neither `yes` nor one of `no` is
+        refused, because it shows that columns are shifted."""
         problem = f"field '{column}' is none of {', '.join((yes, *no))}"
         self.refuse(~self.is_any(column, yes, *no), problem, column)
         return self.is_any(column, yes)
@@ -145,7 +146,8 @@ class Block:
         return list(self.columns[column].to_pylist())
 
     def numbers(self, column: str, prefix: str = "", digits: int = 0) -> np.ndarray:
-        """int64 [R]: the numbers after `prefix`. digits: of each number; 0 = 1 to 18."""
+        """int64 [R], the number after `prefix` in each field. digits: of each number; 0 allows 1 to
+        18."""
         texts = self.columns[column]
         rest = pc.utf8_slice_codeunits(texts, len(prefix)) if prefix else texts
         size = pc.binary_length(rest)
@@ -157,7 +159,7 @@ class Block:
         return _numpy(rest.cast(pa.int64()))
 
     def refuse(self, is_wrong: np.ndarray, problem: str, column: str, fix: str = WHOLE) -> None:
-        """Raises DataError or DataErrors where any of `is_wrong`, bool [R], is true."""
+        """Raises DataError or DataErrors if any of `is_wrong`, bool [R], is true."""
         lines, problems = self.lines[is_wrong], Problems()
         for line in lines[:MAX_PROBLEMS].tolist():
             problems.add(self.table.fault(problem, line, column, fix))
@@ -174,7 +176,7 @@ def _sha256_of_content(path: Path) -> bytes:
 
 
 def _checked_text(stream: BinaryIO) -> codecs.StreamRecoder:
-    """The bytes of a stream, which must be UTF-8, without U+FEFF."""
+    """Wraps a stream: its bytes are checked to be UTF-8, and U+FEFF is removed."""
 
     def encode(text: str, errors: str = "strict", /) -> tuple[bytes, int]:
         return text.replace(MARK, "").encode(errors=errors), len(text)

@@ -60,19 +60,19 @@ _NO_RELATION = ("XR", "DEL")
 
 
 def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
-    """The concepts that `options` lets pass, their names, semantic types and relations.
+    """Reads the concepts that `options` allow, their names, semantic types and relations.
 
     Names are the rows of MRCONSO.RRF in the chosen languages (LAT) and sources (SAB) that are not
     suppressed (SUPPRESS N); a concept is there when it has such a name. Its label is the first of
     them that is marked as preferred throughout (TS P, STT PF, ISPREF Y), else the first.
     `cross_references` are the codes of these rows, "SAB:CODE". `types` are semantic types by
-    identifier ("T047|T191"); see LINK_TYPES for those that are linked.
+    identifier ("T047|T191"); see LINK_TYPES for the types that are linked.
 
-    A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a are the rows of the chosen
+    A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a edges are the rows of the chosen
     sources, not suppressed, with REL PAR (CUI2 is the parent) or CHD, the source's hierarchy, or
-    with RELA inverse_isa or isa (CUI2 is-a CUI1). With relations="all" every other row is kept by
-    its RELA, else its REL: relations["part_of"][a, b] says that a is part_of b. Rows from a concept
-    to itself, and REL XR (not related) and DEL, are left out.
+    with RELA inverse_isa or isa (CUI2 is-a CUI1). With relations="all" every other row is stored
+    under its RELA, else its REL: relations["part_of"][a, b] says that a is part_of b. Rows from a
+    concept to itself, and REL XR (not related) and DEL, are left out.
     """
     filters = (options.sources, options.languages, options.relations)
     digest = hashlib.sha256(repr(filters).encode())
@@ -145,9 +145,12 @@ def _version(folder: Path) -> str:
 class _NameRows:
     """The R rows of MRCONSO.RRF that pass the filters, in the order of the file.
 
-    cuis: int32 [R]. is_preferred: bool [R], marked as preferred throughout. texts: [R] names.
-    codes: the distinct ("SAB:CODE", CUI) of these rows, as keys.
-    index: int32 [_CUIS], _FILTERED for each CUI of the file, else _UNKNOWN.
+    Args:
+      cuis: int32 [R].
+      is_preferred: bool [R], whether a row is marked as preferred throughout.
+      texts: [R] names.
+      codes: the distinct ("SAB:CODE", CUI) of these rows, as keys.
+      index: int32 [_CUIS], _FILTERED for each CUI of the file, else _UNKNOWN.
     """
 
     def __init__(self, table: Table, options: OntologyOptions, digest: Digest) -> None:
@@ -186,12 +189,13 @@ class _NameRows:
 
 
 def _is_chosen(block: Block, column: str, chosen: tuple[str, ...]) -> np.ndarray:
-    """bool [R]: the rows whose `column` is one of `chosen`, all where that is empty."""
+    """bool [R], whether the `column` of each row is one of `chosen`; all rows if `chosen` is
+    empty."""
     return block.is_any(column, *chosen) if chosen else np.ones(len(block), bool)
 
 
 def _check_chosen(table: Table, column: str, chosen: tuple[str, ...], values: set[str]) -> None:
-    """Raises DataError where the column has none of the chosen values. values: those that it
+    """Raises DataError if the column has none of the chosen values. values: the values that it
     has."""
     missing = sorted(set(chosen) - values)
     if missing:
@@ -202,8 +206,8 @@ def _check_chosen(table: Table, column: str, chosen: tuple[str, ...], values: se
 
 
 class _Names(NamedTuple):
-    """Fields of the Ontology. index_of_cui: int32 [_CUIS], the index of each CUI, _FILTERED or
-    _UNKNOWN."""
+    """The fields of an Ontology that hold names. index_of_cui: int32 [_CUIS], the index of each
+    CUI, _FILTERED or _UNKNOWN."""
 
     ids: tuple[str, ...]
     labels: tuple[str, ...]
@@ -231,8 +235,8 @@ def _read_names(table: Table, options: OntologyOptions, digest: Digest) -> _Name
 def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
     """int32 [R], the index of each row's concept, or _FILTERED.
 
-    An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one
-    is cut short.
+    An id that MRCONSO.RRF lacks altogether is an error: the files do not belong together, or one is
+    cut short.
     """
     indices: np.ndarray = index[block.numbers(column, "C", digits=7)]
     problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
@@ -242,7 +246,8 @@ def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
 
 
 def _read_types(table: Table, names: _Names, digest: Digest) -> tuple[str, ...]:
-    """[C], the identifiers of each concept's semantic types joined by "|", rising."""
+    """The identifiers of each concept's semantic types, [C] strings joined by "|" in rising
+    order."""
     keys = []  # 1000 * concept + type
     for block in table.blocks(digest, "CUI", "TUI"):
         concepts = _indices(block, "CUI", names.index_of_cui).astype(np.int64)
@@ -259,7 +264,7 @@ def _read_types(table: Table, names: _Names, digest: Digest) -> tuple[str, ...]:
 def _read_relations(
     table: Table, names: _Names, options: OntologyOptions, digest: Digest
 ) -> ReadEdges:
-    """The kinds of other edges are named by RELA, else by REL."""
+    """Reads the edges of MRREL.RRF. Kinds of other edges are named by RELA, else by REL."""
     is_a, other_edges = Edges(), Edges()
     kind_of: dict[str, int] = {}
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):

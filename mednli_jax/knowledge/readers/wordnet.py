@@ -1,7 +1,7 @@
 """Reader of WordNet's database files (wndb(5WN)): nouns and verbs, their hypernyms and other
 pointers.
 
-Read are data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as
+It reads data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as
 Princeton's archive has them in dict/ and the Debian package wordnet-base in /usr/share/wordnet;
 other versions have the same layout. WordNet 3.0 Copyright 2006 by Princeton University; nothing of
 it comes with this package.
@@ -78,8 +78,11 @@ _OFFSET = re.compile(r"[0-9]{8}")
 class _Synset(NamedTuple):
     """A line of a data file.
 
-    type: the lexicographer's file. pointers: (symbol, id of the target). is_satellite: of
-    adjectives. line, file: its place.
+    Args:
+      type: the lexicographer's file.
+      pointers: (symbol, id of the target).
+      is_satellite: whether it is a satellite adjective.
+      line, file: its place.
     """
 
     id: str
@@ -95,8 +98,10 @@ class _Synset(NamedTuple):
 class _Names:
     """The names of synsets, which are numbered in the order of the data files.
 
-    names: (word as its synset spells it, synset), as keys, the most frequent sense of a word first.
-    senses: (lemma, synset) -> number of the sense.
+    Attributes:
+      names: (word as its synset spells it, synset), as keys, the most frequent sense of a word
+        first.
+      senses: (lemma, synset) -> number of the sense.
     """
 
     names: dict[tuple[str, int], None] = field(default_factory=dict)
@@ -108,20 +113,20 @@ class _Names:
 
 
 def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
-    """The synsets of nouns and verbs.
+    """Reads the synsets of nouns and verbs.
 
     Ids are part of speech and offset ("n00001740"), types the lexicographer's file ("noun.body"),
-    so that the prefixes "n" and "v" name the parts of speech. Is-a are hypernyms, those of
-    instances (Paris is-a city) included.
+    so that the prefixes "n" and "v" name the parts of speech. Is-a edges are hypernyms, also those
+    of instances (Paris is-a city).
 
     Names stand in the order of the index files, a word's most frequent sense first: a name that
     several synsets have means the first of them. A synset's label is the first of its words that
     means this synset, else its first word with the number of its sense: "cold (noun 3)".
 
-    With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read
-    where their files are there, and irregular forms ("men") become names of the synsets of their
-    base form. Pointers between words, such as antonyms, hold here between the synsets of these
-    words. A satellite adjective is-a its head: tiny is-a small.
+    With relations="all" the other pointers are stored, see RELATIONS; adjectives and adverbs are
+    read if their files exist; and irregular forms ("men") become names of the synsets of their base
+    form. Pointers between words, such as antonyms, hold here between the synsets of these words. A
+    satellite adjective is-a its head: tiny is-a small.
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever
     `options` say.
@@ -181,8 +186,8 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
 
 
 def further_files(folder: Path) -> dict[str, Path]:
-    """The files of adjectives, adverbs and irregular forms that exist, by name; of a part of speech
-    both files or none."""
+    """The files of adjectives, adverbs and irregular forms that exist, by name. A part of speech
+    has both its files or none."""
     groups = [[f"data.{part}", f"index.{part}"] for part in FURTHER_PARTS]
     groups += [[name] for name in EXCEPTIONS]
     files: dict[str, Path] = {}
@@ -194,7 +199,7 @@ def further_files(folder: Path) -> dict[str, Path]:
 
 
 class _Data(NamedTuple):
-    """A data file. versions: of WordNet, as its licence names them."""
+    """The content of a data file. versions: of WordNet, as its licence names them."""
 
     synsets: list[_Synset]
     versions: list[str]
@@ -218,7 +223,7 @@ def _read_data(path: Path, part: str, digest: Digest) -> _Data:
 
 
 def _synset(line: str, part: str, number: int, path_name: str) -> _Synset:
-    """Reads a line; ValueError or IndexError where it is no synset.
+    """Reads the synset of a line. Raises ValueError or IndexError if the line is not a synset:
 
     offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames]
     | gloss
@@ -292,8 +297,8 @@ _ONE_EDITION = "take index and data files from one edition"
 
 
 def _entry(line: str, letter: str) -> tuple[str, list[str]]:
-    """(lemma, ids of its synsets, the most frequent sense first); ValueError or IndexError where
-    the line is no entry.
+    """Reads (lemma, ids of its synsets, the most frequent sense first). Raises ValueError or
+    IndexError if the line is not an entry:
 
     lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
     """
@@ -308,7 +313,7 @@ def _entry(line: str, letter: str) -> tuple[str, list[str]]:
 def _read_exceptions(
     path: Path, letter: str, synsets: Sequence[_Synset], digest: Digest, names: _Names
 ) -> None:
-    """Adds each irregular form, last, for each sense of its base form.
+    """Adds each irregular form as the last name of each sense of its base form.
 
     A line is a form and its base forms.
     """
@@ -324,7 +329,7 @@ def _read_exceptions(
 
 
 def _labels(synsets: Sequence[_Synset], names: _Names) -> Iterator[str]:
-    """The labels that `read_wordnet` describes; case does not count, as in linking."""
+    """Yields the labels that `read_wordnet` describes. Case does not count, as in linking."""
     meaning: dict[str, int] = {}
     for word, place in names.names:
         meaning.setdefault(word.lower(), place)
@@ -342,7 +347,7 @@ def _graphs(
     options: OntologyOptions,
     letters: set[str],
 ) -> Graphs:
-    """letters: of the parts of speech that are read."""
+    """Builds the graphs of the synsets' pointers. letters: of the parts of speech that are read."""
     problems = Problems()
     is_a, other_edges = [], []
     kinds = list(RELATIONS.values())
