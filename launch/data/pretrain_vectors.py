@@ -47,7 +47,7 @@ from absl import flags
 from mednli_jax import cli, demo
 from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.corpus import corpus_named
+from mednli_jax.cloze.corpus import read_splits
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import sentence_tokens
 from mednli_jax.data.vector_formats import words_with_numbers
@@ -186,7 +186,7 @@ def train_in_turn(values: cli.Flags, settings: FastTextSettings) -> None:
 
 def search(values: cli.Flags, settings: FastTextSettings) -> None:
     """Trains vectors with settings drawn for each trial and keeps the best."""
-    splits = corpus_named(values.search)
+    splits = read_splits(values.search)
     dev = splits["dev"].examples
     log = values.out / "trials.jsonl"
     best = values.out / "best.vec"

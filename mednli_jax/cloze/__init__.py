@@ -1,1 +1,4 @@
-"""Cloze queries over passages: readers, set-ups and encoding."""
+"""Cloze queries about passages: corpora, set-ups, arrays, batches, scores and baselines.
+
+The networks that read passages are in models/cloze_readers.py.
+"""

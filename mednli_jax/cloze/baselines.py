@@ -31,7 +31,7 @@ import numpy as np
 
 from mednli_jax.cloze import ngram_lm
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.corpus import corpus_named, notes_of, split_of
+from mednli_jax.cloze.corpus import notes_of, read_splits, split_of
 from mednli_jax.cloze.runs import answers_file
 from mednli_jax.cloze.scores import (
     answer_lines,
@@ -282,9 +282,9 @@ class Answered(NamedTuple):
 def analysis(corpus: str, vectors: Path | None) -> Report:
     """The scores of the baselines on test, and their answers as private files.
 
-    corpus: see corpus_named. vectors: for sim-entity, sim-word and the embedding score.
+    corpus: see read_splits. vectors: for sim-entity, sim-word and the embedding score.
     """
-    splits = corpus_named(corpus)
+    splits = read_splits(corpus)
     queries = split_of(splits, SPLIT).examples
     model = _language_model(splits, queries)
     said = {**_by_rules(queries), **model.answers}

@@ -21,16 +21,19 @@ from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path, variable_path
 from mednli_jax.types import JsonObject
 
-DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
+DEMO, CLICR, FILE = "demo_cloze", "clicr", "file"
+NAMES = (DEMO, CLICR, FILE)
 
 
 @dataclass(frozen=True, eq=False)
 class ClozeCorpus:
     """A corpus of cloze queries (see data.corpus.Corpus).
 
-    name: demo_cloze; clicr, whose passages begin with their titles; or file, a folder in CliCR's
-    layout, whose passages are the contexts alone. folder: of the files. limit: first queries of
-    train.
+    Args:
+      name: demo_cloze; clicr, whose passages begin with their titles; or file, a corpus of the
+        user's in CliCR's layout, whose passages have no titles.
+      folder: where the files are; None for demo_cloze.
+      limit: how many training queries to keep, from the first; None = all.
     """
 
     name: str
@@ -43,7 +46,7 @@ class ClozeCorpus:
         return self.name
 
     def splits(self) -> Mapping[str, Split[ClozeExample]]:
-        """Train, dev and test, the queries of dev and test tagged seen or unseen."""
+        """Train, dev and test. Queries of dev and test have the tags of tag_seen."""
         if self.name == DEMO:
             splits = clicr.load_demo_cloze()
             train = splits["train"]
@@ -51,6 +54,7 @@ class ClozeCorpus:
             return tag_seen(splits)
         is_clicr = self.name == CLICR
         folder = required_folder(self.name, self.folder)
+        # with_titles puts titles into passages; before it, load counts their phrases as candidates.
         splits = clicr.load(folder, limit=self.limit, titles=is_clicr)
         if is_clicr:
             warn_of_exposure(self.folder, clicr.LICENSED)
@@ -67,18 +71,19 @@ class ClozeCorpus:
         vectors: np.ndarray,
         types: Sequence[str] | None = None,
     ) -> Prepared:
-        """See data.corpus.Corpus. types: the phrases that have an output in the model."""
+        """See data.corpus.Corpus. types: training_phrases of the run's corpus, which keep their
+        numbers; other phrases are numbered after them."""
         arrays, facts = encode_new(splits, vocabulary, self.encoding, types or ())
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """See data.corpus.Corpus. Training queries without a right candidate are left out; dev and
-        test keep them."""
+        """See data.corpus.Corpus. Training queries without a right candidate are left out; those of
+        dev and test are not."""
         cache = Cache(cache_folder())
         prepared, was_cached = cache.get(
             self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding)
         )
-        if self.name == CLICR:
+        if self.name == CLICR:  # `splits` warns, too, but is not called if the cache has the corpus
             warn_of_exposure(self.folder, clicr.LICENSED)
         return prepared, was_cached
 
@@ -103,8 +108,11 @@ class ClozeCorpus:
         return [*files, *checked_vector_files(self.encoding.vectors_path)]
 
 
-def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:
-    """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
+def read_splits(name: str) -> Mapping[str, Split[ClozeExample]]:
+    """The splits of a corpus.
+
+    name: demo_cloze, clicr (which is in $MEDNLI_JAX_DATA/clicr), or a folder in CliCR's layout.
+    """
     encoding = ClozeEncoding("ent")  # the examples do not depend on it
     if name == DEMO:
         return ClozeCorpus(DEMO, encoding).splits()
@@ -113,22 +121,22 @@ def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:
         fix = "set it, or give a folder"
         raise UsageError(f"{CLICR}: $MEDNLI_JAX_DATA is not set", fix=fix)
     if not folder.is_dir():
-        fix = f"give {DEMO}, {CLICR}, or a FOLDER like it"
+        fix = f"give {DEMO}, {CLICR}, or a folder in CliCR's layout"
         raise UsageError(f"{folder}: is no folder", fix=fix)
     return ClozeCorpus(CLICR if name == CLICR else FILE, encoding, folder).splits()
 
 
 def notes_of(splits: Mapping[str, Split[ClozeExample]]) -> list[str]:
-    """The remarks of the splits, each once."""
+    """The distinct remarks on the splits, sorted."""
     notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
     return sorted(notes)
 
 
-OfSplit = TypeVar("OfSplit")
+OfSplit = TypeVar("OfSplit")  # values of a mapping from names of splits
 
 
 def split_of(splits: Mapping[str, OfSplit], name: str) -> OfSplit:
-    """A split by name. Raises UsageError for one that the corpus has not."""
+    """The value of the split that --split names. Raises UsageError if there is no such split."""
     if name not in splits:
         raise UsageError(f"--split={name}: no such split", fix=f"give one of {', '.join(splits)}")
     return splits[name]

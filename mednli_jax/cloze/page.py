@@ -19,7 +19,7 @@ import numpy as np
 
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
-from mednli_jax.cloze.corpus import corpus_named, split_of
+from mednli_jax.cloze.corpus import read_splits, split_of
 from mednli_jax.cloze.scores import comparison, queries_of, read_system
 from mednli_jax.cloze.setups import SEEN, UNSEEN
 from mednli_jax.cloze.stats import read_skills
@@ -102,10 +102,10 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
 def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
     """The scores of answers to cloze queries, whoever gave them.
 
-    corpus: see corpus_named. predictions: the file of answers, see read_answers.
+    corpus: see read_splits. predictions: the file of answers, see read_answers.
     """
     split = options.split
-    queries = split_of(corpus_named(corpus), split).examples
+    queries = split_of(read_splits(corpus), split).examples
     predicted = answers.read_answers(predictions, queries)
     skills = read_skills(options.skills) if options.skills else {}
     vocab, vectors = None, None

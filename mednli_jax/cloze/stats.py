@@ -17,7 +17,7 @@ import numpy as np
 
 from mednli_jax.cloze.arrays import Query
 from mednli_jax.cloze.clicr import SEMANTIC_TYPES
-from mednli_jax.cloze.corpus import corpus_named, notes_of
+from mednli_jax.cloze.corpus import notes_of, read_splits
 from mednli_jax.cloze.setups import passage_in_setup, phrase_of, right_candidate
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import names_by_uid
@@ -52,7 +52,7 @@ def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = (
     """
     skills_of_query = read_skills(skills) if skills else {}
     f1_of_system = {file.stem: read_scores(file) for file in scores}
-    splits = corpus_named(corpus)
+    splits = read_splits(corpus)
     figures = statistics(splits)
     sections, pictures = [section(corpus, figures)], drawn(corpus, figures)
     if skills:

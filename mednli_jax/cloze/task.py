@@ -61,9 +61,12 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     return None
 
 
-class Named(NamedTuple):
-    """A corpus by its name, a folder or the name of a known one, which the analysis reads
-    itself."""
+class CorpusName(NamedTuple):
+    """A corpus as the analyses take it (see report.options.AnalysedCorpus): a name alone, because
+    an analysis reads the corpus itself.
+
+    name: see read_splits.
+    """
 
     name: str
     notes: Sequence[str] = ()
@@ -79,25 +82,40 @@ class Cloze:
     row_noun = "queries"
     models = ("ga_reader", "sa_reader")
     form = InputForm(
-        (("passage",), ("query",)),
-        "a passage and a query",
-        check_marks,
-        (f"{BEGIN}a{END}", PLACEHOLDER),
+        fields=(("passage",), ("query",)),
+        description="a passage and a query",
+        check=check_marks,
+        first_words=(f"{BEGIN}a{END}", PLACEHOLDER),
     )
     flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
     })  # fmt: skip
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
-    empty: Sequence[EmptyFields] = ()
+    empty: Sequence[EmptyFields] = ()  # no field has to be empty
+    licensed: Sequence[str] = LICENSED
+    alone: Sequence[str] = ()  # `analyze all` is not for cloze queries
+
+    @property
+    def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
+        return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
+
+    @property
+    def analyses(self) -> Mapping[str, Analysis[CorpusName]]:
+        return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
+
+    @property
+    def tables(self) -> Mapping[str, PaperTable]:
+        return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
 
     def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         """(field, problem, fix) of each rule of cloze queries that a config breaks."""
-        setup = config.data.setup
-        if config.model.get("pointer", "sum") != "sum" and setup != "noent":
-            yield "model.pointer", "a phrase is one token", "give sum, or config.data.setup=noent"
+        setup, pointer = config.data.setup, config.model.get("pointer")  # None for sa_reader
+        if setup != "noent" and pointer not in (None, "sum"):
+            problem = f"{pointer} is for phrases of several tokens, and in {setup} they have one"
+            yield "model.pointer", problem, "give sum, or config.data.setup=noent"
 
     def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
-        """A class of the user names its task."""
+        """True for our readers, and for a class of the user whose attribute `task` is "cloze"."""
         return name in self.models or getattr(module, "task", "") == self.name
 
     def with_labels(self, config: ConfigDict) -> ConfigDict:
@@ -126,20 +144,18 @@ class Cloze:
     def scorer(self, config: ConfigDict) -> ClozeScorer:
         from mednli_jax.cloze.scorer import ClozeScorer
 
-        data, model = config.data, config.model
+        data, pointer = config.data, config.model.get("pointer")  # None for sa_reader
         return ClozeScorer(
-            # In unmarked passages every word of a candidate counts, unless a pointer reads the
-            # spans.
-            loose=data.setup == "noent" and model.get("pointer", "span") != "span",
-            masses=model.get("pointer") == "sum",
+            loose=data.setup == "noent" and pointer not in (None, "span"),
+            masses=pointer == "sum",
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
         )
 
     def fit(self, config: ConfigDict) -> None:
-        """None: readers are trained by the loop."""
+        """See Task.fit. The training loop fits readers."""
 
     def predictor(self, run: Run) -> None:
-        """None: readers are networks."""
+        """See Task.predictor. Readers are networks."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """A warning for words without vectors."""
@@ -178,18 +194,13 @@ class Cloze:
         return page.evaluate(run, options)
 
     def answers(self, path: Path, rows: Rows, config: ConfigDict) -> NoReturn:
-        raise UsageError("--config is for answers to pairs", fix="for queries give --corpus")
+        fix = "give --corpus for answers to cloze queries"
+        raise UsageError("--config takes answers to sentence pairs", fix=fix)
 
     def evaluate_answers(
         self, corpus: str, predictions: Path, options: EvaluationOptions
     ) -> Report:
         return page.evaluate_answers(corpus, predictions, options)
-
-    licensed: Sequence[str] = LICENSED
-
-    @property
-    def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
-        return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
     def prediction(self, row: JsonObject) -> JsonObject:
         return page.prediction(row)
@@ -200,31 +211,25 @@ class Cloze:
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         return page.write_attention(run, inputs)
 
-    @property
-    def analyses(self) -> Mapping[str, Analysis[Named]]:
-        return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
-
-    alone: Sequence[str] = ()
-
-    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> Named:
-        """The corpus of --corpus, by its name."""
-        if not options.corpus or config is not None or (options.scores and not options.skills):
-            fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
-            raise UsageError("analyze cloze-stats and cloze-baselines: are for a corpus", fix=fix)
-        return Named(options.corpus)
-
-    @property
-    def tables(self) -> Mapping[str, PaperTable]:
-        return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
+    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> CorpusName:
+        """The corpus that --corpus names."""
+        if not options.corpus or config is not None:
+            problem = "analyze cloze-stats and cloze-baselines take a corpus by --corpus"
+            fix = f"give --corpus={DEMO}, clicr or a folder"
+            raise UsageError(f"{problem}, and no --config", fix=fix)
+        if options.scores and not options.skills:
+            fix = "give the skills of the queries as --skills=FILE"
+            raise UsageError("--scores needs --skills", fix=fix)
+        return CorpusName(options.corpus)
 
 
 TASK: Cloze = Cloze()
 
 
-def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
+def _statistics(corpus: CorpusName, options: AnalysisOptions) -> Report:
     scores = [local_path(file, "--scores") for file in options.scores]
     return stats.analysis(corpus.name, options.skills, scores)
 
 
-def _baselines(corpus: Named, options: AnalysisOptions) -> Report:
+def _baselines(corpus: CorpusName, options: AnalysisOptions) -> Report:
     return baselines.analysis(corpus.name, options.vectors)

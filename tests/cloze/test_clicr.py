@@ -8,7 +8,7 @@ from support.files import write
 from support.tables import table_rows
 
 from mednli_jax.cloze.clicr import FILES, load, parse_marked, read_clicr, source_files, write_clicr
-from mednli_jax.cloze.corpus import corpus_named
+from mednli_jax.cloze.corpus import read_splits
 from mednli_jax.data.examples import Answer, Entity
 from mednli_jax.errors import DataError, UsageError
 
@@ -267,4 +267,4 @@ def test_a_query_in_two_splits_is_refused(tmp_path):
 
 def test_the_name_clicr_is_refused_where_the_variable_is_not_set():
     with pytest.raises(UsageError, match=r"^clicr: \$MEDNLI_JAX_DATA is not set"):
-        corpus_named("clicr")
+        read_splits("clicr")

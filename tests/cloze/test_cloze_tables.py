@@ -12,7 +12,7 @@ from support.files import write
 
 from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import write_clicr
-from mednli_jax.cloze.corpus import corpus_named, split_of
+from mednli_jax.cloze.corpus import read_splits, split_of
 from mednli_jax.cloze.scores import answer_lines, query_scores, read_answers, rows, seed_scores
 from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vector_formats import read_head
@@ -82,7 +82,7 @@ def test_a_cloze_corpus_is_read_by_its_name_with_titles_and_by_its_folder_withou
     folder = write_corpus(tmp_path / "clicr")
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
 
-    splits = corpus_named("clicr" if name == "clicr" else str(folder))
+    splits = read_splits("clicr" if name == "clicr" else str(folder))
 
     first, second = splits["dev"].examples
     assert (first.uid, second.uid) == ("dev.0", "dev.1")
@@ -118,7 +118,7 @@ def test_the_table_of_baselines_has_their_scores_beside_the_papers(tmp_path):
     result = json.loads((tmp_path / "runs" / "cloze-baselines.json").read_text())
     assert 1 <= result["facts"]["sim-entity"]["window"] <= 10
     said = tmp_path / "runs" / "private" / "maxfreq-entity.test.jsonl"
-    examples = split_of(corpus_named("own"), "test").examples
+    examples = split_of(read_splits("own"), "test").examples
     assert read_answers(said, examples) == {"test.0": "rash", "test.1": "rash"}
     err = refused("analyze cloze-baselines --corpus=none")
     assert err.startswith("error: none: ")
