@@ -1,6 +1,7 @@
 """The source archive and the wheel hold what they need."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,22 @@ def archive(tmp_path_factory):
 
 def test_the_source_archive_has_each_file_of_a_clone(archive):
     assert files_of(archive) == files_of(ROOT)
+
+
+def test_the_image_for_gke_is_built_from_all_that_the_package_needs(tmp_path):
+    """Its lines `COPY NAME ... /source/` or `COPY FOLDER /source/FOLDER`."""
+    recipe = (ROOT / "launch" / "cluster" / "Dockerfile").read_text()
+    for names, target in re.findall(r"^COPY (.*) /(source/.*)$", recipe, re.M):
+        for name in names.split():
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, tmp_path / target, symlinks=True)
+            else:
+                (tmp_path / target).mkdir(exist_ok=True)
+                shutil.copy(ROOT / name, tmp_path / target)
+
+    with zipfile.ZipFile(build("wheel", tmp_path / "source")) as wheel:
+        names = {name for name in wheel.namelist() if name.startswith("mednli_jax/")}
+    assert names == {name for name in files_of(ROOT) if name.startswith("mednli_jax/")}
 
 
 def test_the_wheel_of_the_source_archive_has_each_file_of_the_package_and_its_licences(archive):

@@ -4,11 +4,9 @@ import itertools
 import os
 import random
 import runpy
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.cases import cases
 from support.commands import ROOT, call_command
+from support.postgres import running_server
 from support.sweep_training import SECRET
 
 from mednli_jax import cli
@@ -446,40 +445,10 @@ def test_an_outage_of_the_database_ends_no_worker(swept):
     assert_all_complete(2, 2)
 
 
-class Postgres:
-    """A PostgreSQL server (Debian's package `postgresql`) without a port."""
-
-    def __init__(self):
-        programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-        if not programs:
-            pytest.skip("PostgreSQL is not installed")
-        self.home = Path(tempfile.mkdtemp(prefix="pg"))  # the path of a socket must be short
-        self.programs, self.user = programs[-1], []
-        if os.getuid() == 0:  # the server refuses to run as root
-            self.user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-            shutil.chown(self.home, "postgres")
-        self.url = f"postgresql://kd@/postgres?host={self.home}"
-        self.call("initdb", "-U", "kd", "--auth=trust")
-        self.start()
-
-    def call(self, program, *arguments):
-        command = [*self.user, self.programs / program, "-D", self.home / "data", *arguments]
-        subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, timeout=120)
-
-    def start(self):
-        options = f"-h '' -k {self.home}"
-        self.call("pg_ctl", "-w", "-o", options, "-l", self.home / "log", "start")
-
-    def stop(self, mode="immediate"):
-        self.call("pg_ctl", "-w", "-m", mode, "stop")
-
-
 @pytest.fixture
 def postgres():
-    server = Postgres()
-    yield server
-    server.stop()
-    shutil.rmtree(server.home)
+    with running_server() as server:
+        yield server
 
 
 @pytest.mark.slow

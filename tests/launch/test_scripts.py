@@ -4,6 +4,11 @@ import os
 import re
 import runpy
 import shlex
+import signal
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -17,11 +22,13 @@ from support.commands import (
     run_python,
     succeeds,
 )
-from support.files import write_program
+from support.files import write, write_program
+from support.postgres import running_server
 from support.tables import table_rows
 from support.trees import assert_near
 
 from mednli_jax import load_run
+from mednli_jax.rundir import RunDirectory
 
 # Replaces python in a script: records its arguments and makes the files that the commands would
 # make.
@@ -76,7 +83,9 @@ def test_a_measurement_of_a_device_goes_on_where_it_ended(recorded, tmp_path):
     assert not folder.stat().st_mode & 0o077
 
 
-@pytest.mark.parametrize("name", ["cluster/tpu_pod.sh", "measure/measure_device.sh"])
+@pytest.mark.parametrize(
+    "name", ["cluster/tpu_pod.sh", "cluster/slurm.sbatch", "measure/measure_device.sh"]
+)
 def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
     for flag, code in (
         ("--help", 0),
@@ -115,13 +124,15 @@ def test_a_script_behaves_like_a_command(name, lacking, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-# Programs of a slice that is the folder `host`. The first creation fails. A training makes one
-# checkpoint and ends; the first two lose the slice, once their checkpoint is in the bucket. $CODES:
-# other exit codes, one for each training.
+# Programs of a slice whose hosts are the folders `host` and, with MORE_HOSTS=1, host1. The first
+# creation fails. A training makes one checkpoint and ends; the first two lose the slice, once their
+# checkpoint is in the bucket. $CODES: other exit codes, one for each training.
 POD_TRAIN = """#!/bin/bash
-printf '%q ' "$@" >>$CLOUD/trained
-echo >>$CLOUD/trained
+mkdir -p runs
+exec 9>$CLOUD/lock && flock 9
+echo "$(printf '%q ' "$@")" >>$CLOUD/trained
 codes=($CODES) begun=$(wc -l <$CLOUD/trained)
+exec 9>&-
 if [ -n "$CODES" ]; then
   sleep ${SECONDS_EACH:-0}
   exit ${codes[$((begun - 1))]}
@@ -156,16 +167,20 @@ case "$*" in
     [ ! -e $from ] || { mkdir -p $to && cp -r $from/. $to; } ;;
   *" create "*)
     [ -e $CLOUD/tried ] || { touch $CLOUD/tried && exit 1; }
-    mkdir host && echo READY >state ;;
-  *" delete "*) rm -rf host state ;;
+    mkdir host $(seq -f host%g ${MORE_HOSTS:-0}) && echo READY >state ;;
+  *" delete "*) rm -rf host* state ;;
+  *networkEndpoints*) ls -d host* | wc -l ;;
   *" describe "*) cat state ;;
-  *" scp --recurse pod7:"*) cp -r "host/${6#pod7:}" "$7" ;;
+  *" scp --recurse pod7:"*) from=host${!##*=} && cp -r "${from%0}/${6#pod7:}" "$7" ;;
   *" ssh "*)
-    command=${!#} limit=0
+    command=${!#} limit=0 hosts=host code=0
+    [[ $* != *--worker=all* ]] || hosts=$(ls -d host*)
     [[ $command != *mednli_jax.train* || ! -e $CLOUD/drops ]] || { rm $CLOUD/drops && limit=1; }
-    (cd host && HOME=$PWD timeout $limit bash -c "${command#--command=}")
-    code=$?
-    grep -q READY state && exit $code || { rm -rf host && exit 1; } ;;
+    for host in $hosts; do
+      (cd $host && HOME=$PWD timeout $limit bash -c "${command#--command=}") &
+    done
+    for job in $(jobs -p); do wait $job || code=$?; done
+    grep -q READY state && exit $code || { rm -rf host* && exit 1; } ;;
 esac""",
 }
 
@@ -183,6 +198,8 @@ class Ended(NamedTuple):
 @pytest.fixture
 def cloud(tmp_path):
     """cloud(*arguments, **variables) runs tpu_pod.sh."""
+    if sys.platform != "linux":
+        pytest.skip("the hosts of a slice have programs of Linux, such as setsid")
     write_program(tmp_path / "train", POD_TRAIN)
     for name, body in PROGRAMS.items():
         write_program(tmp_path / "bin" / name, f"#!/bin/bash\n{body}\n")
@@ -348,6 +365,82 @@ def test_data_that_is_not_there_is_found_before_a_slice_is_made(cloud, tmp_path,
     assert bool(ended.starts) == bool(ended.verbs) == (not is_bad), ended.err
     if is_bad:
         assert re.fullmatch(r"error: DATA=.* Fix: .*\n", ended.err)
+
+
+STORAGE = "--storage=postgresql://me@database/studies"
+TWO_HOSTS = {"MORE_HOSTS": "1", "BUCKET": "gs:/bucket"}
+
+
+@pytest.mark.parametrize("codes, started", [("0 0", 2), ("137 0 0", 3)])
+def test_each_host_of_a_pod_works_on_one_study_and_a_lost_one_joins_again(
+    cloud, tmp_path, codes, started
+):
+    ended = cloud("pod7", "all", "sweep", "search_ga", STORAGE, CODES=codes, **TWO_HOSTS)
+
+    assert ended.code == 0, ended.err
+    words = ["-m", "mednli_jax.sweep", "--workers=4", "--config=search_ga", STORAGE]
+    assert ended.starts == [words] * started
+    assert sorted(os.listdir(tmp_path / "runs" / "pod7")) == ["host-0", "host-1"]
+    assert os.listdir(tmp_path / "bucket" / "runs") == [socket.gethostname()]
+    assert ended.verbs[-1] == "delete"
+
+
+@pytest.mark.parametrize("storage", [(), ("--storage=sqlite:///study.db",)])
+@pytest.mark.parametrize("step", [("sweep",), ("all", "sweep")])
+def test_a_sweep_of_a_pod_without_a_server_is_refused_before_anything_is_made(cloud, step, storage):
+    ended = cloud(*step, "search_ga", *storage)
+
+    assert ended.code == 2
+    assert ended.verbs == []
+    assert re.fullmatch(r"error: --storage .* Fix: .*\n", ended.err)
+
+
+@pytest.mark.parametrize("spot, is_spot", [("yes", True), ("", False)])
+def test_a_slice_may_be_one_that_is_not_taken_away(cloud, tmp_path, spot, is_spot):
+    assert cloud("create", SPOT=spot).code == 0
+    assert ("--spot" in (tmp_path / "calls").read_text()) == is_spot
+
+
+SWEEP = """
+from ml_collections.config_dict import ConfigDict
+from mednli_jax.sweeps import Sweep
+
+
+def get_config():
+    return ConfigDict({"train": {"rate": 0.1, "pace": 0.5}})
+
+
+def get_sweep():
+    return Sweep({"train.rate": (0.1, 0.2, 0.3, 0.4)})
+"""
+
+
+@pytest.mark.slow
+def test_the_trial_of_a_lost_host_is_trained_by_another_one(cloud, tmp_path):
+    """With the real command, on a server."""
+    config = write(tmp_path / "kd.py", SWEEP)
+    write_program(tmp_path / "train", f'#!/bin/bash\nexec {sys.executable} "$@"\n')
+    training = f"{sys.executable} {ROOT / 'tests' / 'support' / 'sweep_training.py'}"
+    flags = (config, "--study=kd", "--grace=4", f"--command={training}")
+
+    def lose_a_host():
+        host = tmp_path / "host1"
+        while not list(host.glob("mednli_jax/runs/kd/trial-*/metrics.jsonl")):
+            time.sleep(0.05)
+        os.killpg(int((host / "pid").read_text()), signal.SIGKILL)
+        host.rename(tmp_path / "lost")
+
+    with running_server() as server, ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(lose_a_host)
+        settings = {"MORE_HOSTS": "1", "CHIPS": "1", "PAUSE": "1"}
+        ended = cloud("all", "sweep", *flags, f"--storage={server.url}", **settings)
+        lost.result()
+
+    assert ended.code == 0, ended.err
+    study = tmp_path / "runs" / "pod7" / "host-0" / "kd"
+    assert len((study / "table.md").read_text().splitlines()) == 2 + 4
+    for trial in range(4):
+        assert RunDirectory(study / f"trial-{trial}").status() == "complete"
 
 
 @pytest.mark.slow

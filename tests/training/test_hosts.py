@@ -383,10 +383,11 @@ def run_slurm_job(folder, srun, python, *flags, **variables):
 # Starts two processes, as srun would, and returns the highest exit code.
 SRUN = """#!/bin/bash
 echo "$*" >>calls
+while [[ $1 = --* ]]; do shift; done
 highest=0
 for SLURM_PROCID in 0 1; do
   export SLURM_PROCID
-  "${@:2}" || { code=$?; [ $code -le $highest ] || highest=$code; }
+  "$@" || { code=$?; [ $code -le $highest ] || highest=$code; }
 done
 exit $highest
 """
@@ -400,7 +401,7 @@ def slurm(tmp_path):
     (tmp_path / "runs" / "slurm-5" / "checkpoints").mkdir(parents=True)
 
     def run_job(codes, restarts="0"):
-        settings = {"CODES": codes, "SLURM_RESTART_COUNT": restarts}
+        settings = {"CODES": codes, "SLURM_RESTART_COUNT": restarts, "SLURM_CPUS_PER_TASK": "8"}
         process = run_slurm_job(tmp_path, SRUN, PROCESS, "--config=configs/bow.py", **settings)
         first, *rest = (tmp_path / "calls").read_text().splitlines()
         (tmp_path / "calls").unlink()
@@ -433,6 +434,7 @@ def test_a_slurm_job_goes_back_into_the_queue_only_if_it_can_go_on(
     assert ended == int(code)
     assert is_requeued == (requeued == "yes")
     resumed = "--wait=120 --distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py"
+    assert flags.startswith("--kill-on-bad-exit=0 --cpus-per-task=8 bash ")
     assert flags.endswith(resumed)
 
 
