@@ -52,7 +52,7 @@ def train_model(
     config = named_config(config)
     experiment = experiment_of(config)
     entry = experiment.model.entry
-    with _signals_kept():
+    with _restored_signals():
         directory = run.train(
             experiment,
             local_path(workdir, "workdir"),
@@ -82,7 +82,7 @@ def evaluate_run(
 
 
 @contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
+def _restored_signals() -> Iterator[None]:
     """Restores the signal handlers, which a training replaces. An interrupted training is a
     KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():

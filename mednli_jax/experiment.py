@@ -196,7 +196,7 @@ class Experiment:
             product_dtype=PRECISIONS[self.precision].product_dtype,
         )
 
-    def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
+    def save_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus
         and the cache."""
         folder = prepared.cache_folder
@@ -208,7 +208,7 @@ class Experiment:
         if self.scores_types:
             scorer = cast(PhraseScorer, self.scorer)
             write_sealed(directory.private / TYPES, {"types": scorer.types(prepared)})
-        self.task.keep(directory, prepared)
+        self.task.save_for_report(directory, prepared)
 
     @property
     def scores_types(self) -> bool:
@@ -291,7 +291,7 @@ def _check_sizes(
 
 
 def start_jax() -> None:
-    """Checks jax's devices and settings, and keeps compiled programs in the cache of prepared data.
+    """Checks jax's devices and settings, and saves compiled programs in the cache of prepared data.
 
     $JAX_COMPILATION_CACHE_DIR is another place for them.
     """

@@ -56,7 +56,7 @@ from mednli_jax.rundir import (
     Scores,
     environment,
     read_json,
-    read_kept,
+    read_saved,
 )
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
@@ -279,14 +279,14 @@ class Run(System):
 
     @cached_property
     def experiment(self) -> Experiment:
-        """Raises RunError for a run that is not finished, or that keeps no weights."""
+        """Raises RunError for a run that is not finished, or that has no weights."""
         self._check_weights()
         start_jax()
         return self._experiment_of(self.config)
 
     def _experiment_of(self, config: ConfigDict) -> Experiment:
         """The experiment of a config of the run. Sizes and pieces of pretrained weights are those
-        that the run keeps, so their folder is not needed."""
+        that the run saves, so their folder is not needed."""
         if not config.model.get("weights"):
             return experiment_of(config)
         config = restored_config(config.to_dict())
@@ -307,7 +307,7 @@ class Run(System):
         }
         for kind, has_kind in without_weights.items():
             if has_kind:
-                problem = f"{self.folder}: a run of {kind} keeps no weights"
+                problem = f"{self.folder}: a run of {kind} has no weights"
                 report = f"python -m mednli_jax.report {shlex.quote(str(self.folder))}"
                 raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")
 
@@ -572,7 +572,7 @@ class Run(System):
         """The phrases that have an output in the model; None for a model with other outputs."""
         if not self.experiment.scores_types:
             return None
-        return list(read_kept(self.directory, TYPES)["types"])
+        return list(read_saved(self.directory, TYPES)["types"])
 
     @cached_property
     def _program(self) -> Program:

@@ -613,9 +613,8 @@ class RunDirectory:
         """Writes one line to metrics.jsonl at once, so that an interrupted run keeps it."""
         append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
 
-    def keep_metrics(self, epochs: int) -> None:
-        """Keeps the rows of the first `epochs` epochs. A resumed run trains the later ones
-        again."""
+    def truncate_metrics(self, epochs: int) -> None:
+        """Deletes the rows after the first `epochs` epochs, which a resumed run trains again."""
         lines = [row.line + b"\n" for row in self.metrics() if row.epoch <= epochs]
         write_atomic(self.folder / "metrics.jsonl", b"".join(lines))
 
@@ -655,7 +654,7 @@ class RunDirectory:
         append_line(self.folder / "log.txt", f"{_now()} {line}")
 
 
-def read_kept(directory: RunDirectory, name: str) -> dict[str, Json]:
+def read_saved(directory: RunDirectory, name: str) -> dict[str, Json]:
     """Reads a manifest in private/, whose values may be words of the corpus."""
     path = directory.private / name
     try:

@@ -141,7 +141,7 @@ class Task(Protocol):
     def predictor(self, run: Run) -> Predictor | None:
         """What gives the logits of a finished run without weights; None for a network."""
 
-    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
+    def save_for_report(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes files of the corpus, which reports need, to private/ of a run."""
 
     # -- what commands show --

@@ -13,7 +13,7 @@
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; 0 coordinates
   --distributed                the same, for processes that a TPU pod, Slurm or MPI started
 
-Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE. The
+Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is cached in $MEDNLI_JAX_CACHE. The
 run directory holds result.json, metrics.jsonl, log.txt and the checkpoints. Exit codes: 0 done, 2
 bad input or usage, 3 interrupted, or another process trains in --workdir, 134 another process of
 this run was lost (3, 134: go on with --resume).
@@ -72,7 +72,7 @@ def main(values: cli.Flags) -> int:
     if not (values.workdir or values.resume):
         folder = next_free(folder)
 
-    resumed = [*_kept_flags(cli.arguments()), f"--workdir={folder}", "--resume"]
+    resumed = [*_flags_to_repeat(cli.arguments()), f"--workdir={folder}", "--resume"]
 
     def work() -> int:
         if process.count > 1:
@@ -101,7 +101,7 @@ def main(values: cli.Flags) -> int:
     return work() if process.count == 1 else process.run(lambda: cli.script(work))
 
 
-def _kept_flags(arguments: Sequence[str]) -> list[str]:
+def _flags_to_repeat(arguments: Sequence[str]) -> list[str]:
     """The arguments but --workdir and its value, --resume and --force."""
     words, is_value = [], False
     for argument in arguments:

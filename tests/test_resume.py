@@ -314,7 +314,7 @@ def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
         file.write('{"epoch": 4, "dev_lo')
 
     with contextlib.closing(RunDirectory(tmp_path / "a")) as resumed:
-        resumed.keep_metrics(2)
+        resumed.truncate_metrics(2)
         resumed.append_metrics(metrics_of(3))
         resumed.write_scalars(metrics_of(3))
 

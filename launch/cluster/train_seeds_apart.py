@@ -104,7 +104,7 @@ def fit(
     assert directory  # this process alone writes the run
     program, batches = experiment.program(prepared)
     session.write_facts(prepared.manifest, program.devices.all)
-    experiment.keep_for_prediction(directory, prepared)
+    experiment.save_for_prediction(directory, prepared)
     of_epoch = collections.defaultdict(list)
     for part in runs:
         part.check_data(prepared.manifest)

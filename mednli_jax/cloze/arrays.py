@@ -1,4 +1,4 @@
-"""Cloze queries as arrays, in one set-up; data/cache.py keeps them on disk.
+"""Cloze queries as arrays, in one set-up; data/cache.py saves them.
 
 A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100
 to 6,000 tokens), so arrays of passages are flat, with offsets: field[field_start[a] :

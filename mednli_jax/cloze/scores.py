@@ -36,7 +36,7 @@ from mednli_jax.files.reading import (
 )
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
-from mednli_jax.rundir import RunDirectory, read_kept
+from mednli_jax.rundir import RunDirectory, read_saved
 from mednli_jax.types import Json, JsonObject
 
 ORDERS = 4
@@ -386,12 +386,12 @@ def scored_system(
 
 
 def queries_of(folder: Path, split: str) -> list[Query]:
-    """The queries of a run's split with their accepted answers, which the run keeps."""
+    """The queries of a run's split with their accepted answers, which the run saves."""
     directory = RunDirectory.existing(folder)
     if directory.task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries", fix="name runs of one task")
     queries = []
-    for uid, answers, tags in split_of(read_kept(directory, ANSWERS)["splits"], split):
+    for uid, answers, tags in split_of(read_saved(directory, ANSWERS)["splits"], split):
         queries.append(Query(uid, tuple(Answer(*fields) for fields in answers), tuple(tags)))
     return queries
 

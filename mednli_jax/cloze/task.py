@@ -166,7 +166,7 @@ class Cloze:
     ) -> None:
         """Accepts every corpus."""
 
-    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
+    def save_for_report(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts = ClozeTexts(prepared.arrays)
         splits = {}

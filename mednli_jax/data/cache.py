@@ -1,4 +1,4 @@
-"""The user's cache: prepared corpora, arrays kept in files, and digests of source files.
+"""The user's cache: prepared corpora, arrays saved in files, and digests of source files.
 
 A prepared folder holds one .npy per field (rows of all splits one after the other),
 `manifest.json`, `vocabulary.json`, `rows.json` (uids and tags) and, of a graph of mentioned
@@ -48,8 +48,8 @@ def key_digest(key: Key) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def kept(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
-    """The arrays of one .npz; built and kept there where the file is missing, damaged or of another
+def cached_arrays(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
+    """The arrays of one .npz; built and saved where the file is missing, damaged or of another
     key."""
     path, key_text = Path(path), json.dumps(key, sort_keys=True)
     if path.exists():

@@ -3,7 +3,7 @@ its own fold, and takes the place of a seed in the training loop.
 
 In all splits, row numbers refer to the arrays of the whole corpus. One program trains a chunk of
 slots at a time. The predictions of a chunk are saved when it is done; an interrupted chunk
-continues from its checkpoint. No weights are kept.
+continues from its checkpoint. No weights are saved.
 """
 
 from __future__ import annotations

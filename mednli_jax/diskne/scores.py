@@ -1,6 +1,6 @@
 """Scores of DisKnE's folds, and the files and the page of their runs.
 
-A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a
+A run saves its predictions for the test examples of each fold and seed (private/folds.jsonl) and a
 description of its examples (private/examples.jsonl); neither file holds text. In scores a system is
 its runs, {run: {uid: probabilities of the classes}}. All test examples of a disease count,
 negatives too (the published script left false positives out).

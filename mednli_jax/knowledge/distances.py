@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.data.cache import kept, key_digest
+from mednli_jax.data.cache import cached_arrays, key_digest
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 DIRECTIONS = ("either", "undirected", "all")
@@ -98,7 +98,7 @@ def stored_paths(
             )
         }
 
-    arrays = kept(folder / f"{key_digest(key)}.npz", key, build)
+    arrays = cached_arrays(folder / f"{key_digest(key)}.npz", key, build)
     return np.take(arrays["distance"], inverse)
 
 

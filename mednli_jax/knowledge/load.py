@@ -1,5 +1,5 @@
-"""Loads the Ontology that a config names: finds its files, chooses the reader and stores the result
-in the cache."""
+"""Loads the Ontology that a config names: finds its files, chooses the reader and caches the
+result."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.data.cache import Cache, Key, kept, key_digest
+from mednli_jax.data.cache import Cache, Key, cached_arrays, key_digest
 from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.files.paths import local_path
@@ -208,7 +208,7 @@ def _present(*paths: Path) -> tuple[Path, ...]:
 def stored(path: Path, key: Key, build: Callable[[], Ontology]) -> Ontology:
     """Reads the ontology from its file in the cache; if the file is missing, `build` makes the
     ontology, and it is stored."""
-    return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))
+    return _ontology(cached_arrays(path, {**key, "layout": 3}, lambda: _arrays(build())))
 
 
 # Fields of an Ontology: those stored as JSON in the array "about", and pairs (string, concept).

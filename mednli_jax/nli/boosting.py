@@ -1,5 +1,5 @@
-"""The feature-based system: features of a prepared corpus, kept on disk, and gradient-boosted trees
-over them.
+"""The feature-based system: features of a prepared corpus, cached on disk, and gradient-boosted
+trees over them.
 
 Dimension letters: S seeds, N rows, F features, C classes, K scores (C, or 1 of two classes).
 """
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import softmax
 
 from mednli_jax.data.arrays import NEW, VECTORS_OF_RUN, Prepared, Rows
-from mednli_jax.data.cache import kept, key_digest
+from mednli_jax.data.cache import cached_arrays, key_digest
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.text import Vocab
@@ -26,7 +26,7 @@ from mednli_jax.nli import features
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encode.links import ConceptSource, find_mentions
 from mednli_jax.nli.encode.texts import examples_of
-from mednli_jax.rundir import TREES, read_kept
+from mednli_jax.rundir import TREES, read_saved
 from mednli_jax.terminal import Bar
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
@@ -71,7 +71,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
             trees=rounds,
             on_tree=on_tree,
         )
-    experiment.keep_for_prediction(directory, prepared)
+    experiment.save_for_prediction(directory, prepared)
     terms = features.terms_of(corpus.splits()["train"], corpus.encoding)
     content = {"trees": boosted.forests, "terms": terms._asdict()}
     write_sealed(directory.private / TREES, content)
@@ -89,7 +89,7 @@ class Trees:
 
     def __init__(self, run: Run) -> None:
         self.run, self.corpus = run, run.experiment.pairs
-        content = read_kept(run.directory, TREES)
+        content = read_saved(run.directory, TREES)
         self.classes = len(run.scorer.labels)
         self.forests: list[Forest] = content["trees"]
         self.terms = features.Terms(**content["terms"])
@@ -189,7 +189,7 @@ def importance_lines(importance: JsonObject) -> list[str]:
 
 def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
     """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and
-    kept on disk."""
+    cached on disk."""
     folder = prepared.folder
     assert folder is not None  # new pairs have no features on disk
     key = {
@@ -208,7 +208,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
         vocab = Vocab.load(folder / "vocabulary.json")
         return {"features": _table(corpus, splits, source, vocab, prepared.vectors)}
 
-    return kept(cache_folder() / "features" / name, key, build)["features"]
+    return cached_arrays(cache_folder() / "features" / name, key, build)["features"]
 
 
 def _table(

@@ -207,8 +207,8 @@ def has_format(mentions: Path | str) -> bool:
 def corpus_paths(
     ontology: Ontology, pairs: np.ndarray, *, direction: str, max_length: int
 ) -> np.ndarray:
-    """`distances.shortest_paths` for a whole corpus: kept in the cache, with a progress bar if it
-    takes long."""
+    """`distances.shortest_paths` for a whole corpus: cached, with a progress bar if it takes
+    long."""
     with Bar("paths between concepts", 0, noun="concepts") as bar:
         return stored_paths(
             ontology,

@@ -143,7 +143,7 @@ class NLI:
 
         return boosting.Trees(run)
 
-    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
+    def save_for_report(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes nothing: reports of pairs need the predictions alone."""
 
     licensed: Sequence[str] = tuple(licensed(RESTRICTED))

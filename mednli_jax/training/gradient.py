@@ -39,7 +39,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     program.compile_seconds += session.compile_seconds
     session.write_facts(prepared.manifest, program.devices.all)
     if session.directory:
-        experiment.keep_for_prediction(session.directory, prepared)
+        experiment.save_for_prediction(session.directory, prepared)
 
     def on_epoch(row: JsonObject) -> None:
         session.write_epoch(row, epoch_line(row, settings.epochs, "dev_accuracy"))
@@ -151,7 +151,7 @@ def _start(trainer: Trainer, experiment: Experiment, session: Session) -> JsonOb
         session.say(f"resumed in epoch {progress.epoch} after {progress.done} batches")
     elif session.resume:
         session.say("there is no checkpoint: starting at the beginning")
-    session.directory.keep_metrics(trainer.progress.epoch - 1)
+    session.directory.truncate_metrics(trainer.progress.epoch - 1)
     return facts
 
 

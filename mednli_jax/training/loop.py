@@ -243,7 +243,7 @@ class Trainer(Generic[SplitT]):
         live_seeds, meta = json.loads(self._hosts.exchange(message)[0])
         learner, best = jax.tree.map(np.asarray, (self.learner, self.best))
         # The arrays need the shapes of the first process.
-        learner = states.keep_seeds(learner, np.arange(live_seeds))
+        learner = states.select_seeds(learner, np.arange(live_seeds))
         self.learner, self.best = multihost_utils.broadcast_one_to_all((learner, best))
         self._continue_from(self._arrays(), meta)
 
@@ -317,7 +317,7 @@ class Trainer(Generic[SplitT]):
         is_live = np.isin(self._learner_slots(), self._live_slots())
         if self.progress.done == 0 and is_live.sum() <= len(is_live) // 2:
             rows = np.flatnonzero(is_live)
-            live = states.keep_seeds(self.learner, rows)
+            live = states.select_seeds(self.learner, rows)
             self.learner = self.program.devices.replicate(live)
 
     def _train_epoch(self) -> tuple[int, bool]:

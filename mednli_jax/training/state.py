@@ -166,7 +166,7 @@ def _per_seed(value_S: jax.Array, array_S: jax.Array) -> jax.Array:
     return value_S.reshape((-1,) + (1,) * (array_S.ndim - 1))
 
 
-def keep_seeds(tree: Tree, rows: np.ndarray) -> Tree:
+def select_seeds(tree: Tree, rows: np.ndarray) -> Tree:
     """The rows `rows` of all arrays with a seed axis, so that finished seeds are no longer
     computed."""
     rows_of_tree: Tree = jax.tree.map(lambda leaf: leaf[rows], tree)

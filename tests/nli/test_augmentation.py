@@ -219,7 +219,7 @@ def test_a_warning_says_that_no_pair_was_found(augmented):
     assert warning == "No augmentation pair was found: config.data.augment has no effect"
 
 
-def test_a_run_is_scored_without_the_ontology_of_its_augmentation_pairs(augmented, wordnet, tmp_path):
+def test_a_run_is_scored_without_the_ontology_of_its_augmentation(augmented, wordnet, tmp_path):
     vectors = "".join(f"{word} {'0.5 ' * 8}\n" for word in (*WORDS.split(), "see", "the", "."))
     (tmp_path / "vectors.txt").write_text(vectors)
     shutil.copytree(wordnet, tmp_path / "words")

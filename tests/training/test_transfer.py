@@ -323,7 +323,7 @@ def test_a_run_of_direct_transfer_is_complete_and_keeps_no_weights(home):
     assert (home.folder / "direct" / "report.html").read_text().startswith("<!DOCTYPE html>")
     for command in (evaluate, predict):
         message = refused(command, "--run=direct")
-        assert "/direct: a run of direct transfer keeps no weights" in message
+        assert "/direct: a run of direct transfer has no weights" in message
 
 
 @cases(

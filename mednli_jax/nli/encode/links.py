@@ -78,7 +78,7 @@ class Encoding:
     def reads(self, side: str) -> bool:
         return side != "premise" or not self.hypothesis_only
 
-    def first_kept(self, size: int) -> int:
+    def first_token(self, size: int) -> int:
         """The position of the first token that is kept of a sentence with `size` tokens."""
         return max(0, size - self.max_length) if self.keep == "last" else 0
 
@@ -95,7 +95,7 @@ def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
     if not encoding.reads(side):
         return []
     tokens = all_tokens(example, side)
-    first = encoding.first_kept(len(tokens))
+    first = encoding.first_token(len(tokens))
     tokens = tokens[first : first + encoding.max_length]
     return list(map(str.lower, tokens)) if encoding.lowercase else list(tokens)
 
@@ -140,7 +140,7 @@ class MentionFinder:
         size = len(all_tokens(example, side))
         if size <= self.encoding.max_length:
             return mentions
-        return mentions_within(mentions, self.encoding.first_kept(size), self.encoding.max_length)
+        return mentions_within(mentions, self.encoding.first_token(size), self.encoding.max_length)
 
 
 def find_mentions(
@@ -378,7 +378,7 @@ def _downward_places(
     is_down_NT = np.zeros((len(examples), width), bool)
     for row, example in enumerate(examples):
         tokens = all_tokens(example, side)
-        first = encoding.first_kept(len(tokens))
+        first = encoding.first_token(len(tokens))
         visible = directions_of(tokens)[first : first + width]
         is_down_NT[row, : len(visible)] = [direction == DOWN for direction in visible]
     return is_down_NT

@@ -348,11 +348,11 @@ class PieceTexts:
             fitting = room_for(*sizes, size=self.pieces.room - self.vocabulary.specials)
             pairs_cut += fitting != sizes
             for side, text, size in zip(SIDES, (premise, hypothesis), fitting, strict=True):
-                first = self._first_kept(text, size)
+                first = self._first_piece(text, size)
                 numbers[side].append(text.numbers[first : first + size])
         return Encoded(examples, _padded(numbers), {"pairs": pairs_cut}, pieces)
 
-    def _first_kept(self, text: Pieces, size: int) -> int:
+    def _first_piece(self, text: Pieces, size: int) -> int:
         """The position of the first of `size` pieces that are kept of a text."""
         return len(text.numbers) - size if self.encoding.keep == "last" else 0
 
@@ -372,14 +372,14 @@ class PieceTexts:
             for text, size in zip(rows, sizes, strict=True):
                 whole = _over_pieces(linked(text.words), text)
                 mentions.whole[side].append(whole)
-                visible = mentions_within(whole, self._first_kept(text, size), size)
+                visible = mentions_within(whole, self._first_piece(text, size), size)
                 mentions.visible[side].append(visible)
         return mentions
 
     def mention_words(self, encoded: Encoded) -> MentionWords:
         def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
             text = encoded.pieces[side][number]
-            first = self._first_kept(text, int(encoded.arrays[f"{side}_length"][number]))
+            first = self._first_piece(text, int(encoded.arrays[f"{side}_length"][number]))
             places = text.word_of_piece[first + mention.start : first + mention.end]
             return text.words[places[0] : places[-1] + 1]
 

@@ -120,7 +120,7 @@ def load_tfds(
     """The Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through
     TFDS.
 
-    folder: where built corpora are kept. A corpus is built if it is missing or damaged, or if its
+    folder: where built corpora are cached. A corpus is built if it is missing or damaged, or if its
     files or a FORMAT number changed (the older build is then removed). manual_dir: the corpus's
     folder, or the data folder that holds it.
     """
