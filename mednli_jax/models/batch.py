@@ -21,11 +21,11 @@ class PairBatch:
       mask: [B] float, 0 on rows that only fill the batch.
       label: [B].
       link_premise, link_hypothesis: [B, K], the tokens that a link joins.
-      link_distance: [B, K], edges between their concepts, -1 where there is no link.
+      link_distance: [B, K], edges between their concepts, -1 in an empty slot.
       link_relation: [B, K], a bit for each type of their relation.
-      weight: [B], of each row in the loss; None for 1.
+      weight: [B], weight of each row in the loss; None = 1.
       row_key: [B], keys of dropout; None in prediction.
-      layout: static; None for sentences that are computed to the end of the widest one.
+      layout: static; None computes all sentences to the end of the widest one.
     """
 
     premise: jax.Array
@@ -55,18 +55,18 @@ class PairBatch:
 
     @property
     def attention_shape(self) -> tuple[int, int, int]:
-        """(B, P, H)."""
+        """The shape (B, P, H) of the attention between both sides."""
         rows, hypothesis_width = self.hypothesis.shape
         return rows, self.premise.shape[1], hypothesis_width
 
     @property
     def linked_tokens(self) -> tuple[jax.Array, jax.Array]:
-        """The premise's and the hypothesis's token of each link, int32 [B, K]."""
+        """The premise token and the hypothesis token of each link, int32 [B, K] each."""
         return self.link_premise.astype(jnp.int32), self.link_hypothesis.astype(jnp.int32)
 
     @property
     def distinct_words(self) -> int:
-        """The most distinct words of the batch; 0 where it is not known."""
+        """The most distinct words of the batch; 0 if the number is not known."""
         return 0 if self.layout is None else self.layout.words
 
 
@@ -78,13 +78,14 @@ class QueryBatch:
       passage, query: [Q, N] and [B, T], numbers of words, 0 on padding.
       passage_length, query_length: [Q] and [B].
       mask: [B] float, 0 on rows that only fill the batch.
-      position: [Q, S], marked tokens of the passage; position_candidate: their candidates, C on
-        padding.
+      position: [Q, S], marked tokens of the passage.
+      position_candidate: [Q, S], the candidate of each marked token, C on padding.
       candidate_length: [Q, C], words of each candidate, 0 on padding.
       candidate_type: [Q, C], numbers of the candidates' phrases.
-      blank: [B], the place of the blank in the query; label: [B], the right candidate.
+      blank: [B], the place of the blank in the query.
+      label: [B], the right candidate.
       row_key: [B], keys of dropout; None in prediction.
-      layout: static; None for texts that are computed to the end of the widest one.
+      layout: static; None computes all texts to the end of the widest one.
     """
 
     passage: jax.Array
@@ -109,12 +110,12 @@ class QueryBatch:
 
     @property
     def segments(self) -> Segments | None:
-        """The segments of the passages, each once."""
+        """The segments of the passages, each passage once."""
         return None if self.layout is None else self.layout.sentences
 
     @property
     def paired_segments(self) -> Segments | None:
-        """The segments of the passages, one for each query."""
+        """The segments of the passages, each passage once for each of its queries."""
         if self.layout is None or self.group_size == 1:
             return self.segments
         return self.layout.pairs

@@ -17,10 +17,11 @@ class BOW(layers.PairModel):
     classes].
 
     Args:
-      knowledge: "none"; "replace": each token also attends to the other side with the paper's
-        matrix A, and attended states are summed, normalised and concatenated like the tokens (not
-        in the paper; as its InferSent, section 4.2.2, with sums instead of maxima); "bias": the
-        same with a learned weight per path length.
+      knowledge: "none";
+        "replace": each token also attends to the other side with the paper's matrix A, and attended
+          states are summed, normalised and concatenated like the tokens (not in the paper; as its
+          InferSent, section 4.2.2, with sums instead of maxima);
+        "bias": as "replace", with a learned weight per path length in place of A.
       masking: "masked"; "paper": both sides are padded to `padded_length` tokens, and padding
         counts as words with zero vectors: each adds ReLU(bias) to the sum and takes part in the
         softmax. Needs batches of one padded length.
@@ -75,11 +76,11 @@ class BOW(layers.PairModel):
     def _attended_sums(
         self, batch: PairBatch, padded: list[jax.Array], padding_D: jax.Array | None
     ) -> tuple[jax.Array, jax.Array]:
-        """Sums [B, D] of the states to which the tokens of each side attend.
+        """The sums of the states to which the tokens of each side attend, [B, D] for either side.
 
         Args:
           padded: projected tokens of both sides, [Q, P, D] and [B, H, D].
-          padding_D: the state of padding, None where padding does not count.
+          padding_D: the state of padding, None if padding does not count.
         """
         premise_QPD, hypothesis_BHD = padded
         premise_mask, hypothesis_mask = layers.sentence_masks(batch)
@@ -104,7 +105,7 @@ class BOW(layers.PairModel):
     def _with_padding(
         self, states: jax.Array, length: jax.Array, padding_D: jax.Array
     ) -> jax.Array:
-        """States [rows, tokens, D] continued to [rows, T, D]; on padding they are padding_D."""
+        """Extends states [rows, tokens, D] to [rows, T, D], with padding_D on padding."""
         extra = self.padded_length - states.shape[1]
         is_token = layers.length_mask(length, self.padded_length)[..., None]
         return jnp.where(is_token, jnp.pad(states, ((0, 0), (0, extra), (0, 0))), padding_D)

@@ -69,7 +69,7 @@ class GAReader(Reader):
         the passage word occurs in the query (Dhingra et al. 2017, "Further Enhancements", qe-comm).
       pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all
         candidates' attention; "mean": log of its attention divided by its words; "span": as
-        "share", where the batch holds marked places only.
+        "share", for batches with marked places only.
     """
 
     hops: int = 3
@@ -125,8 +125,8 @@ class GAReader(Reader):
         paired: Packing,
         batch: QueryBatch,
     ) -> jax.Array:
-        """Passage tokens [T, D], packed by query, after gated attention to the query (Dhingra et
-        al. 2017, "Gated-Attention Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
+        """Applies gated attention of passage tokens [T, D], packed by query, to the query (Dhingra
+        et al. 2017, "Gated-Attention Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
         shape = (len(packing.length_R), batch.passage.shape[1])
         states = packing.unpack(states_TD, shape)[0]  # of passages or of queries' passages
         if packing is not paired:
@@ -140,7 +140,7 @@ class GAReader(Reader):
 
 
 def occurs(paired: Packing, batch: QueryBatch) -> jax.Array:
-    """[T] bool: True on passage words that also occur in the query; unknown words do not count."""
+    """bool [T], whether each passage word also occurs in the query; unknown words do not count."""
     mask_BQ = layers.length_mask(batch.query_length, batch.query.shape[1])
     query_BQ = jnp.where(mask_BQ, batch.query, 0)
     token_T = paired.tokens(per_query(batch.passage, batch))
@@ -154,7 +154,8 @@ def occurs(paired: Packing, batch: QueryBatch) -> jax.Array:
 def published_init(
     key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
 ) -> jax.Array:
-    """U(-.01, .01), Lasagne's default, which the published code uses for the attention."""
+    """Draws from U(-.01, .01), Lasagne's default, which the published code uses for the
+    attention."""
     return jax.random.uniform(key, shape, dtype, -0.01, 0.01)
 
 
@@ -197,8 +198,8 @@ class SAReader(Reader):
     def _attend(
         self, states_TD: jax.Array, query_BD: jax.Array, passages: Packing, batch: QueryBatch
     ) -> jax.Array:
-        """[B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage (Chen et al. 2016,
-        section 3.2)."""
+        """The attended passage o [B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage
+        (Chen et al. 2016, section 3.2)."""
         states_UND = passages.unpack(states_TD, batch.passage.shape)[0]
         size = query_BD.shape[-1]
         kernel = self.param("kernel", published_init, (size, size))
@@ -212,8 +213,8 @@ class SAReader(Reader):
         return matmul(weights_UGN, states_UND, self.product_dtype).reshape(-1, size)
 
     def _scores(self, read_BD: jax.Array, batch: QueryBatch) -> jax.Array:
-        """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq.
-        2; the bias is from their code)."""
+        """The scores e(i)^T o + b_i [B, C] of each passage's candidates (Suster & Daelemans 2018,
+        eq. 2; the bias is from their code)."""
         size, types = read_BD.shape[-1], max(self.num_types, 1)
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
         passages, candidates = batch.candidate_type.shape
@@ -238,7 +239,7 @@ class SAReader(Reader):
 
 
 def per_query(x_U: jax.Array, batch: QueryBatch) -> jax.Array:
-    """[B, ...] for the queries from [U, ...] for the passages."""
+    """Repeats rows [U, ...] of the passages for their queries, [B, ...]."""
     return jnp.repeat(x_U, batch.group_size, axis=0)
 
 
@@ -264,22 +265,22 @@ def packed_queries(batch: QueryBatch) -> Packing:
 
 
 def candidate_mask(batch: QueryBatch) -> jax.Array:
-    """[B, C] bool: True on the candidates of each query's passage."""
+    """bool [B, C], whether each candidate exists in the query's passage."""
     return per_query(batch.candidate_length > 0, batch)
 
 
 def candidate_logits(energies_BN: jax.Array, batch: QueryBatch, pointer: str) -> jax.Array:
-    """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et
-    al. 2016, section 4).
+    """Logits [B, C] from the attention mass on each candidate (pointer sum attention, Kadlec et al.
+    2016, section 4).
 
     The mass of a candidate is the sum over its places of the softmax of the energies. A place of
     several candidates counts fully for each of them. Candidates without a place in the passage, and
     padding, get MASKED_ENERGY.
 
-    pointer: "sum": the log of the mass, with a softmax over the marked places only (Dhingra et al.
-    2017, "Answer Prediction"); the masses of candidates that share places sum to more than 1. The
-    logits of the others are normalised later, over the candidates: "share" and "span": of the mass;
-    "mean": of the mass divided by the candidate's words.
+    pointer: "sum" takes the log of the mass, with a softmax over the marked places only (Dhingra et
+    al. 2017, "Answer Prediction"); the masses of candidates that share places sum to more than 1.
+    The other logits are normalised later, over the candidates: "share" and "span" take the log of
+    the mass, "mean" that of the mass divided by the candidate's words.
     """
     position_BS = per_query(batch.position, batch)
     owner_BS = per_query(batch.position_candidate, batch)

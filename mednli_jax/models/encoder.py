@@ -52,9 +52,9 @@ class Encoder(nn.Module):
     Args:
       vocab_size: number of pieces.
       positions: rows of the table of position embeddings.
-      first_position: the row of the first piece; those before it are not used.
-      token_types: rows of the table of text embeddings; pieces of the first text have row 0;
-        0 for no table.
+      first_position: the row of the first piece; rows before it are not used.
+      token_types: rows of the table of text embeddings; pieces of the first text have row 0; 0 for
+        no table.
       second_type: the row of the second text.
       embedding_size: numbers of an embedding, projected to hidden_size; 0: hidden_size.
       norm_first: layer norms before the sublayers and after the last one, in place of after the
@@ -64,20 +64,21 @@ class Encoder(nn.Module):
       attention_bias, mlp_bias, norm_bias, head_bias: whether these parts have biases.
       gated: the perceptron multiplies gelu of one half of its inner units by the other half.
       rotary_base: of rotary positions (Su et al. 2021), in place of a table; 0: the table.
-      local_rotary_base: likewise in local layers.
+      local_rotary_base: of rotary positions in local layers; 0: the table.
       local_layers: numbers of the layers whose pieces see others up to local_attention // 2 away.
       absolute_positions: whether the embeddings have a table of positions.
       relative_positions: distances from here on share a row of the table of relative positions (see
         models.attention); 0: no such table.
-      relative_buckets: that share the distances; 0: each distance has its row.
+      relative_buckets: number of buckets that share the distances; 0: each distance has its row.
       relative_terms: of the attention scores: "c2p", content to position; "p2c", position to
         content.
       relative_shared: relative positions are projected by the weights of the pieces.
       relative_norm: whether there is a layer norm of the table.
-      convolution: pieces that one after the first layer reads; 0: none.
+      convolution: pieces that the convolution after the first layer reads; 0: no convolution.
       head_input: "first": the head reads the first piece's state x; "mean": their mean.
-      head: of x, with W linear and then a linear layer. "pooler": tanh(W x); "tanh" and "gelu":
-        that activation of W x, with dropout also of x; "context": gelu(W x); "gelu_norm": its norm.
+      head: a function of x, with W linear, before a linear layer. "pooler": tanh(W x); "tanh" and
+        "gelu": that activation of W x, with dropout also of x; "context": gelu(W x); "gelu_norm":
+        its norm.
       epsilon: of the layer norms.
       dropout: of embeddings, attention weights, both sublayers and the pooled state.
       rematerialise: layers are computed again in the backward pass, which saves memory.
@@ -85,12 +86,12 @@ class Encoder(nn.Module):
       separators: pieces sep_id between the texts.
       knowledge: "none"; "bias": a weight of the path's length is added to the attention scores
         between linked pieces of premise and hypothesis, in both directions, in all heads and
-        layers; "typed": a learned weight of each type of relation, layer and head is. With weights
-        of 0 the model is the plain encoder.
+        layers; "typed": a learned weight of each type of relation, layer and head is added. With
+        weights of 0 the model is the plain encoder.
       longest_path, weighting, knowledge_scale: of "bias", as in layers.KnowledgeEnergies.
       relations, same_words: of "typed", as in layers.Relations.
-      room: the length, with the special pieces, to which all pairs were cut, which is not more
-        than there are positions; 0: not known.
+      room: the length, with the special pieces, to which all pairs were cut, which is not more than
+        there are positions; 0: not known.
       product_dtype: see models.products.
     """
 
@@ -162,7 +163,7 @@ class Encoder(nn.Module):
         return Affine(self.num_classes, self.product_dtype, name="logits")(pooled_BD)
 
     def _pooled(self, x_BD: jax.Array, noise_B2: jax.Array | None) -> jax.Array:
-        """[B, D] from the state of each row that the head reads."""
+        """The state [B, D] of each row that the head reads, after the head's layer."""
         if self.head in ("tanh", "gelu"):
             x_BD = drop(x_BD, self.dropout, noise_B2, "first")
         dense = Affine(self.hidden_size, self.product_dtype, self.head_bias, name="pooler")
@@ -177,7 +178,7 @@ class Encoder(nn.Module):
     def _encoded(
         self, batch: PairBatch, row: "PieceRows", noise_B2: jax.Array | None, *, first_only: bool
     ) -> jax.Array:
-        """The last layer's states [B T, D], or with first_only [B, D] of the first pieces."""
+        """The last layer's states [B T, D]; with first_only those of the first pieces [B, D]."""
         x = self._embedded(row)
         x = x if self.product_dtype is None else x.astype(self.product_dtype)
         x = drop(x, self.dropout, noise_B2, "embeddings")
@@ -216,7 +217,8 @@ class Encoder(nn.Module):
         return wide(self._norm("norm")(x) if self.norm_first else x)
 
     def _bias(self, batch: PairBatch, row: "PieceRows") -> jax.Array:
-        """[B, 1, 1 or T, T], added to the attention scores of all layers: padding, and links."""
+        """The bias [B, 1, 1 or T, T] of the attention scores of all layers, for padding and
+        links."""
         padding_B11T = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if self.knowledge != "bias":
             return padding_B11T
@@ -238,7 +240,7 @@ class Encoder(nn.Module):
         )
 
     def _relative(self, size: int) -> jax.Array:
-        """[R, D], embeddings of the places of a row relative to each other."""
+        """Embeddings [R, D] of the places of a row relative to each other."""
         buckets, longest = self.relative_buckets, self.relative_positions
         table = self.param("relative", _draw, (2 * (buckets or longest), self.hidden_size))
         relative_RD = table[attention.relative_rows(size, buckets, longest)]
@@ -248,7 +250,7 @@ class Encoder(nn.Module):
     def _convolved(
         self, x: jax.Array, embedded: jax.Array, real_BT: jax.Array, noise_B2: jax.Array | None
     ) -> jax.Array:
-        """The first layer's states x [B T, D] with a convolution of the embeddings [B T, D]."""
+        """Adds a convolution of the embeddings [B T, D] to the first layer's states x [B T, D]."""
         convolve = Convolution(self.convolution, self.product_dtype, name="convolution")
         convolved = drop(convolve(embedded, real_BT), self.dropout, noise_B2, "convolution")
         return self._norm("convolution_norm")(x + gelu(convolved))
@@ -278,7 +280,7 @@ class Encoder(nn.Module):
         return weights(relations.value_BKR, relations.inverse_BKR, *batch.linked_tokens)
 
     def _size(self, batch: PairBatch) -> int:
-        """Pieces of the longest row."""
+        """The number of pieces of the longest row."""
         if self.hidden_size % self.attention_heads:
             problem = (
                 f"a hidden_size of {self.hidden_size} is not divisible by {self.attention_heads}"
@@ -292,7 +294,7 @@ class Encoder(nn.Module):
 
 @dataclass(frozen=True)
 class PieceRows:
-    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; arrays [B, T]."""
+    """The rows [CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; arrays [B, T]."""
 
     pieces_BT: jax.Array  # int32, 0 after the end
     real_BT: jax.Array  # bool, True up to the end
@@ -306,7 +308,7 @@ class PieceRows:
 def rows_of_pairs(
     batch: PairBatch, cls_id: int, sep_id: int, separators: int, size: int
 ) -> PieceRows:
-    """The pairs of a batch as rows of `size` places. Padding pairs have no premise, as with
+    """Joins the pairs of a batch to rows of `size` places. Padding pairs have no premise, as with
     hypothesis_only.
 
     separators: pieces sep_id between premise and hypothesis.
@@ -334,8 +336,8 @@ def rows_of_pairs(
 
 
 def between_sides(links_BPH: jax.Array, row: PieceRows) -> jax.Array:
-    """Links [B, P, H] moved to the places of the pieces in the row [B, T, T], in both directions; 0
-    elsewhere."""
+    """Moves links [B, P, H] to the places of the pieces in the row, [B, T, T], in both directions;
+    0 elsewhere."""
     links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
     links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
     links_BTT = jnp.where(
@@ -345,13 +347,13 @@ def between_sides(links_BPH: jax.Array, row: PieceRows) -> jax.Array:
 
 
 def window_of(size: int, reach: int) -> jax.Array:
-    """[T, T], added to the scores of local attention: masks pieces more than `reach` away."""
+    """The bias [T, T] of local attention: masks pieces more than `reach` away."""
     distance_TT = jnp.abs(jnp.arange(size)[:, None] - jnp.arange(size))
     return jnp.where(distance_TT <= reach, 0.0, MASKED_ENERGY)
 
 
 def shifted(x: jax.Array, size: int) -> jax.Array:
-    """x [B, P, ...] of premise pieces, moved to their places in the row [B, size, ...]; 0
+    """Moves x [B, P, ...] of premise pieces to their places in the row, [B, size, ...]; 0
     elsewhere."""
     widths = ((0, 0), (1, max(size - 1 - x.shape[1], 0)), *((0, 0),) * (x.ndim - 2))
     return jnp.pad(x, widths)[:, :size]
@@ -361,8 +363,10 @@ def shifted(x: jax.Array, size: int) -> jax.Array:
 class TypedLinks:
     """Values of typed links for each layer and head, and the pieces that they join.
 
-    onward_LBKN: of the premise's piece for the hypothesis's; inverse_LBKN: the other direction.
-    premise_BK, hypothesis_BK: int32, pieces counted from the start of each text.
+    Args:
+      onward_LBKN: value of the premise's piece for the hypothesis's.
+      inverse_LBKN: value of the hypothesis's piece for the premise's.
+      premise_BK, hypothesis_BK: int32, pieces counted from the start of each text.
     """
 
     onward_LBKN: jax.Array
@@ -371,7 +375,7 @@ class TypedLinks:
     hypothesis_BK: jax.Array
 
     def energies(self, layer: int, row: PieceRows) -> jax.Array:
-        """[B, N, T, T], what a layer adds to its attention scores."""
+        """The bias [B, N, T, T] that a layer adds to its attention scores."""
         rows, size = row.pieces_BT.shape
         pairs_B1 = jnp.arange(rows)[:, None]
         from_BK, to_BK = self.premise_BK + 1, self.hypothesis_BK + row.start_B1
@@ -402,7 +406,7 @@ class TypedRelations(nn.Module):
         premise_BK: jax.Array,
         hypothesis_BK: jax.Array,
     ) -> TypedLinks:
-        """value_BKR, inverse_BKR: see layers.Relations."""
+        """Values of the typed links. value_BKR, inverse_BKR: see layers.Relations."""
         shape = (self.layers, value_BKR.shape[-1], self.heads)
         weight_LRN = LINK_SCALE * self.param("relation_weight", nn.initializers.zeros, shape)
         spec = "bkr,lrn->lbkn"
@@ -420,7 +424,7 @@ class Affine(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, columns: slice = slice(None)) -> jax.Array:
-        """x [..., D] -> [..., features], or only the given columns."""
+        """x [..., D] -> [..., features]; with `columns` only these."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
         product = matmul(x, kernel[:, columns], self.product_dtype)
         if not self.biased:
@@ -430,8 +434,8 @@ class Affine(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus bias (Ba et al.
-    2016)."""
+    """Layer norm (Ba et al. 2016): (x - mean) / sqrt(variance + epsilon) over the last axis, times
+    scale, plus bias."""
 
     epsilon: float
     biased: bool = True
@@ -450,7 +454,7 @@ class LayerNorm(nn.Module):
 class Embeddings(nn.Module):
     """Sum of word, position and text embeddings [B T, D], normalised.
 
-    The fields are those of Encoder; positions: 0 for no table.
+    The fields are those of Encoder. positions: 0 for no table.
     """
 
     vocab_size: int
@@ -485,7 +489,7 @@ class Convolution(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, real_BT: jax.Array) -> jax.Array:
-        """[B T, D] from x [B T, D]."""
+        """x [B T, D] -> [B T, D]."""
         features, size = x.shape[-1], real_BT.shape[1]
         kernel = self.param("kernel", _draw, (self.width, features, features))
         bias = self.param("bias", nn.initializers.zeros, (features,))
@@ -514,15 +518,16 @@ class LayerForm:
     relative_shared: bool
 
     def scale(self, head_size: int) -> float:
-        """Of attention scores, which are sums of terms (He et al. 2021, eq. 4)."""
+        """The scale of attention scores, which are sums of terms (He et al. 2021, eq. 4)."""
         return float((head_size * (1 + len(self.relative_terms))) ** -0.5)
 
 
 class Layer(nn.Module):
     """Self-attention and a perceptron, each with dropout, residual connection and layer norm.
 
-    has_first_norm: whether a norm stands before or after the attention. reach: of local attention
-    in blocks, see models.attention; 0: all pairs of pieces.
+    Args:
+      has_first_norm: whether a norm stands before or after the attention.
+      reach: of local attention in blocks, see models.attention; 0: all pairs of pieces.
     """
 
     form: LayerForm
@@ -543,8 +548,9 @@ class Layer(nn.Module):
     ) -> jax.Array:
         """States [B T, D] from x [B T, D]; with first_only those of the first pieces [B, D].
 
-        bias: [B, 1 or N, 1 or T, T], added to the attention scores. relative_RD: embeddings of
-        relative places.
+        Args:
+          bias: [B, 1 or N, 1 or T, T], added to the attention scores.
+          relative_RD: embeddings of relative places.
         """
         form, size, site = self.form, x.shape[-1], "/".join(self.path)
         norm = partial(LayerNorm, form.epsilon, form.norm_bias)
@@ -582,7 +588,7 @@ class Layer(nn.Module):
         return x if form.norm_first else norm_outer(x)
 
     def _relative(self, relative_RD: jax.Array, qkv: Affine) -> Relative:
-        """Queries and keys of relative places from their embeddings."""
+        """The queries and keys of relative places, projected from their embeddings."""
         form, size = self.form, relative_RD.shape[-1]
         heads = (-1, form.heads, size // form.heads)
 
@@ -636,7 +642,7 @@ class Layer(nn.Module):
         bias_B11T: jax.Array,
         noise_B2: jax.Array | None,
     ) -> jax.Array:
-        """[B T, D], local attention in blocks, with the dropout masks of all pairs of pieces."""
+        """Local attention in blocks, [B T, D], with the dropout masks of all pairs of pieces."""
         _, heads, size, head_size = q_BNTA.shape
         energies_BNCWX = wide(attention.window_energies(q_BNTA, k_BNTA, bias_B11T, self.reach))
         weights_BNCWX = nn.softmax(energies_BNCWX).astype(v_BNTA.dtype)
@@ -660,7 +666,7 @@ class Rotation(NamedTuple):
     sine_TA: jax.Array
 
     def of(self, x_BNUA: jax.Array) -> jax.Array:
-        """The first U pieces' queries or keys, rotated."""
+        """Rotates queries or keys of the first U pieces."""
         size = x_BNUA.shape[2]
         first, second = jnp.split(x_BNUA, 2, axis=-1)
         turned_BNUA = jnp.concatenate([-second, first], axis=-1)
@@ -678,23 +684,23 @@ def rotation_of(size: int, head_size: int, base: float) -> Rotation | None:
 
 
 def _first_pieces(x: jax.Array, rows: int) -> jax.Array:
-    """[B, D], the first piece of each row of [B T, D]."""
+    """The first piece [B, D] of each row of [B T, D]."""
     return x.reshape(rows, -1, x.shape[-1])[:, 0]
 
 
 def wide(x: jax.Array) -> jax.Array:
-    """x in at least 32 bits."""
+    """Casts x to at least 32 bits."""
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 @jax.custom_vjp
 def gelu(x: jax.Array) -> jax.Array:
-    """x Phi(x) by the exact error function (Hendrycks & Gimpel 2016)."""
+    """GELU: x Phi(x) by the exact error function (Hendrycks & Gimpel 2016)."""
     return _gelu_forward(x)[0]
 
 
 def _gelu_forward(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(gelu(x), its slope). Only the slope is kept for the backward pass, so that the error
+    """Returns (gelu(x), its slope). The backward pass reads only the slope, so that the error
     function is computed once."""
     x_wide = wide(x)
     below = 0.5 + 0.5 * lax.erf(x_wide * math.sqrt(0.5))
@@ -723,7 +729,7 @@ def drop(
     length. A layer needs millions of random numbers, which take jax.random as long as the layer's
     products. Here they are mixed from the row's key, the name of the site and the place.
 
-    place: the numbers of the places of x in a row; None: those by its indices.
+    place: the numbers of the places of x in a row; None numbers them by their indices.
     """
     if noise_B2 is None or rate == 0.0:
         return x
@@ -740,7 +746,7 @@ def drop(
 
 
 def place_of(*indices: jax.Array) -> jax.Array:
-    """uint32, a number for the indices of a place in a row."""
+    """Combines the indices of a place in a row to one number, uint32."""
     place = jnp.zeros((), jnp.uint32)
     for index in indices:
         place = place * LONGEST + index.astype(jnp.uint32)

@@ -19,7 +19,7 @@ from mednli_jax.models.products import matmul
 
 
 class _Inference(NamedTuple):
-    """Local inference, packed by pairs."""
+    """The local inference of ESIM, packed by pairs."""
 
     inputs: jax.Array  # [N, D or 2 D], of the composition
     related: jax.Array | None = None  # [N, R], relations to the attended tokens; typed links only
@@ -63,7 +63,7 @@ class ESIM(layers.PairModel):
             return layers.RowDropout(self.dropout, name=name)(x_BD, batch.row_key, train=train)
 
         def drop_tokens(x_ND: jax.Array, packing: Packing, name: str) -> jax.Array:
-            """The mask depends on the side, the row and the token's place."""
+            """Drops tokens with a mask that depends on the side, the row and the token's place."""
             keys_R = layers.sentence_keys(batch, packing.length_R.shape[0])
             return layers.drop_tokens(self.dropout, x_ND, packing, keys_R, name=name, train=train)
 
@@ -119,7 +119,7 @@ class ESIM(layers.PairModel):
         return _Inference(jnp.concatenate([by_tokens_ND, by_links_ND], axis=-1))
 
     def _pool(self, batch: PairBatch, states_ND: jax.Array, paired: Packing) -> jax.Array:
-        """[B, 8 hidden_size]: average and maximum of the premise, then of the hypothesis (Chen et
+        """Average and maximum of the premise, then of the hypothesis, [B, 8 hidden_size] (Chen et
         al. 2017, eqs. 18-19)."""
         if self.masking == "masked":
             top_RD = paired.max(states_ND)
@@ -133,16 +133,16 @@ class ESIM(layers.PairModel):
     def _weighted_pool(
         self, states_ND: jax.Array, related_NR: jax.Array, paired: Packing
     ) -> jax.Array:
-        """[B, 4 hidden_size], premise then hypothesis: the mean of states weighted by a softmax of
-        relu(F(relations)), F linear (Chen et al. 2018, knowledge-enhanced inference
+        """The mean of states weighted by a softmax of relu(F(relations)), F linear: [B, 4
+        hidden_size], premise then hypothesis (Chen et al. 2018, knowledge-enhanced inference
         composition)."""
         energies_N1 = nn.relu(self.linear(1, "pooling")(related_NR))
         return jnp.concatenate(jnp.split(paired.softmax_mean(energies_N1, states_ND), 2), axis=-1)
 
 
 class Enhancement(nn.Module):
-    """relu(F([a, b, a - b, a * b]) + related), tokens a, attended states b (Chen et al. 2017, eqs.
-    14-15, section 3.3).
+    """Enhancement of tokens a by attended states b: relu(F([a, b, a - b, a * b]) + related) (Chen
+    et al. 2017, eqs. 14-15, section 3.3).
 
     The difference is linear, so its part of F is added to those of a and b: three products instead
     of four.

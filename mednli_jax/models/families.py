@@ -1,5 +1,5 @@
-"""The families of pretrained encoders: what their config.json means for models.encoder.Encoder, and
-what the Transformers library calls their weights."""
+"""The families of pretrained encoders: their entries of config.json as fields of
+models.encoder.Encoder, and the names of their weights in the Transformers library."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,8 @@ TERMS = ("c2p", "p2c")  # of disentangled attention
 
 
 def _modern_fields(config: Config, faults: list[str]) -> Fields:
-    """ModernBERT's own fields, in the spelling of Transformers 5 or an older one."""
+    """The fields of ModernBERT alone, from a config in the spelling of Transformers 5 or an older
+    version."""
     layers, every = range(config["num_hidden_layers"]), config["global_attn_every_n_layers"]
     kinds = config.get("layer_types")
     if kinds is None:
@@ -137,7 +138,7 @@ def _modern_fields(config: Config, faults: list[str]) -> Fields:
 
 
 def _modern_config(fields: Fields) -> Config:
-    """The entries of _modern_fields, in the spelling of Transformers 5."""
+    """The entries of a config that `_modern_fields` reads, in the spelling of Transformers 5."""
     local_layers = fields["local_layers"]
     kinds = [LOCAL if i in local_layers else GLOBAL for i in range(fields["layers"])]
     poolings = {ours: name for name, ours in POOLINGS.items()}
@@ -152,7 +153,7 @@ def _modern_config(fields: Fields) -> Config:
 
 
 def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
-    """DeBERTa's own fields."""
+    """The fields of DeBERTa alone."""
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     sizes = {
         "embedding_size": hidden,
@@ -182,7 +183,7 @@ def _disentangled_fields(config: Config, faults: list[str]) -> Fields:
 
 
 def _disentangled_config(fields: Fields) -> Config:
-    """The entries of _disentangled_fields."""
+    """The entries of a config that `_disentangled_fields` reads."""
     return {
         "max_relative_positions": fields["relative_positions"],
         "position_buckets": fields["relative_buckets"] or -1,
@@ -201,12 +202,13 @@ class Family:
       class_name: the library's class of a classifier.
       encoder, head: our modules -> theirs, inside and outside of the prefix.
       constants: fields of Encoder that differ from BERT's.
-      defaults: entries of config.json and their values in a file without them.
-      required: entries -> the values that are read; the first is that of a file without it.
-      outside: like `encoder`, for parts of pretrained weights that are outside of the prefix.
-      read: fields of Encoder from the family's own entries of a config.json. It is given a list of
-        faults, to which it adds.
-      write: the entries that `read` reads, from fields of Encoder.
+      defaults: entries of config.json and the values that a file without them means.
+      required: entries -> the values that are read; a file without the entry means the first value.
+      outside: our modules -> theirs, for parts of pretrained weights that are outside of the
+        prefix.
+      read: makes fields of Encoder from the family's own entries of a config.json. It is given a
+        list of faults, to which it adds.
+      write: makes the entries that `read` reads, from fields of Encoder.
     """
 
     model_type: str
@@ -345,7 +347,8 @@ FAMILIES = {
 
 
 def family_of(fields: Fields) -> Family:
-    """The family of an Encoder's fields: of those that have its constants the one with most."""
+    """The family of an Encoder's fields. Of the families whose constants the fields have, it is the
+    one with most constants."""
     families = (
         family for family in FAMILIES.values() if family.constants.items() <= fields.items()
     )
@@ -353,7 +356,7 @@ def family_of(fields: Fields) -> Family:
 
 
 def named_family(config: Config) -> Family:
-    """The family that a config.json names; BERT's where it has sizes and names none."""
+    """The family that a config.json names; BERT if the file has sizes and names no family."""
     model_type = config.get("model_type", "bert" if "num_hidden_layers" in config else None)
     if model_type in FAMILIES:
         return FAMILIES[model_type]
@@ -364,8 +367,8 @@ def named_family(config: Config) -> Family:
 
 
 def fields_of(config: Config) -> Fields:
-    """The fields of Encoder that pretrained weights set. Raises DataError that names every entry
-    which asks for what Encoder lacks."""
+    """The fields of Encoder that pretrained weights set. Raises one DataError that names every
+    entry which Encoder does not support."""
     family, faults = named_family(config), []
     config = family.defaults | config
     for name, values in family.required.items():

@@ -21,7 +21,7 @@ MULTIPLIER = 116049371  # as in fastText
 
 
 def spread(number: jax.Array) -> jax.Array:
-    """A uint32 hash of small numbers: the last steps of MurmurHash3 (Appleby 2011, fmix32).
+    """Hashes small numbers to uint32 by the last steps of MurmurHash3 (Appleby 2011, fmix32).
 
     It replaces fastText's hash of the word's letters. Without a hash, word numbers would fall into
     few buckets.
@@ -43,7 +43,7 @@ def bigram(first: jax.Array, second: jax.Array, buckets: int) -> jax.Array:
 def bigrams(
     tokens_BT: jax.Array, length_B: jax.Array, after_B: jax.Array, buckets: int
 ) -> jax.Array:
-    """[B, T], the bigram of each token with the next one; the next one of the last token is
+    """int [B, T], the bigram of each token with the next one. The last token is followed by
     after_B."""
     next_BT = jnp.pad(tokens_BT[:, 1:], ((0, 0), (0, 1)))
     is_last_BT = jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1

@@ -22,7 +22,8 @@ class InferSent(layers.PairModel):
       pooling: "max", "mean" or "last" (the last state of each direction: the plain BiLSTM).
       matching: "full", or "concat" ([p, h] only).
       knowledge: "none"; "replace": states attended with the paper's matrix A are appended along
-        time before pooling; "bias": the same with a learned weight per path length.
+        time before pooling; "bias": as "replace", with a learned weight per path length in place of
+        A.
       masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of
         one padded length.
     """
@@ -60,7 +61,7 @@ class InferSent(layers.PairModel):
     def _pool_padded(
         self, batch: PairBatch, states_QPD: jax.Array, states_BHD: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Pooled premise and hypothesis [B, D] of padded states and of attended states."""
+        """Pools padded states and attended states: premise and hypothesis [B, D]."""
         mask_BP, mask_BH = layers.sentence_masks(batch)
         states_BPD = layers.per_pair(states_QPD, batch)
         if self.knowledge == "none":
@@ -80,7 +81,7 @@ class InferSent(layers.PairModel):
         )
 
     def _pool(self, states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
-        """[B, D], over the tokens of each row."""
+        """Pools over the tokens of each row: [B, D]."""
         if self.pooling == "mean":
             return layers.masked_mean(states_BTD, mask_BT)
         if self.pooling == "max":

@@ -36,8 +36,8 @@ Initializer = Callable[..., jax.Array]
 
 
 def uniform_init(fan_in: int) -> Initializer:
-    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and (with fan_in = hidden)
-    for LSTM and GRU."""
+    """Initialises from U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and (with
+    fan_in = hidden) for LSTM and GRU."""
     bound = fan_in**-0.5
 
     def init(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> jax.Array:
@@ -48,15 +48,15 @@ def uniform_init(fan_in: int) -> Initializer:
 
 @dataclass(frozen=True)
 class Words:
-    """The vectors of tokens, each distinct word once, so that layers compute each word once (see
-    `on_words`)."""
+    """The vectors of tokens, with one row for each distinct word, so that layers compute each word
+    once (see `on_words`)."""
 
     vectors: jax.Array  # [U, D], of the distinct words
     place: jax.Array  # [N], the row of each token's word
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(N, D)."""
+        """The shape (N, D) of the vectors of all tokens."""
         return (*self.place.shape, self.vectors.shape[-1])
 
     def mirrored(self, packing: Packing) -> "Words":
@@ -65,7 +65,7 @@ class Words:
 
 
 def distinct_words(table_VD: jax.Array, tokens_N: jax.Array, most: int) -> Words:
-    """The Words of tokens with at most `most` distinct words (further words would get NaN)."""
+    """The Words of tokens with at most `most` distinct words; further words would get NaN."""
     seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
     place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
     words_U = jnp.zeros(most, tokens_N.dtype).at[place_N].set(tokens_N, mode="drop")
@@ -73,7 +73,7 @@ def distinct_words(table_VD: jax.Array, tokens_N: jax.Array, most: int) -> Words
 
 
 def on_words(layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words) -> jax.Array | Words:
-    """layer(x), computed once for each distinct word where x are Words.
+    """Applies a layer to x; to Words once for each distinct word.
 
     The gradient is summed over the tokens of a word before it reaches the layer.
     """
@@ -81,17 +81,17 @@ def on_words(layer: Callable[[jax.Array], jax.Array], x: jax.Array | Words) -> j
 
 
 def per_token(x: jax.Array | Words) -> jax.Array:
-    """[N, D]; NaN for words beyond the room of Words."""
+    """The vector of each token, [N, D]; NaN for words beyond the room of Words."""
     return jnp.take(x.vectors, x.place, axis=0) if isinstance(x, Words) else x
 
 
 def sum_of_tokens(x: jax.Array | Words, packing: Packing) -> jax.Array:
-    """[R, D], the sum over each sentence's tokens; NaN as in `per_token`."""
+    """The sum over each sentence's tokens, [R, D]; NaN as in `per_token`."""
     return packing.sum_rows(x.vectors, x.place) if isinstance(x, Words) else packing.sum(x)
 
 
 def project(x: jax.Array | Words, kernel: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """x @ kernel of each token."""
+    """Multiplies each token by the kernel: x @ kernel."""
     return per_token(on_words(lambda vectors: matmul(vectors, kernel, dtype), x))
 
 
@@ -113,7 +113,8 @@ class WordEmbedding(nn.Module):
 
 
 class SharedWords(nn.Module):
-    """As a frozen WordEmbedding, whose vectors are projected once for each distinct word.
+    """Vectors of tokens from a frozen table, each distinct word once, so that layers project it
+    once.
 
     distinct: most distinct words among the tokens.
     """
@@ -144,7 +145,7 @@ class Linear(nn.Module):
 
 
 def length_mask(length_B: jax.Array, size: int) -> jax.Array:
-    """[B, size] bool: True on real tokens."""
+    """bool [B, size], whether each place is a real token."""
     return jnp.arange(size) < length_B[:, None]
 
 
@@ -156,18 +157,18 @@ def masked_softmax(energies: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def masked_max(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
-    """Maximum over real tokens [B, D]; zeros where a row has none (padding rows)."""
+    """Maximum over real tokens, [B, D]; zeros for a row without tokens (padding rows)."""
     top = jnp.max(jnp.where(mask_BT[..., None], states_BTD, MASKED_ENERGY), axis=1)
     return jnp.where(mask_BT.any(axis=1)[:, None], top, 0.0)
 
 
 def masked_sum(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
-    """Sum over real tokens [B, D]."""
+    """Sum over real tokens, [B, D]."""
     return jnp.sum(jnp.where(mask_BT[..., None], states_BTD, 0.0), axis=1)
 
 
 def masked_mean(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
-    """Mean over real tokens [B, D]; zeros where a row has none."""
+    """Mean over real tokens, [B, D]; zeros for a row without tokens."""
     count_B = jnp.maximum(mask_BT.sum(axis=1), 1)
     return masked_sum(states_BTD, mask_BT) / count_B[:, None]
 
@@ -177,8 +178,8 @@ class RowDropout(nn.Module):
 
     `keys` [B] already fold seed, step and the row's number in the data set; the layer is the path
     of this module. The mask of a row therefore does not depend on its place in the batch or on the
-    number of devices. Where rows are tokens, `time` [B] is folded in, so that the mask does not
-    depend on the padded length.
+    number of devices. If rows are tokens, `time` [B] is folded in, so that the mask does not depend
+    on the padded length.
     """
 
     rate: float
@@ -255,7 +256,8 @@ class MaskedBatchNorm(nn.Module):
     def _batch_moments(
         self, x_BD: jax.Array, mask_B: jax.Array, mean_D: nn.Variable, variance_D: nn.Variable
     ) -> tuple[jax.Array, jax.Array]:
-        """(mean [D], biased variance [D]) of the global batch; updates the running statistics."""
+        """The (mean [D], biased variance [D]) of the global batch. Updates the running
+        statistics."""
         weight_B1 = mask_B.astype(x_BD.dtype)[:, None]
 
         def over_devices(sums: Sums) -> Sums:
@@ -302,7 +304,8 @@ class BiRNN(nn.Module):
 
     @nn.compact
     def directions(self, x: jax.Array | Words, packing: Packing) -> tuple[jax.Array, jax.Array]:
-        """States [N, H] of both directions; the backward ones are those of mirrored sentences."""
+        """States [N, H] of both directions. The backward direction has the states of mirrored
+        sentences."""
         width = CELLS[self.cell].gates * self.hidden_size
         init = nn.initializers.normal(0.1) if self.lasagne else uniform_init(self.hidden_size)
         init_bias = nn.initializers.zeros if self.lasagne else init
@@ -337,12 +340,12 @@ class BiRNN(nn.Module):
         bias: jax.Array,
         packing: Packing,
     ) -> tuple[jax.Array, jax.Array]:
-        """The same states from the loops for GPUs, whose hidden size is padded."""
+        """States [N, H] of both directions by the loops for GPUs, whose hidden size is padded."""
         size, gates = self.hidden_size, CELLS[self.cell].gates
         extra = stacked.padded_size(size) - size
 
         def padded(weights: jax.Array, *leading: int) -> jax.Array:
-            """[..., K, H] with zeros for additional units."""
+            """Extends weights [..., K, H] by zeros for additional units."""
             weights = weights.reshape(*leading, gates, size)
             return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, extra)])
 
@@ -390,7 +393,7 @@ class PairModel(nn.Module):
         return Linear(features, biased, self.product_dtype, name=name)
 
     def embedded(self, batch: PairBatch, packing: Packing) -> jax.Array | Words:
-        """[N, D], the vectors of the packed words."""
+        """The vectors [N, D] of the packed words."""
         tokens_N = packing.tokens(batch.premise, batch.hypothesis)
         if self.shares_words and batch.distinct_words:
             return SharedWords(batch.distinct_words, name="embedding")(tokens_N)
@@ -414,7 +417,7 @@ class PairModel(nn.Module):
 
 
 class Linked(Protocol):
-    """The fields of a model that reads ontology links, see PairModel."""
+    """A model that reads ontology links, by its fields, see PairModel."""
 
     knowledge: str
     weighting: str
@@ -423,7 +426,7 @@ class Linked(Protocol):
 
 
 def knowledge_energies(model: Linked, batch: PairBatch) -> jax.Array:
-    """[B, P, H], KnowledgeEnergies by the fields of a model."""
+    """The KnowledgeEnergies [B, P, H] by the fields of a model."""
     weighting = model.weighting
     if weighting == "auto":
         weighting = "learned" if model.knowledge == "bias" else "paper"
@@ -467,7 +470,7 @@ class KnowledgeEnergies(nn.Module):
 
 
 def _at_links(batch: PairBatch, value_BK: jax.Array) -> jax.Array:
-    """[B, P, H], the value of each link at its two tokens; 0 elsewhere."""
+    """Puts the value of each link at its two tokens: [B, P, H]; 0 elsewhere."""
     size = batch.attention_shape
     rows_B1 = jnp.arange(size[0])[:, None]
     premise_BK, hypothesis_BK = batch.linked_tokens
@@ -517,13 +520,14 @@ class Relations:
         self._batch = batch
 
     def energies(self, scale: float) -> jax.Array:
-        """[B, P, H], scale * 1[r_ij is not 0], the term that knowledge-enriched co-attention
-        adds."""
+        """The term that knowledge-enriched co-attention adds, scale * 1[r_ij is not 0]: [B, P,
+        H]."""
         related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
         return _at_links(self._batch, scale * related_BK)
 
     def attended(self, weights: Attention) -> tuple[jax.Array, jax.Array]:
-        """(sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over i [B, H, R])."""
+        """The attended relations (sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over
+        i [B, H, R])."""
         rows, premises, hypotheses = self._batch.attention_shape
         rows_B1 = jnp.arange(rows)[:, None]
         premise_BK, hypothesis_BK = self._batch.linked_tokens
@@ -540,8 +544,8 @@ class Relations:
 
 
 def _summed_by_token(value_BKR: jax.Array, token_BK: jax.Array, size: int) -> jax.Array:
-    """[B, size, R], the sum over the links of each token, as a product: a GPU scatters in no fixed
-    order."""
+    """The sum over the links of each token, [B, size, R], as a matrix product: a GPU scatters in no
+    fixed order."""
     of_token_BKT = (token_BK[..., None] == jnp.arange(size)).astype(value_BKR.dtype)
     return jnp.einsum("bkt,bkr->btr", of_token_BKT, value_BKR, precision=lax.Precision.HIGHEST)
 
@@ -551,7 +555,7 @@ def alignment(
 ) -> Attention:
     """Attention weights of each token (Chen et al. 2017, eqs. 12-13).
 
-    masked: False is the published MedNLI code, whose softmax includes padding.
+    masked: False computes as the published MedNLI code, whose softmax includes padding.
     """
     mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
     if not masked:
@@ -566,8 +570,8 @@ def attend(
     hypothesis_BHD: jax.Array,
     dtype: DTypeLike | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """(attended premise [B, P, D], attended hypothesis [B, H, D]): each side's tokens as weighted
-    sums of the other side's. A premise has B / Q hypotheses."""
+    """Sums the tokens of the other side by the attention weights: (attended premise [B, P, D],
+    attended hypothesis [B, H, D]). A premise has B / Q hypotheses."""
     # One matrix product for all hypotheses of a premise.
     premises, width = premise_QPD.shape[:2]
     grouped_QGP = weights.over_premise.reshape(premises, -1, width)
@@ -579,7 +583,7 @@ def attend(
 def token_products(
     premise_QPD: jax.Array, hypothesis_BHD: jax.Array, dtype: DTypeLike | None
 ) -> jax.Array:
-    """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
+    """The dot products of all tokens of each pair, [B, P, H] (Chen et al. 2017, eq. 11)."""
     (premises, size), (rows, width, features) = premise_QPD.shape[:2], hypothesis_BHD.shape
     # The tokens of all hypotheses of a premise stand on one axis.
     grouped_QGD = hypothesis_BHD.reshape(premises, -1, features)
@@ -589,14 +593,14 @@ def token_products(
 
 
 def sentence_masks(batch: PairBatch) -> tuple[jax.Array, jax.Array]:
-    """(premise mask [B, P], hypothesis mask [B, H])."""
+    """The masks of real tokens: (premise [B, P], hypothesis [B, H])."""
     premise_B, hypothesis_B = pair_lengths(batch)
     _, premise_width, hypothesis_width = batch.attention_shape
     return length_mask(premise_B, premise_width), length_mask(hypothesis_B, hypothesis_width)
 
 
 def pair_lengths(batch: PairBatch) -> tuple[jax.Array, jax.Array]:
-    """(premise length [B], hypothesis length [B]). Padding pairs have no tokens."""
+    """The lengths of (premise [B], hypothesis [B]). Padding pairs have no tokens."""
     premise_B = per_pair(batch.premise_length, batch)
     return jnp.where(batch.mask > 0, premise_B, 0), batch.hypothesis_length
 
@@ -616,14 +620,15 @@ def paired_sentences(batch: PairBatch) -> Packing:
 
 
 def per_pair(x_Q: jax.Array, batch: PairBatch) -> jax.Array:
-    """[B, ...] for the pairs from [Q, ...] for the premises."""
+    """Repeats rows [Q, ...] of the premises for their pairs, [B, ...]."""
     return jnp.repeat(x_Q, batch.group_size, axis=0)
 
 
 def sentence_keys(batch: PairBatch, sentences: int) -> jax.Array | None:
-    """[R], the dropout keys of R = `sentences` premises and hypotheses, from `row_key` [B].
+    """The dropout keys [R] of R = `sentences` premises and hypotheses, from `row_key` [B]; None in
+    prediction.
 
-    A premise that several pairs share has the key of its first pair. None in prediction.
+    A premise that several pairs share has the key of its first pair.
     """
     keys_B = batch.row_key
     if keys_B is None:

@@ -30,25 +30,26 @@ Shape = Sequence[int]  # (sentences, padded tokens) of a side
 
 
 def _take(x: jax.Array, index: jax.Array) -> jax.Array:
-    """x[index], with zeros where the index is out of range."""
+    """x[index], with zeros for an index out of range."""
     return jnp.take(x, index, axis=0, mode="fill", fill_value=0)
 
 
 def _gathered(sources: Arrays, index: Arrays) -> jax.Array:
-    """The sum of source[rows] over the sources; each place has a row of at most one of them."""
+    """The sum of source[rows] over the sources. Each place has a row of at most one source."""
     rows_of_sources = (_take(source, rows) for source, rows in zip(sources, index, strict=True))
     return cast(jax.Array, sum(rows_of_sources))
 
 
 @jax.custom_vjp
 def reorder(sources: Arrays, index: Sequence[Arrays], inverse: Sequence[Arrays]) -> list[jax.Array]:
-    """The rows of some arrays in a new order, in as many arrays as `index` has.
+    """Puts the rows of some arrays in a new order, in as many arrays as `index` has.
 
     Args:
       sources: arrays [rows, ...].
-      index: for each result and each source, the row of the source for each place of the result; a
-        row out of range where the place gets a row of another source, or none.
-      inverse: the same in the other direction, so that the gradient is a gather, too.
+      index: for each result and each source, the row of the source for each place of the result;
+        out of range for a place that gets a row of another source, or none.
+      inverse: for each source and each result, the row of the result for each place of the source,
+        so that the gradient is a gather, too.
     """
     return [_gathered(sources, of_result) for of_result in index]
 
@@ -70,7 +71,8 @@ reorder.defvjp(_reorder_forward, _reorder_backward)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _row_sums(rows_UD: jax.Array, place_N: jax.Array, segments: Segments) -> jax.Array:
-    """The sum of each sentence's rows, the longest sentence first, of sentences that have slots.
+    """The sum of each sentence's rows, the longest sentence first. Sentences without slots are left
+    out.
 
     Sentences that end in the same segment are summed together. The compiler makes one loop of their
     gathers and sums, and never writes the gathered rows [N, D].
@@ -152,16 +154,16 @@ class Packing:
     # -- from padded sides to slots and back -----------------------------------------------------
 
     def tokens(self, *sides: jax.Array) -> jax.Array:
-        """[N], word numbers from padded sides [R_i, T_i]; 0 on slots without a token."""
+        """Word numbers [N] from padded sides [R_i, T_i]; 0 on slots without a token."""
         position = self._position_of_slot([side.shape for side in sides])
         return _gathered([side.reshape(-1) for side in sides], position)
 
     def token_keys(self, keys_R: jax.Array) -> jax.Array:
-        """[N], the key of each slot's sentence."""
+        """The key [N] of each slot's sentence."""
         return keys_R[self.sentence_N]
 
     def mirror(self, x_ND: jax.Array) -> jax.Array:
-        """x with the tokens of every sentence in reverse order."""
+        """Reverses the tokens of every sentence."""
         index = [[self.mirror_N]]
         return reorder([x_ND], index, index)[0]
 
@@ -172,15 +174,15 @@ class Packing:
         return [x_FD.reshape(*shape, -1) for x_FD, shape in zip(sides, shapes, strict=True)]
 
     def pack(self, *sides: jax.Array) -> jax.Array:
-        """[N, D], slots from padded sides [R_i, T_i, D]; zeros on slots without a token."""
+        """Slots [N, D] from padded sides [R_i, T_i, D]; zeros on slots without a token."""
         shapes = [side.shape[:2] for side in sides]
         slot, position = self._slot_of_position(shapes), self._position_of_slot(shapes)
         sources = [side.reshape(-1, side.shape[-1]) for side in sides]
         return reorder(sources, [position], [[slot_F] for slot_F in slot])[0]
 
     def _position_of_slot(self, shapes: Sequence[Shape]) -> list[jax.Array]:
-        """For each side [N], the place of each slot's token on the side's axis F; F where the token
-        is of the other side, or none."""
+        """For each side [N], the place of each slot's token on the side's axis F; F if the token is
+        of the other side, or the slot has none."""
         positions, first = [], 0
         for rows, width in shapes:
             sentence_N = self.sentence_N - first
@@ -207,17 +209,17 @@ class Packing:
     # -- reductions ------------------------------------------------------------------------------
 
     def max(self, x_ND: jax.Array) -> jax.Array:
-        """[R, D], the maximum over each sentence's tokens; zeros for a sentence without tokens."""
+        """The maximum over each sentence's tokens, [R, D]; zeros for a sentence without tokens."""
         masked_ND = jnp.where(self.valid_N[:, None], x_ND, MASKED_ENERGY)
         top_RD = self._reduce(masked_ND, jnp.maximum, MASKED_ENERGY)
         return jnp.where(self.length_R[:, None] > 0, top_RD, 0.0)
 
     def sum(self, x_ND: jax.Array) -> jax.Array:
-        """[R, D], the sum over each sentence's tokens."""
+        """The sum over each sentence's tokens, [R, D]."""
         return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
 
     def sum_rows(self, rows_UD: jax.Array, place_N: jax.Array) -> jax.Array:
-        """[R, D], the sum of rows_UD[place_N] over each sentence's tokens; NaN where a place has no
+        """The sum of rows_UD[place_N] over each sentence's tokens, [R, D]; NaN if a place has no
         row."""
         rows = rows_UD.shape[0]
         place_N = jnp.where(place_N < rows, place_N, rows + 1)
@@ -228,11 +230,11 @@ class Packing:
         return reorder([sums_RD], [[self.rank_R]], [[self.order_R]])[0]
 
     def mean(self, x_ND: jax.Array) -> jax.Array:
-        """[R, D], the mean over each sentence's tokens; zeros for a sentence without tokens."""
+        """The mean over each sentence's tokens, [R, D]; zeros for a sentence without tokens."""
         return self.sum(x_ND) / jnp.maximum(self.length_R, 1)[:, None]
 
     def softmax_mean(self, energies_N1: jax.Array, x_ND: jax.Array) -> jax.Array:
-        """[R, D], the mean weighted by a softmax of the tokens' energies; zeros for a sentence
+        """The mean weighted by a softmax of the tokens' energies, [R, D]; zeros for a sentence
         without tokens."""
         top_R1 = self.max(energies_N1)  # subtracted so that exp does not overflow
         weights_N1 = jnp.exp(energies_N1 - top_R1[self.sentence_N])
@@ -240,7 +242,7 @@ class Packing:
         return sums_RD[:, :-1] / jnp.where(self.length_R[:, None] > 0, sums_RD[:, -1:], 1.0)
 
     def ends(self, states_ND: jax.Array) -> jax.Array:
-        """[R, D], the last states of both directions: forward at the last token, backward at the
+        """The last states of both directions, [R, D]: forward at the last token, backward at the
         first one; zeros for a sentence without tokens."""
         forward, backward = jnp.split(states_ND, 2, axis=-1)
         last_time_R = jnp.maximum(self.length_R - 1, 0)
@@ -251,7 +253,8 @@ class Packing:
     def _reduce(
         self, x_ND: jax.Array, combine: Callable[..., jax.Array], start: float
     ) -> jax.Array:
-        """[R, D]. Reduces step by step, which the compiler fuses better than one reduction."""
+        """Reduces each sentence's tokens to [R, D], step by step, which the compiler fuses better
+        than one reduction."""
         sizes = list(map(math.prod, self.segments))
         segments = jnp.split(x_ND, np.cumsum(sizes)[:-1])
         result = jnp.full((self.length_R.shape[0], x_ND.shape[-1]), start, x_ND.dtype)

@@ -23,7 +23,7 @@ BY_ROWS = partial(lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())))
 def dot(
     product: Callable[..., jax.Array], a: jax.Array, b: jax.Array, dtype: DTypeLike | None
 ) -> jax.Array:
-    """product(a, b), for code that defines its gradient itself.
+    """Computes product(a, b) on cast operands, for code that defines its gradient itself.
 
     product: jnp.matmul, BY_COLUMNS, BY_ROWS or a partial jnp.einsum.
     """
@@ -34,7 +34,7 @@ def dot(
 
 
 def matmul(a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """a @ b for a [..., K] and b [K, N], or b [..., K, N] with the leading axes of a;
+    """Computes a @ b for a [..., K] and b [K, N], or b [..., K, N] with the leading axes of a;
     differentiable."""
     if dtype is None:
         return a @ b
@@ -44,7 +44,7 @@ def matmul(a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
 
 
 def einsum(spec: str, a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """jnp.einsum of two arrays, whose axes all occur twice in the spec; differentiable."""
+    """Computes jnp.einsum of two arrays, whose axes all occur twice in the spec; differentiable."""
     if dtype is None:
         return jnp.einsum(spec, a, b)
     return _cast_einsum(spec, a, b, dtype)

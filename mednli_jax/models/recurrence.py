@@ -27,7 +27,7 @@ Arrays = tuple[jax.Array, ...]  # an array for each direction, or the arrays of 
 
 
 def offsets(segments: Segments) -> np.ndarray:
-    """[steps + 1], the first slot of each step, then the number of slots."""
+    """int [steps + 1], the first slot of each step, then the number of slots."""
     steps, rows = np.transpose(segments)
     first_slot: np.ndarray = np.zeros(sum(steps) + 1, np.int32)
     first_slot[1:] = np.cumsum(np.repeat(rows, steps))
@@ -35,7 +35,7 @@ def offsets(segments: Segments) -> np.ndarray:
 
 
 def slot_before(segments: Segments) -> np.ndarray:
-    """[N], the slot of the same sentence one step earlier; N (no slot) at the first step."""
+    """int [N], the slot of the same sentence one step earlier; N (no slot) at the first step."""
     first_slot = offsets(segments)
     slots = first_slot[-1]
     time_N = np.repeat(np.arange(len(first_slot) - 1), np.diff(first_slot))
@@ -65,7 +65,7 @@ def _run_forward(
     constants: Sequence[Arrays],
     segments: Segments,
 ) -> tuple[Arrays, ...]:
-    """The stored arrays of all directions after the last step.
+    """Runs a loop over all steps; returns the stored arrays of all directions.
 
     Args:
       carry: before the first step, the same for each direction.
@@ -91,7 +91,7 @@ def _run_backward(
     constants: Sequence[Arrays],
     segments: Segments,
 ) -> tuple[Arrays, ...]:
-    """As `_run_forward`, from the last step to the first."""
+    """Runs a loop from the last step to the first. Arguments and result: see `_run_forward`."""
 
     def all_directions(last: int, n: jax.Array, states: Sequence[_State]) -> list[_State]:
         return [step(last - n, state, *own) for state, own in zip(states, constants, strict=True)]
@@ -124,7 +124,7 @@ def _write(x_N: jax.Array, rows_R: jax.Array, at: jax.Array) -> jax.Array:
 def _unwritten(
     shape: tuple[int, int], dtype: DTypeLike, recurrent: Arrays, place: int = 0
 ) -> list[jax.Array]:
-    """An array of this shape for each direction, to which a loop writes all rows.
+    """Makes an array of this shape for each direction, to which a loop writes all rows.
 
     The first values do not matter, but must differ between the arrays: the compiler makes one array
     of equal ones and copies it for each. Here they are a number of U; `place` is its column.
@@ -133,7 +133,7 @@ def _unwritten(
 
 
 def _column_sums(x_NG: jax.Array) -> jax.Array:
-    """[G], sums over the slots. A TPU adds rows one by one, so there a matrix product is used."""
+    """Sums over the slots, [G]. A TPU adds rows one by one, so there a matrix product is used."""
     # With a single row of ones the compiler would turn the product into a sum.
     ones = jnp.ones((8, x_NG.shape[0]), x_NG.dtype)
 
@@ -148,8 +148,8 @@ def _column_sums(x_NG: jax.Array) -> jax.Array:
 def _recurrent_gradient(
     h_NH: jax.Array, before_N: np.ndarray, d_product_NG: jax.Array, dtype: DTypeLike | None
 ) -> jax.Array:
-    """[H, G], the gradient of U, from the states, `slot_before` and the gradients of all products
-    h U."""
+    """The gradient of U, [H, G], from the states, `slot_before` and the gradients of all products h
+    U."""
     h_before_NH = jnp.take(h_NH, before_N, axis=0, mode="fill", fill_value=0)
     return dot(BY_ROWS, h_before_NH, d_product_NG, dtype)
 
@@ -192,7 +192,7 @@ class _Saved(NamedTuple):
     keep_N1: jax.Array
 
     def constants(self, d_out: Arrays, transposes: bool) -> list[Arrays]:
-        """(U, gradient of the states, stored arrays...) of each direction.
+        """The arrays (U, gradient of the states, stored arrays...) of each direction.
 
         transposes: whether U is [G, H].
         """
@@ -295,7 +295,7 @@ def _lstm_backward(
 
 
 def _is_cell(size: int) -> np.ndarray:
-    """[4 size] bool, True on the third gate, which alone has a tanh."""
+    """bool [4 size], True on the third gate, which alone has a tanh."""
     gate_G = np.arange(4 * size) // size
     return np.equal(gate_G, 2)
 
@@ -319,7 +319,7 @@ def gru(
     """States [N, H] of GRUs (Cho et al. 2014) with the reset gate after the recurrent product, as
     in Lasagne and cuDNN: r, z = sigmoid(...), c = tanh(x W + r * (h U) + b), h = (1 - z) h + z c.
 
-    Args as `lstm`; the gates are in the order reset, update, candidate.
+    Arguments: see `lstm`; the gates are in the order reset, update, candidate.
     """
     stored = _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, saves=False)
     return tuple(h_NH for (h_NH,) in stored)
@@ -417,7 +417,7 @@ def _gru_backward(
         return _State((d_h_before,), (_write(d_gates_NG, d_gates_RG, at),))
 
     def d_recurrent(stored: Arrays, d_gates_NG: jax.Array) -> jax.Array:
-        """[H, G], the gradient of U."""
+        """The gradient of U, [H, G]."""
         h_NH, activations_NG, _ = stored
         # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_candidate_NH = d_gates_NG[:, 2 * size :] * activations_NG[:, :size]
@@ -439,7 +439,7 @@ gru.defvjp(_gru_forward, _gru_backward)
 
 
 class Cell(NamedTuple):
-    """A recurrence, and the number of its gates for each hidden unit."""
+    """A recurrence, and its number of gates for each hidden unit."""
 
     states: Callable[..., Arrays]
     gates: int

@@ -34,8 +34,8 @@ def trained_rows(
     """The rows index_N of a module's trained table [M, D]: its parameter `name`, initialised by
     init(key).
 
-    Where the collection INDEX is mutable, the index is stored there. Where it is given, the
-    parameter is not the table but already the rows [N, D], see `with_rows`.
+    If the collection INDEX is mutable, the index is stored there. If the collection has the index,
+    the parameter is not the table but already the rows [N, D], see `with_rows`.
     """
     if module.is_mutable_collection(INDEX):
         module.put_variable(INDEX, name, index_N)
@@ -60,13 +60,13 @@ def index_of(model: nn.Module, variables: PyTree, batch: PyTree) -> PyTree:
 
 
 def mapped(change: Callable[[Path, jax.Array], jax.Array], tree: PyTree) -> PyTree:
-    """The tree with each leaf replaced by change(path, leaf)."""
+    """Replaces each leaf of a tree by change(path, leaf)."""
     flat = traverse_util.flatten_dict(tree)
     return traverse_util.unflatten_dict({path: change(path, leaf) for path, leaf in flat.items()})
 
 
 def with_rows(params: PyTree, index: PyTree) -> PyTree:
-    """The parameters with each table of the index replaced by the rows read [N, D]."""
+    """Replaces each table of the index by the rows read [N, D]."""
     rows_of = traverse_util.flatten_dict(index)
 
     def read(path: Path, leaf: jax.Array) -> jax.Array:
@@ -76,8 +76,7 @@ def with_rows(params: PyTree, index: PyTree) -> PyTree:
 
 
 def summed(gradients: PyTree, params: PyTree, index: PyTree) -> PyTree:
-    """The gradients with those of the same row summed at its first occurrence, and 0 at the other
-    occurrences."""
+    """Sums the gradients of the same row at its first occurrence; the other occurrences get 0."""
     rows_of, tables = traverse_util.flatten_dict(index), traverse_util.flatten_dict(params)
 
     def at_first_occurrence(path: Path, leaf: jax.Array) -> jax.Array:
@@ -92,8 +91,8 @@ def summed(gradients: PyTree, params: PyTree, index: PyTree) -> PyTree:
 
 
 def over_devices(gradients: PyTree, index: PyTree, axis_name: str | None) -> tuple[PyTree, PyTree]:
-    """(gradients, index) of the global batch: those of tables are concatenated over devices, all
-    others summed."""
+    """The (gradients, index) of the global batch: gradients of table rows are concatenated over
+    devices, all others summed."""
     if axis_name is None:
         return gradients, index
     of_weights = traverse_util.flatten_dict(gradients)
@@ -105,8 +104,7 @@ def over_devices(gradients: PyTree, index: PyTree, axis_name: str | None) -> tup
 
 
 def added(params: PyTree, updates: PyTree, index: PyTree) -> PyTree:
-    """The parameters plus their updates. The updates [N, D] of a table belong to its rows
-    `index`."""
+    """Adds updates to the parameters. The updates [N, D] of a table belong to its rows `index`."""
     rows_of, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
 
     def moved(path: Path, leaf: jax.Array) -> jax.Array:
@@ -123,8 +121,8 @@ def added(params: PyTree, updates: PyTree, index: PyTree) -> PyTree:
 
 @jax.custom_vjp
 def take(table: jax.Array, index: jax.Array) -> jax.Array:
-    """table[index], rows of a trained table [M, ...]. The gradient is deterministic also on a GPU
-    (see `_add`)."""
+    """Looks up table[index], rows of a trained table [M, ...]. The gradient is deterministic also
+    on a GPU (see `_add`)."""
     return table[index]
 
 
@@ -144,7 +142,7 @@ take.defvjp(_take_forward, _take_backward)
 
 
 def _add(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Array:
-    """The table with updates added to the rows index_N.
+    """Adds updates to the rows index_N of a table.
 
     A GPU scatters updates of the same row in no fixed order, so there `add_summed` makes the result
     deterministic.
@@ -156,13 +154,13 @@ def _add(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Arra
 
 
 def add(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Array:
-    """As `_add`, with one addition for each update."""
+    """Adds updates to the rows index_N of a table, one addition for each update."""
     return table.at[index_N].add(update_ND)
 
 
 def add_summed(table: jax.Array, index_N: jax.Array, update_ND: jax.Array) -> jax.Array:
-    """As `_add`, with one addition for each row: updates are sorted by row, and those of a row are
-    summed first."""
+    """Adds updates to the rows index_N of a table, one addition for each row: updates are sorted by
+    row, and those of a row are summed first."""
     updates = len(index_N)
     order_N = jnp.argsort(index_N, stable=True)
     index_N, update_ND = index_N[order_N], update_ND[order_N].reshape(updates, -1)
@@ -181,7 +179,7 @@ RunningSum = tuple[jax.Array, jax.Array]  # (whether a row begins in it, the sum
 
 
 def _joined_sums(left: RunningSum, right: RunningSum) -> RunningSum:
-    """The operation of a segmented sum (Blelloch 1990, section 1.5)."""
+    """Joins two parts of a segmented sum (Blelloch 1990, section 1.5)."""
     left_begins, left_sum = left
     right_begins, right_sum = right
     carried = jnp.where(right_begins[:, None], 0.0, left_sum)

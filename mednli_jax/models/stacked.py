@@ -40,7 +40,7 @@ def padded_size(size: int) -> int:
 
 
 def _over_seeds(function: Callable[..., PyTree], *arrays: PyTree) -> PyTree:
-    """function(*arrays). Its vmap over seeds is one call with more directions.
+    """Calls function(*arrays). Its vmap over seeds is one call with more directions.
 
     vmap itself would turn the slices of the loops into gathers and scatters.
     """
@@ -66,7 +66,7 @@ def _over_seeds(function: Callable[..., PyTree], *arrays: PyTree) -> PyTree:
 
 
 def _by_segment(x_ND: jax.Array, segments: Segments) -> list[jax.Array]:
-    """[T, D, R, ...] for each segment, from the slots [N, D, ...]."""
+    """Cuts the slots [N, D, ...] into an array [T, D, R, ...] for each segment."""
     first, arrays = 0, []
     for steps, rows in segments:
         end = first + steps * rows
@@ -77,7 +77,8 @@ def _by_segment(x_ND: jax.Array, segments: Segments) -> list[jax.Array]:
 
 
 def _slots(arrays: Sequence[jax.Array]) -> jax.Array:
-    """The inverse of `_by_segment`."""
+    """Joins the arrays [T, D, R, ...] of the segments to slots [N, D, ...]; the inverse of
+    `_by_segment`."""
     slots = []
     for x_TDR in arrays:
         x_TRD = jnp.moveaxis(x_TDR, 1, 2)
@@ -86,7 +87,8 @@ def _slots(arrays: Sequence[jax.Array]) -> jax.Array:
 
 
 def _one_step_earlier(arrays: Sequence[jax.Array]) -> Iterator[jax.Array]:
-    """The values of the same sentence one step earlier; 0 at the first step."""
+    """Yields, for each segment, the values of the same sentence one step earlier; 0 at the first
+    step."""
     last_DR = jnp.zeros_like(arrays[0][0])
     for x_TDR in arrays:
         first_1DR = last_DR[None, :, : x_TDR.shape[2]]
@@ -100,17 +102,18 @@ def _one_step_earlier(arrays: Sequence[jax.Array]) -> Iterator[jax.Array]:
 def _scan(
     step: Step, carry: Arrays, stored: jax.Array, inputs: Arrays, *, reverse: bool = False
 ) -> tuple[Arrays, jax.Array]:
-    """(carry, stored) after all steps of a segment, each of which overwrites its row of `stored`.
+    """Runs all steps of a segment; returns (carry, stored). Each step overwrites its row of
+    `stored`.
 
-    In lax.scan the new rows would need an array of their own, and its `unroll` copies all arrays
-    where the number of steps is no multiple.
+    In lax.scan the new rows would need an array of their own, and its `unroll` copies all arrays if
+    the number of steps is no multiple.
     """
     steps = len(stored)
     unroll = LONG_UNROLL if steps >= LONG else UNROLL
     iterations, rest = divmod(steps, unroll)
 
     def run(first: jax.Array | int, count: int, carry: Arrays, stored: jax.Array) -> PyTree:
-        """(carry, stored) after the `count` steps from number `first` on."""
+        """Runs the `count` steps from number `first` on; returns (carry, stored)."""
         numbers = reversed(range(count)) if reverse else range(count)
         rows = []
         for n in numbers:
@@ -137,7 +140,8 @@ def _scan(
 def _forward(
     step: Step, carry: Arrays, stored: Sequence[jax.Array], *inputs: Sequence[jax.Array]
 ) -> list[jax.Array]:
-    """The rows that the steps of all segments store. stored: the initial rows."""
+    """Runs the steps of all segments; returns the rows that they store. stored: the initial
+    rows."""
     results = []
     for rows_TDR, *own in zip(stored, *inputs, strict=True):
         carry = tuple(x_DR[:, : rows_TDR.shape[2]] for x_DR in carry)
@@ -149,7 +153,8 @@ def _forward(
 def _backward(
     step: Step, carry: Arrays, gates: int, *inputs: Sequence[jax.Array]
 ) -> list[jax.Array]:
-    """As `_forward`, from the last step to the first; it stores rows [D, R, gates, H].
+    """Runs the steps of all segments from the last to the first; returns the rows [D, R, gates, H]
+    that they store.
 
     A sentence joins at its last step.
     """
@@ -173,19 +178,19 @@ def _lengthened(x_DR: jax.Array, rows: int) -> jax.Array:
 
 
 def _product(h_DRH: jax.Array, u_HDKH: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """[D, R, K, H], h U of all directions."""
+    """The product h U of all directions, [D, R, K, H]."""
     return dot(partial(jnp.einsum, "drh,hdkg->drkg"), h_DRH, u_HDKH, dtype)
 
 
 def _product_transposed(d_DRKH: jax.Array, u_HDKH: jax.Array, dtype: DTypeLike | None) -> jax.Array:
-    """[D, R, H], the gradient of h from that of h U."""
+    """The gradient of h from that of h U, [D, R, H]."""
     return dot(partial(jnp.einsum, "drkg,hdkg->drh"), d_DRKH, u_HDKH, dtype)
 
 
 def _recurrent_gradient(
     h_last: Sequence[jax.Array], d_products: Sequence[jax.Array], dtype: DTypeLike | None
 ) -> jax.Array:
-    """[H, D, K, H], the gradient of U, from the states one step earlier and the gradients of all
+    """The gradient of U, [H, D, K, H], from the states one step earlier and the gradients of all
     products."""
     product = partial(jnp.einsum, "tdrh,tdrkg->hdkg")
     segments = zip(h_last, d_products, strict=True)
@@ -199,7 +204,7 @@ def _recurrent_gradient(
 def _recurrence(
     forward: Callable[..., PyTree], backward: Callable[..., PyTree]
 ) -> Callable[..., jax.Array]:
-    """A recurrence from its forward pass (which also returns the rows that it stores) and its
+    """Makes a recurrence from its forward pass (which also returns the rows that it stores) and its
     backward pass."""
 
     def saving(
@@ -236,7 +241,7 @@ def _recurrence(
 
 
 def _with_two_rows(gates_NDKH: jax.Array) -> jax.Array:
-    """The gates with two more rows on their axis, for what is stored beside them."""
+    """Adds two rows to the gates on their axis, for what is stored beside them."""
     return jnp.pad(gates_NDKH, ((0, 0), (0, 0), (0, 2), (0, 0)))
 
 
@@ -273,7 +278,7 @@ def _lstm_forward(
 
 
 def _stored(arrays: Sequence[jax.Array], number: int) -> list[jax.Array]:
-    """[T, D, R, H] of each segment: the value that a step stores under this number."""
+    """The value that a step stores under this number, [T, D, R, H] for each segment."""
     return [x_TDR[:, :, :, number] for x_TDR in arrays]
 
 

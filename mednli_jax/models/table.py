@@ -33,8 +33,8 @@ OF_CONFIGS = ("matching", "cell", "pooling")
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """What batches and steps need to know of a model. A linen class declares what differs from
-    these values.
+    """The facts about a model that batches and steps need. A linen class declares those that differ
+    from these defaults.
 
     Args:
       shares_words: whether it projects each distinct word of a batch once (`batch.distinct_words`).
@@ -51,8 +51,8 @@ _TRAITS = tuple(field.name for field in dataclasses.fields(Traits))
 
 
 def traits(model: nn.Module) -> Traits:
-    """The traits of a model. The class may be the user's: no base class is asked for, so an
-    attribute may be absent."""
+    """The traits of a model. The class may be the user's and needs no base class, so an attribute
+    may be absent."""
     return Traits(**{name: getattr(model, name) for name in _TRAITS if hasattr(model, name)})
 
 
@@ -89,7 +89,7 @@ class Entry:
         transposes: bool = False,
         **facts: int,
     ) -> nn.Module:
-        """A linen module from typed fields.
+        """Builds a linen module from typed fields.
 
         Args:
           fields: the module's fields by name. A field that the module lacks is an error, unless its

@@ -54,10 +54,12 @@ Sources = dict[Place, tuple[str, ...]]  # the tensors that a parameter consists 
 
 
 class Loaded(NamedTuple):
-    """Parameters with pretrained weights.
+    """The parameters of an encoder, with pretrained weights.
 
-    unused: names of weights in the file that belong to other heads. drawn: parts that keep their
-    random values, because the file lacks them. warning: which head is not used, or "".
+    Args:
+      unused: names of weights in the file that belong to other heads.
+      drawn: parts that keep their random values, because the file lacks them.
+      warning: names the head that is not used, or "".
     """
 
     params: Params
@@ -69,8 +71,10 @@ class Loaded(NamedTuple):
 class Tensors(NamedTuple):
     """The tensors of weights, by their names without prefixes.
 
-    arrays: float32. other_types: of tensors that are not read, the type. prefixes: of the encoder's
-    names in the files.
+    Attributes:
+      arrays: float32.
+      other_types: name -> type, of tensors that are not read.
+      prefixes: of the encoder's names in the files.
     """
 
     arrays: dict[str, np.ndarray]
@@ -79,12 +83,12 @@ class Tensors(NamedTuple):
 
 
 def read_architecture(path: str | Path) -> Fields:
-    """The fields of Encoder that pretrained weights set (see read_config)."""
+    """Reads the fields of Encoder that pretrained weights set, see `read_config`."""
     return families.fields_of(read_config(path))
 
 
 def read_config(path: str | Path) -> Config:
-    """The config.json of weights: of a folder, or beside a safetensors file."""
+    """Reads the config.json of weights, from a folder or from beside a safetensors file."""
     for name in CONFIGS:
         config = _folder(path) / name
         if config.is_file():
@@ -103,10 +107,10 @@ def read_config(path: str | Path) -> Config:
 def load_weights(
     path: str | Path, params: Params, *, labels: Sequence[str] = (), stacked: bool = False
 ) -> Loaded:
-    """The parameters of an Encoder with pretrained weights.
+    """Loads pretrained weights into the parameters of an Encoder.
 
-    The links keep their initial values, and so does the classifier, unless the weights have one
-    for the labels.
+    The links keep their initial values, and so does the classifier, unless the weights have one for
+    the labels.
 
     Args:
       params: nested parameters of Encoder.
@@ -158,7 +162,8 @@ def labels_of(config: Config) -> list[str]:
 
 
 def description(path: str | Path) -> str:
-    """The architecture of weights and their number. Raises what `load_weights` raises."""
+    """Describes the architecture of weights and their number. Raises the errors of
+    `load_weights`."""
     config = read_config(path)
     fields = families.fields_of(config)
     params = _shapes(Encoder(**fields))
@@ -172,7 +177,7 @@ def description(path: str | Path) -> str:
 
 
 def _shapes(model: Encoder) -> Params:
-    """The parameters as shapes and types of numbers."""
+    """The parameters of a model as shapes and number types."""
     piece_BT, length_B = jnp.ones((1, 1), int), jnp.ones(1, int)
     batch = PairBatch(piece_BT, length_B, piece_BT, length_B, mask=length_B)
     variables = jax.eval_shape(partial(model.init, train=False), jax.random.key(0), batch)
@@ -205,7 +210,7 @@ def exported_files(model: Encoder, params: Params, labels: Sequence[str]) -> dic
 
 
 def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:
-    """The place of each of our labels among theirs; [] where they are not the same labels."""
+    """The place of each of our labels among theirs; [] if they are not the same labels."""
     lowered, wanted = list(map(str.casefold, theirs)), list(map(str.casefold, ours))
     return list(map(lowered.index, wanted)) if sorted(lowered) == sorted(wanted) else []
 
@@ -230,13 +235,13 @@ def sources_of(places: Iterable[Place], modules: Mapping[str, str]) -> Sources:
 
 
 def _folder(path: str | Path) -> Path:
-    """The folder of weights, which are the folder or a file."""
+    """The folder of weights. path: the folder or a file in it."""
     path = Path(path)
     return path if path.is_dir() else path.parent
 
 
 def weight_files(path: str | Path) -> list[Path]:
-    """The safetensors files of a path, which is one of these files or a folder."""
+    """The safetensors files of a path, which is one of these files or their folder."""
     path = Path(path)
     fix = "name the one file of the weights; transformers' save_pretrained converts others"
     if (_folder(path) / ADAPTER).is_file():
@@ -268,7 +273,7 @@ def weight_files(path: str | Path) -> list[Path]:
 
 
 def _json(path: Path) -> Config:
-    """The object of a JSON file."""
+    """Reads the object of a JSON file."""
     try:
         return dict(json.loads(path.read_bytes()))
     except (TypeError, ValueError):
@@ -276,7 +281,7 @@ def _json(path: Path) -> Config:
 
 
 def _read_tensors(files: Sequence[Path], encoder: Sources, prefix: str) -> Tensors:
-    """The tensors of files. prefix: of the encoder's in a model with a head.
+    """Reads the tensors of files. prefix: of the encoder's names in a model with a head.
 
     Programs of training add a prefix to all names, such as `base_model.model.` and `_orig_mod.`.
     """
@@ -304,7 +309,7 @@ def _read_tensors(files: Sequence[Path], encoder: Sources, prefix: str) -> Tenso
 
 
 def _read_file(file: Path, tensors: Tensors) -> None:
-    """Adds the tensors of a file by their full names."""
+    """Adds the tensors of a file under their full names."""
     with safe_open(file, framework="numpy") as content:
         for full_name in content.keys():  # noqa: SIM118 - not a mapping
             name = full_name.replace("LayerNorm.gamma", "LayerNorm.weight")
@@ -327,7 +332,8 @@ def _fitted(
     stacked: bool,
     file: str,
 ) -> Leaves:
-    """The parameters of the tensors. Raises UserError that names all tensors which do not fit."""
+    """Fits the tensors to the parameters. Raises one UserError that names all tensors which do not
+    fit."""
     fitted, missing, misshaped = {}, [], []
     unreadable = [name for name in sorted(_names(sources)) if name in tensors.other_types]
     if unreadable:
@@ -370,7 +376,7 @@ def _fitted(
 
 
 def _names(sources: Sources) -> set[str]:
-    """The names of all tensors."""
+    """The names of all tensors of the sources."""
     return {name for names in sources.values() for name in names}
 
 

@@ -1,5 +1,5 @@
-"""Checkpoints: arrays saved by Orbax, each with a sha256 manifest. The latest two are kept, at the
-end only the last.
+"""Checkpoints: arrays saved by Orbax, each with a sha256 manifest. The latest two stay, at the end
+only the last.
 
 Orbax writes under a temporary name and renames, so that a killed save leaves no partial checkpoint.
 It does not detect a flipped bit; the manifest does. The manifest is written last, and a folder
@@ -72,14 +72,14 @@ def _without_echoes() -> Iterator[None]:
 
 
 class Checkpoint(NamedTuple):
-    """The content of a checkpoint."""
+    """The content of a checkpoint: a tree of arrays and JSON values."""
 
     tree: PyTree  # of NumPy arrays
     meta: JsonObject
 
 
 class Checkpoints:
-    """The checkpoints of one run directory: the steps of a `CheckpointManager`, which keeps the
+    """The checkpoints of one run directory: the steps of a `CheckpointManager`, which retains the
     latest two. The first save is step 1, the next step 2."""
 
     def __init__(self, folder: Path) -> None:
@@ -87,15 +87,15 @@ class Checkpoints:
         self._damaged: set[int] = set()  # found by `load`; the next save deletes them
 
     def steps(self) -> list[int]:
-        """Steps that are complete and not known to be damaged, oldest first."""
+        """The steps that are complete and not known to be damaged, oldest first."""
         names = [manifest.parent.name for manifest in self.folder.glob(f"*/{MANIFEST}")]
         steps = {int(name) for name in names if name.isdigit()}
         return sorted(steps - self._damaged)
 
     def save(self, state: PyTree, meta: JsonObject, *, alone: bool = False) -> None:
-        """Saves as the next step. Of the earlier steps the latest one stays, or none (alone).
+        """Saves as the next step. The latest earlier step stays, unless `alone`.
 
-        A save that fails leaves the earlier ones.
+        A save that fails leaves the earlier steps.
         """
         try:
             is_saved = self._save(state, meta, alone=alone)
@@ -111,7 +111,7 @@ class Checkpoints:
             raise RunError(problem, fix="remove what is no step of the run; then --resume")
 
     def _save(self, state: PyTree, meta: JsonObject, *, alone: bool) -> bool:
-        """Whether the manager has saved."""
+        """Saves the next step; returns whether the manager has saved it."""
         import orbax.checkpoint as ocp
 
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class Checkpoints:
         self._damaged.clear()
 
     def load(self) -> Checkpoint | None:
-        """The newest undamaged checkpoint; None where there is none at all.
+        """Loads the newest undamaged checkpoint; None if there is no checkpoint at all.
 
         A damaged one is reported, and the previous one is used.
         """
@@ -157,7 +157,7 @@ class Checkpoints:
         return None
 
     def _manager(self) -> "ocp.CheckpointManager":
-        """A manager with which this process saves and loads whole arrays and waits for no other
+        """A manager by which this process saves and loads whole arrays and waits for no other
         process."""
         import orbax.checkpoint as ocp
 
@@ -188,8 +188,8 @@ def _reason(error: Exception) -> str:
 
 
 def restore_into(template: PyTree, tree: PyTree) -> PyTree:
-    """The saved tree in the structure of `template`. Seed axes may differ: finished seeds are
-    dropped."""
+    """Puts the saved tree into the structure of `template`. Seed axes may differ: finished seeds
+    are dropped."""
     try:
         return serialization.from_state_dict(template, tree)
     except ValueError:  # from another version of this package or of optax

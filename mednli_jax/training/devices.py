@@ -72,7 +72,8 @@ class Devices:
     A body takes (learner or variables, frozen, data, index). `index` is split along its group axis;
     the other arguments are the same on every device.
 
-    devices: of this process. None = all devices of all processes, in the order of the processes.
+    devices: of this process. None takes all devices of all processes, in the order of the
+    processes.
     """
 
     def __init__(self, devices: Sequence[jax.Device] | None = None) -> None:
@@ -104,8 +105,8 @@ class Devices:
         return jax.device_put(tree, self.all[0] if self.count == 1 else self._shared)
 
     def split(self, index: np.ndarray) -> np.ndarray | jax.Array:
-        """Rows [..., Q, G] -> [devices, ..., Q / devices, G], in contiguous shares; unchanged on
-        one device."""
+        """Splits rows [..., Q, G] into contiguous shares [devices, ..., Q / devices, G]; unchanged
+        on one device."""
         if self.count == 1:
             return index
         *leading, _, group = index.shape
@@ -116,7 +117,8 @@ class Devices:
         return jax.make_array_from_callback(shares.shape, on_each, shares.__getitem__)
 
     def join(self, results: jax.Array) -> np.ndarray:
-        """The inverse of `split`, for results: [devices, S, B / devices, ...] -> [S, B, ...]."""
+        """Joins the results of shares, the inverse of `split`: [devices, S, B / devices, ...] ->
+        [S, B, ...]."""
         rows = np.asarray(results)
         if self.count == 1:
             return rows
@@ -130,8 +132,8 @@ class Devices:
         donate: bool = False,
         formats: Formats | None = None,
     ) -> jax.stages.Wrapped:
-        """jit or pmap of `body`. With several processes the result must be lowered and compiled: a
-        direct call would return only the part of this process.
+        """Applies jit or pmap to `body`. With several processes the result must be lowered and
+        compiled: a direct call would return only the part of this process.
 
         Args:
           reduced: whether the results are equal on all devices (psum in the body); they are then
@@ -167,7 +169,7 @@ class Devices:
         return mapped
 
     def _over_shares(self, body: Body, reduced: bool) -> Body:
-        """The body on every device with its share of the index, as pmap maps it."""
+        """Maps the body over the devices by shard_map, each with its share of the index."""
         shared, shares = PartitionSpec(), PartitionSpec(AXIS)
 
         def on_share(state: PyTree, frozen: PyTree, data: PyTree, index: jax.Array) -> PyTree:
@@ -216,7 +218,7 @@ def _digest(tree: PyTree) -> jax.Array:
 
 
 def room(device: jax.Device) -> int:
-    """Bytes that a program may take on a device."""
+    """The bytes that a program may take on a device."""
     statistics = device.memory_stats() or {}  # a CPU has none
     if "bytes_limit" in statistics:
         return int(DEVICE_SHARE * statistics["bytes_limit"])
@@ -224,5 +226,5 @@ def room(device: jax.Device) -> int:
 
 
 def room_of_checkpoint(folder: Path) -> int:
-    """Bytes that a checkpoint may take."""
+    """The bytes that a checkpoint may take."""
     return shutil.disk_usage(folder).free // CHECKPOINTS

@@ -92,7 +92,7 @@ def parameters(state: Learner | Best) -> int:
 
 
 def _model_line(experiment: Experiment, trainer: Trainer) -> str:
-    """Name and size of the model, seeds, devices and sizes of batches."""
+    """A log line: name and size of the model, seeds, devices and sizes of batches."""
     devices = trainer.program.devices.all
     # "cpu" or "gpu NVIDIA H200"
     kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))
@@ -105,7 +105,7 @@ def _model_line(experiment: Experiment, trainer: Trainer) -> str:
 
 
 def _size(batches: Batches) -> str:
-    """The size of batches that the config asks for, and their rows where these are others."""
+    """The size of batches that the config asks for, and their rows if these are others."""
     size, rows = f"{batches.settings.batch_size:g}", _joined(batches.sizes, " or ")
     grouped = "" if rows == size else f" ({rows} rows in even, whole groups)"
     return f"batches of {size}{grouped}"
@@ -116,7 +116,7 @@ def _joined(values: Iterable[object], separator: str = ", ") -> str:
 
 
 def _best_line(directory: RunDirectory, experiment: Experiment, best_epochs: Sequence[int]) -> str:
-    """The best epoch of each seed, and their mean dev accuracy, from metrics.jsonl."""
+    """A log line: the best epoch of each seed, and their mean dev accuracy, from metrics.jsonl."""
     rows = {epoch: json.loads(line) for epoch, line in directory.metrics()}
     names, accuracy = [], []
     for seed, epoch in zip(experiment.seeds, best_epochs, strict=True):
@@ -224,7 +224,7 @@ def describe(
 def _plans(
     batches: Mapping[str, Batches], seeds: Sequence[int]
 ) -> dict[str, dict[Layout, list[np.ndarray]]]:
-    """For train and dev, the indices of the batches of an epoch by their layout."""
+    """The indices of the batches of an epoch, by layout, for train and dev."""
     plans: dict[str, dict[Layout, list[np.ndarray]]] = {"train": {}, "dev": {}}
     for layout, index in batches["train"].epoch(1, seeds):
         plans["train"].setdefault(layout, []).append(index)
@@ -234,19 +234,19 @@ def _plans(
 
 
 def _slots(layout: Layout) -> int:
-    """The positions of tokens that a batch computes on each device."""
+    """The token positions that a batch computes on each device."""
     return sum(map(math.prod, layout.sentences))
 
 
 def _shape(layout: Layout, program: Program) -> str:
-    """The size of a batch on all devices."""
+    """Describes the size of a batch on all devices."""
     rows, slots = (number * program.devices.count for number in (layout.row_count, _slots(layout)))
     return f"{rows} rows, up to {layout.width[0]}+{layout.width[1]} tokens, {slots} slots"
 
 
 def _memory_line(program: Program, resident: int) -> str:
-    """Bytes of resident arrays, and the work space of the largest step: activations, gradients and
-    results, without the arguments."""
+    """A line about memory: bytes of resident arrays, and the work space of the largest step
+    (activations, gradients and results, without the arguments)."""
     largest = 0
     for body in program.compiled:
         sizes = body.memory_analysis()

@@ -2,8 +2,8 @@
 
 All processes take the same steps; only the first writes files. Small messages (whether one should
 stop, whether all have the same corpus) use the key-value store of jax's coordination service, so
-that no device waits. Arrays are exchanged between devices. Where a process is lost, jax's service
-ends the others by SIGABRT, exit code 134.
+that no device waits. Arrays are exchanged between devices. If a process is lost, jax's service ends
+the others by SIGABRT, exit code 134.
 """
 
 import errno
@@ -62,7 +62,7 @@ class Hosts:
         return self.index == 0
 
     def meet(self) -> None:
-        """Waits until all processes call this. Raises RunError where one of them has failed
+        """Waits until all processes call this. Raises RunError if one of them has failed
         instead."""
         if self.count == 1:
             return
@@ -107,7 +107,7 @@ class Hosts:
         return list(map(float, np.max(of_processes, axis=0)))
 
     def check_same(self, name: str, value: Json) -> None:
-        """Raises RunError on all processes where their JSON values differ."""
+        """Raises RunError on all processes if their JSON values differ."""
         text = json.dumps(value, sort_keys=True)
         digests = self.exchange(hashlib.sha256(text.encode()).hexdigest())
         for index, digest in enumerate(digests):
@@ -116,7 +116,8 @@ class Hosts:
                 raise RunError(problem, fix="give all processes the same files, folders and flags")
 
     def broadcast(self, array: np.ndarray) -> np.ndarray:
-        """The array of the first process; those of the others have its shape and type."""
+        """Sends the array of the first process to all. The arrays of the others must have its shape
+        and type."""
         if self.count == 1:
             return array
         self.meet()
@@ -125,8 +126,8 @@ class Hosts:
     # -- the end ---------------------------------------------------------------------------------
 
     def run(self, work: Callable[[], int]) -> int:
-        """Runs `work` and returns its exit code. All processes end together; where one has failed,
-        the others fail."""
+        """Runs `work` and returns its exit code. All processes end together; if one has failed, the
+        others fail."""
         code = work()
         if self.count == 1:
             return code
@@ -142,14 +143,14 @@ class Hosts:
         return code
 
     def await_loss(self, error: BaseException) -> None:
-        """Waits after an error of a device: mostly another process was lost, and jax then ends this
+        """Waits after an error of a device. Mostly another process was lost, and jax then ends this
         one."""
         if self.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
             time.sleep(2 * HEARTBEAT_SECONDS)
 
 
 def _process(key: str) -> int:
-    """The number of the process at the end of a key."""
+    """The number of the process, from the end of a key."""
     return int(key.rpartition("/")[2])
 
 
@@ -235,7 +236,7 @@ def _check_flags(
 
 
 def _check_port(coordinator: str | None, process: int | None) -> None:
-    """Raises RunError on process 0 where its port is in use: jax may end by a segmentation fault
+    """Raises RunError on process 0 if its port is in use: jax may end by a segmentation fault
     there."""
     port = int(coordinator.rpartition(":")[2]) if coordinator else _number("JAX_COORDINATOR_PORT")
     job = _number("SLURM_JOB_ID")
@@ -260,6 +261,6 @@ def _check_port(coordinator: str | None, process: int | None) -> None:
 
 
 def _number(variable: str) -> int | None:
-    """A number of the environment; None where it has none."""
+    """A number in an environment variable; None if the variable holds no number."""
     text = os.environ.get(variable, "")
     return int(text) if text.isdigit() else None

@@ -1,7 +1,7 @@
 """Many multinomial logistic regressions over subsets of the same rows, trained together.
 
 The objective is that of scikit-learn's LogisticRegression (C = 1): the sum of the cross-entropies
-of a model's rows and half the squared norm of its weights, without the intercept. Where a model's
+of a model's rows and half the squared norm of its weights, without the intercept. For a model whose
 rows have two classes, scikit-learn has one vector of weights, the difference of the two here: their
 penalty is twice as large. The models share the rows, so that one matrix product gives the logits of
 all models; a mask selects the rows of each model.
@@ -14,8 +14,8 @@ minimises all objectives at the same time, each with its own steps. The models s
 of all rows with the weight m / N. This start depends on the held-out rows of a model, but the
 result does not: each objective has one optimum, and each model trains until it has converged.
 
-Letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C classes, E = C - 1
-contrasts, n models.
+Dimension letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C classes, E =
+C - 1 contrasts, n models.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,7 +100,7 @@ def _fit(
     size: jax.Array,
     max_passes: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(predicted int8 [R, B, n], whether a model has not converged [n], passes).
+    """Returns (predicted int8 [R, B, n], whether a model has not converged [n], passes).
 
     Args:
       x: [R, B, K]; label: [R, B]; mask: bool [R, B, n], the rows of each model.
@@ -115,7 +115,7 @@ def _fit(
     x, penalty = _preconditioned(x, blocks, size / rows)
 
     def logits(x: jax.Array, theta: jax.Array, present: jax.Array) -> list[jax.Array]:
-        """Of each class [..., n]; theta: [K, E n]."""
+        """The logits [..., n] of each class. theta: [K, E n]."""
         of_contrasts = jnp.split(x @ theta, classes - 1, axis=-1)
         of_classes = []
         for c, weights in enumerate(contrasts.T):
@@ -162,7 +162,7 @@ def _fit(
 def _preconditioned(
     x: jax.Array, blocks: jax.Array, share: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """(features, matrix of the penalty [K, K]) multiplied by the inverse root of the bound of the
+    """Multiplies (features, matrix of the penalty [K, K]) by the inverse root of the bound of the
     objectives' curvature. share: m / N."""
     dim = x.shape[-1]
     penalty = jnp.eye(dim).at[-1, -1].set(0)
@@ -199,8 +199,8 @@ def _minimise(
     tolerance: jax.Array,
     max_passes: jax.Array,
 ) -> _Search:
-    """Memoryless BFGS (Nocedal & Wright 2006, section 7.2) of n functions, until the squared
-    gradient is at most `tolerance`."""
+    """Minimises n functions by memoryless BFGS (Nocedal & Wright 2006, section 7.2), until the
+    squared gradient is at most `tolerance`."""
     dot = partial(jnp.einsum, "ken,ken->n")
 
     def advance(search: _Search) -> _Search:

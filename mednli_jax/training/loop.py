@@ -6,7 +6,7 @@ steps between two evaluations then count as an epoch: they have a number, a row 
 weights that may become the best. Settings in epochs (`epochs`, `patience`, `halve_from`, ...) still
 count passes.
 
-The loop sees only row numbers; the task makes batches from them. Dimension letters: S seeds still
+The loop sees only row numbers; the scorer makes batches from them. Dimension letters: S seeds still
 training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
 
@@ -129,12 +129,12 @@ class Progress:
             self.sums[name] = total.tolist()
 
     def mean(self, name: str) -> np.ndarray:
-        """[S], a sum of the current epoch divided by its examples."""
+        """[S], a sum of the current epoch divided by its examples, for each seed."""
         assert self.sums is not None
         return np.asarray(self.sums[name]) / np.maximum(self.sums["count"], 1)
 
     def loss_text(self) -> str:
-        """The loss so far, for the progress bar."""
+        """The loss so far, as text for the progress bar."""
         if not self.sums:
             return ""
         return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
@@ -152,18 +152,19 @@ class Trainer(Generic[SplitT]):
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
     Args:
-      splits, batches: name -> rows with `label`, name -> their batches; "train" and "dev" are used.
+      splits: name -> rows; "train" and "dev" are used.
+      batches: name -> batches of the rows.
       seeds: A seeds.
-      checkpoints: where to save and resume from; None = nothing is saved.
+      checkpoints: saves and resumes; None saves nothing.
       on_epoch: called with each epoch's row of metrics.
       on_save: called after each checkpoint with the seconds that `program` has spent on
         compilation.
-      should_stop: called between chunks; where it returns True, the loop saves and raises
+      should_stop: called between chunks; when it returns True, the loop saves and raises
         Interrupted.
       profile: folder for a profiler trace of the third chunk of steps of this process, which runs
         after compilation.
-      score: (dev rows, logits [S, N, C], seeds [S]) -> scores in the form of the task's, for seeds
-        with own dev rows.
+      score: maps (dev rows, logits [S, N, C], seeds [S]) to scores, for seeds with own dev rows;
+        None: the scorer's `score`.
     """
 
     def __init__(
@@ -217,7 +218,8 @@ class Trainer(Generic[SplitT]):
         self._chunk_steps = self._next_chunk_steps = 4
 
     def begin(self, params: PyTree, batch_stats: PyTree = None) -> None:
-        """Starts from these weights; they are the best before the first epoch. None = as drawn."""
+        """Starts from these weights, or from those drawn (None). They are the best before the first
+        epoch."""
         stats = self.learner.batch_stats if batch_stats is None else batch_stats
         learner = replace(self.learner, params=params, batch_stats=stats)
         self.learner = self.program.devices.replicate(learner)
@@ -226,7 +228,7 @@ class Trainer(Generic[SplitT]):
     # -- resume ----------------------------------------------------------------------------------
 
     def resume(self) -> bool:
-        """Restores the newest checkpoint; returns False where there is none."""
+        """Restores the newest checkpoint; returns False if there is none."""
         checkpoint = self.checkpoints.load() if self.checkpoints else None
         if checkpoint is None:
             return False
@@ -272,7 +274,7 @@ class Trainer(Generic[SplitT]):
     # -- training --------------------------------------------------------------------------------
 
     def run(self) -> states.Best:
-        """Trains to the end; the best weights of each seed."""
+        """Trains to the end; returns the best weights of each seed."""
         while not self._over():
             self._drop_finished()
             examples, save = self._train_epoch()
@@ -289,14 +291,14 @@ class Trainer(Generic[SplitT]):
 
     @property
     def _first_step(self) -> int:
-        """Steps of the current pass before the current epoch."""
+        """The number of steps of the current pass before the current epoch."""
         return (self.progress.epoch - 1) % self._epochs_of_pass * self._epoch_steps
 
     def _over(self) -> bool:
         return self._pass > self.settings.epochs or not len(self._live_slots())
 
     def _live_slots(self) -> np.ndarray:
-        """Indices in Best of the seeds that still train. A seed ends where its last
+        """The indices in Best of the seeds that still train. A seed ends when its last
         `settings.patience` whole passes have not become its best."""
         whole_passes = (self.progress.epoch - 1) // self._epochs_of_pass
         best_pass = -(-np.asarray(self.best.epoch) // self._epochs_of_pass)
@@ -364,8 +366,8 @@ class Trainer(Generic[SplitT]):
         return _examples(plan) * len(self.learner.seed), save
 
     def _plan(self) -> PlannedBatches:
-        """The batches of the current pass. A thread prepares those of the next one while the device
-        works."""
+        """The batches of the current pass. A thread prepares the batches of the next pass while the
+        device works."""
         seeds, current = self._learner_seeds(), self._pass
         plans = {}
         for number in (current, current + 1):
@@ -498,7 +500,7 @@ class Trainer(Generic[SplitT]):
         return row
 
     def predict(self, split: str, variables: PyTree) -> np.ndarray:
-        """Logits [S, N, C] of a split. Where a stop is requested, saves and raises Interrupted."""
+        """Logits [S, N, C] of a split. If a stop is requested, saves and raises Interrupted."""
         batches = self.batches[split]
         if self._hosts.count > 1:
             logits = self.program.logits(variables, batches)
@@ -513,7 +515,7 @@ class Trainer(Generic[SplitT]):
             return self.program.logits(variables, batches, tick=tick)
 
     def _stop_if_asked(self) -> None:
-        """Saves and stops within an evaluation where requested. A resumed run repeats the
+        """Saves and stops within an evaluation if a stop is requested. A resumed run repeats the
         evaluation."""
         stop, _ = self._agreed()
         if stop:
@@ -521,8 +523,8 @@ class Trainer(Generic[SplitT]):
             raise Interrupted
 
     def _agreed(self, save: bool = False) -> tuple[bool, bool]:
-        """(whether to stop, whether to save), the same on all processes: yes where one process
-        needs it.
+        """Returns (whether to stop, whether to save), the same on all processes: True if one
+        process needs it.
 
         Also sets the steps of the next chunk to the fewest of all processes.
         """
@@ -544,5 +546,5 @@ def _examples(plan: PlannedBatches) -> int:
 
 
 def _finite(values: Sequence[float] | np.ndarray) -> list[float | None]:
-    """The values with None for NaN and infinity, which JSON does not have."""
+    """The values, with None in place of NaN and infinity, which JSON does not have."""
     return [float(value) if np.isfinite(value) else None for value in values]

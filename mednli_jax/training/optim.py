@@ -24,12 +24,13 @@ Updated = tuple[PyTree, PyTree]  # (updates, state of the optimiser)
 
 
 class ByRows(optax.GradientTransformationExtraArgs):
-    """Its `update(..., index=index)` takes gradients of table rows (models.sparse_rows) and returns
-    updates of them."""
+    """An optimiser whose `update(..., index=index)` takes gradients of table rows
+    (models.sparse_rows) and returns updates of these rows."""
 
 
 class ByMoments(ByRows):
-    """Like ByRows, but it returns updates of all rows of the tables."""
+    """An optimiser whose `update(..., index=index)` takes gradients of table rows and returns
+    updates of all rows of the tables."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Options:
 
 
 def build_optimizer(options: Options, epoch_steps: int = 1) -> optax.GradientTransformation:
-    """An optimiser with L2 regularisation added to the gradient first, as in PyTorch's
+    """Builds an optimiser with L2 regularisation added to the gradient first, as in PyTorch's
     `weight_decay`.
 
     For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled
@@ -96,7 +97,7 @@ def build_optimizer(options: Options, epoch_steps: int = 1) -> optax.GradientTra
 
 
 def _direction(options: Options) -> optax.GradientTransformation:
-    """The updates before they are multiplied by the rate."""
+    """The transformation that gives the updates before they are multiplied by the rate."""
     if options.optimizer == "sgd":
         return optax.identity()
     if options.optimizer == "adam":
@@ -111,8 +112,8 @@ def _is_matrix(params: PyTree) -> PyTree:
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
-    """The optimiser for gradients of single rows. The updates are the same as for gradients of
-    whole tables.
+    """Turns an optimiser into one for gradients of single rows. The updates are the same as for
+    gradients of whole tables.
 
     Args:
       moments: whether it returns updates of whole tables.

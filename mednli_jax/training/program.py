@@ -74,7 +74,7 @@ Key = tuple[Hashable, ...]  # layout, number of seeds and shapes of data
 
 
 class _Kind(NamedTuple):
-    """How a body is compiled."""
+    """The settings by which a body is compiled."""
 
     name: str  # train or predict
     reduced: bool  # whether its results are equal on all devices
@@ -87,7 +87,7 @@ PREDICT = _Kind("predict", reduced=False, donates=False)
 
 @dataclass
 class Program:
-    """Compiled steps of training and prediction over one data set, for each layout of a batch.
+    """The compiled steps of training and prediction over one data set, for each layout of a batch.
 
     Args:
       frozen: arrays that are not trained, on the devices.
@@ -110,8 +110,8 @@ class Program:
     _formats: dict[Hashable, PyTree] = field(default_factory=dict)
 
     def draw(self, layout: Layout, seeds: Sequence[int]) -> states.Learner:
-        """New learners with random weights, one for each seed. layout: any layout, for the shapes
-        of the model."""
+        """Draws new learners with random weights, one for each seed. layout: any layout, for the
+        shapes of the model."""
 
         def batch_of_padding() -> PyTree:
             index = jnp.full((layout.group_count, layout.group_size), -1, jnp.int32)
@@ -133,20 +133,21 @@ class Program:
     def train(
         self, layout: Layout, learner: states.Learner, index: np.ndarray
     ) -> tuple[states.Learner, Sums]:
-        """(learner, sums) after one step. index: [S, Q, G]. The given learner is donated."""
+        """Runs one step and returns (learner, sums). index: [S, Q, G]. The learner passed in is
+        donated."""
         compiled = self.train_body(layout, learner, index)
         result: tuple[states.Learner, Sums] = self._results(compiled, learner, index)
         return result
 
     def predict(self, layout: Layout, variables: PyTree, index: np.ndarray) -> jax.Array:
-        """Logits [S, B, C] on the device(s); index [Q, G]."""
+        """Computes logits [S, B, C] on the device(s). index: [Q, G]."""
         compiled = self.predict_body(layout, variables, index)
         logits: jax.Array = self._results(compiled, variables, index)
         return logits
 
     def train_bytes(self, layout: Layout, learner: states.Learner, index: np.ndarray) -> int:
-        """Bytes that `train` takes on each device: arguments, results, work space. learner: arrays
-        or only shapes."""
+        """The bytes that `train` takes on each device: arguments, results, work space. learner:
+        arrays or only shapes."""
         sizes = self.train_body(layout, learner, index).memory_analysis()
         assert sizes is not None
         results = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
@@ -156,8 +157,10 @@ class Program:
         """The number of seeds, from 1 to `seeds`, that can train together.
 
         The step of the largest layout is compiled for as many seeds as fit by their parameters
-        alone. Where it takes too much memory, the number is reduced in proportion, because nearly
-        all of the memory grows with it. room, checkpoint: bytes for training and for a checkpoint.
+        alone. If it takes too much memory, the number is reduced in proportion, because nearly all
+        of the memory grows with it.
+
+        room, checkpoint: bytes for training and for a checkpoint.
         """
         layout = max(batches.layouts, key=lambda layout: layout.row_count * sum(layout.width))
         learner = jax.eval_shape(lambda: self.draw(layout, (0,)))
@@ -213,8 +216,8 @@ class Program:
         *,
         tick: Callable[[int], None] = lambda rows: None,
     ) -> np.ndarray:
-        """Logits [S, N, C] of a split, each row once, in the order of the split. tick: called after
-        each batch with the number of its rows."""
+        """Computes logits [S, N, C] of a split, each row once, in the order of the split. tick:
+        called after each batch with the number of its rows."""
         logits_SNC: np.ndarray | None = None
         pending: collections.deque[tuple[np.ndarray, jax.Array]] = collections.deque()
         plan = batches.once()
@@ -261,7 +264,8 @@ class Program:
         index: np.ndarray,
         pool: ThreadPoolExecutor | None,
     ) -> Compiled:
-        """The compiled body of this key; while `compile` uses a pool, its Future."""
+        """The compiled body of this kind and key. While `compile` uses a pool, it is a Future,
+        which `compile` awaits."""
         shapes = tuple((name, array.shape) for name, array in self.data.items())
         key = (kind, *key, *shapes)
         if key not in self._compiled:
@@ -320,8 +324,8 @@ class Program:
         return compiled
 
     def _results(self, compiled: Compiled, state: PyTree, index: np.ndarray) -> PyTree:
-        """Calls a compiled body. Arrays get the formats that it was compiled for; those returned by
-        a step already have them."""
+        """Calls a compiled body. Arrays get the formats that it was compiled for; arrays that a
+        step returned already have them."""
         if self.devices.chooses_formats:
             of_state, of_frozen, of_data, _ = compiled.input_formats[0]
             self.frozen = jax.tree.map(_put, self.frozen, of_frozen)

@@ -1,4 +1,4 @@
-"""The contract of a task for training, evaluation and prediction."""
+"""The contract of a scorer: the part of a task that training, evaluation and prediction use."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
 
 
 def summary(title: str, scores: JsonObject, row_noun: str, details: str = "") -> str:
-    """One line with the scores of a split: mean accuracy over the seeds, `details`, then the
-    accuracy of each slice."""
+    """One line about a split: mean accuracy over the seeds, `details`, then the accuracy of each
+    slice."""
     accuracy = scores["accuracy"]
     line = f"{title} {accuracy['mean']:.4f}"
     seeds = len(accuracy["per_seed"])
@@ -81,13 +81,14 @@ class Scorer(Protocol[Example, RowsT, Batch]):
     def padded_length(self) -> int: ...
 
     def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
-        """The prepared corpus with the rows of each split in the form that `score` needs."""
+        """The prepared corpus, with the rows of each split in the form that `score` needs."""
 
     def model_facts(self, manifest: JsonObject) -> JsonObject:
-        """Fields of the model that depend on the prepared corpus (see models.table.Entry.build)."""
+        """The fields of the model that depend on the prepared corpus (see
+        models.table.Entry.build)."""
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays on the device: all splits, one array per field."""
+        """The arrays that stay on the device: one array per field, with the rows of all splits."""
 
     def frozen(self, vectors: np.ndarray) -> JsonObject:
         """The `frozen` collection of the models, from the vectors [V, D] of a vocabulary."""
@@ -104,28 +105,28 @@ class Scorer(Protocol[Example, RowsT, Batch]):
         """The batches of a split for a model on `shares` devices."""
 
     def new_examples(self, inputs: Sequence[TextPair], manifest: JsonObject) -> list[Example]:
-        """Examples without labels from the texts of each input. manifest: of the corpus that the
-        run was trained on."""
+        """Makes examples without labels from the texts of each input. manifest: of the corpus that
+        the run was trained on."""
 
     def describe(self, rows: RowsT, logits: np.ndarray) -> list[JsonObject]:
-        """The prediction for each row of new inputs, from logits [S, N, C]: means over the
-        seeds."""
+        """Describes the prediction for each row of new inputs, from logits [S, N, C]: means over
+        the seeds."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout: Layout) -> Batch:
-        """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see
+        """Makes the batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see
         models.batch).
 
-        It has `mask` [B] float and `row_key` [B] or None.
+        The batch has `mask` [B] float and `row_key` [B] or None.
         """
 
     def loss(self, logits: jax.Array, batch: Batch) -> jax.Array:
-        """[B], finite also on padding rows."""
+        """The loss [B] of each row, finite also on padding rows."""
 
     def correct(self, logits: jax.Array, batch: Batch) -> jax.Array:
-        """[B], 1 where the prediction is right."""
+        """[B], 1 for each row whose prediction is right, else 0."""
 
     def score(self, rows: RowsT, logits: np.ndarray) -> JsonObject:
-        """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each
+        """Scores a split; returns JSON values: `examples`, and report.metrics.mean_sd of each
         measure.
 
         The loop reads `loss` and `accuracy` of dev.
@@ -147,10 +148,10 @@ class PhraseScorer(Scorer, Protocol):
 
 @runtime_checkable
 class LabelScorer(Scorer, Protocol):
-    """A Scorer of a classifier, which may score pairs of a corpus with other labels."""
+    """A Scorer of a classifier, which can also score a corpus with other labels."""
 
     def on_corpus(self, other: Scorer) -> Scorer:
-        """This scorer for the corpus of another one."""
+        """This scorer for the corpus of another scorer."""
 
 
 class AttentionScorer(Scorer, Protocol):
@@ -164,5 +165,5 @@ class AttentionScorer(Scorer, Protocol):
         lengths: tuple[int, int],
         sown: PyTree,
     ) -> JsonObject:
-        """The attention of one example with texts of these lengths, from the model's collection
+        """The attention of one example with texts of these lengths. sown: the model's collection
         ATTENTION [S, ...]."""

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of a fitter.
+    """The result of a fit.
 
     Args:
       facts: fields of result.json.
-      logits: split -> logits [S, N, C] of its rows; None where the scores are in `facts`.
+      logits: maps a split to logits [S, N, C] of its rows; None if `facts` has the scores.
       notes: warnings for result.json.
       lines: to print at the end.
     """
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def notes(self) -> list[str]:
-        """For result.json. XLA splits sums by the number of CPUs."""
+        """Notes for result.json on the number of CPUs, because XLA splits sums by it."""
         if len(set(self.cpus)) == 1:
             return []
         numbers = " and ".join(map(str, dict.fromkeys(self.cpus)))
@@ -127,18 +127,18 @@ class Session:
             self.compile_seconds = earlier.compile_seconds or 0.0
 
     def _seconds(self) -> float:
-        """Of all sessions so far."""
+        """The seconds of all sessions so far."""
         return round(self._seconds_before + time.monotonic() - self._begun, 1)
 
     def _spent(self) -> dict[str, Json]:
-        """Fields of result.json."""
+        """The fields of result.json about time."""
         return {
             "seconds": self._seconds(),
             "compile_seconds": round(self.compile_seconds, 2),
         }
 
     def write_status(self, status: str) -> None:
-        """Writes result.json: the status, and the seconds of all sessions."""
+        """Writes a result.json with the status and the seconds of all sessions."""
         if self.directory:
             self.directory.write_result(status, self._spent())
 
@@ -179,8 +179,8 @@ class Session:
 
 
 def epoch_line(row: dict[str, Json], epochs: int, *measures: str) -> str:
-    """`epoch 2/6: loss .7; dev loss .8, accuracy .6; 90/s, 9.1 s`: means over the seeds of a row of
-    metrics, in 80 columns. A step stands in place of the rate.
+    """Formats a row of metrics in 80 columns, with means over the seeds: `epoch 2/6: loss .7; dev
+    loss .8, accuracy .6; 90/s, 9.1 s`. A step stands in place of the rate.
 
     measures: further names in the row, e.g. dev_accuracy.
     """
@@ -198,13 +198,13 @@ def epoch_line(row: dict[str, Json], epochs: int, *measures: str) -> str:
 
 
 def _mean(values: Sequence[float | None]) -> float:
-    """The mean of the finite values, which are not None."""
+    """The mean of the finite values; None stands for one that is not finite."""
     finite = [value for value in values if value is not None]
     return sum(finite) / len(finite) if finite else float("nan")
 
 
 def check_converged(best_epochs: Sequence[int], noun: str) -> None:
-    """Raises ConfigError where no seed ever had a finite dev loss.
+    """Raises ConfigError if no seed ever had a finite dev loss.
 
     Args:
       best_epochs: [S], 0 = none.

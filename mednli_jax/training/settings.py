@@ -1,5 +1,5 @@
-"""Settings of jax that change a run's numbers, those under which the models do not run, and options
-of XLA's compiler for programs on a CPU.
+"""Settings of jax that change a run's numbers, settings under which the models do not run, and
+options of XLA's compiler for programs on a CPU.
 
 The environment variable of a setting is its name in capitals: $JAX_ENABLE_X64 sets jax_enable_x64.
 
@@ -64,12 +64,13 @@ _WITH_EIGEN: dict[tuple[str, type[nn.Module] | None, str], int] = {
 
 
 def numeric_settings() -> dict[str, bool | int | str | None]:
-    """The values of NUMERIC in this process, of those that this version of jax has."""
+    """The values of the settings NUMERIC in this process. Settings that this version of jax lacks
+    are left out."""
     return {name: getattr(jax.config, name) for name in NUMERIC if hasattr(jax.config, name)}
 
 
 def check_jax() -> None:
-    """Starts jax. Raises RunError where jax has no device, or a setting under which the models do
+    """Starts jax. Raises RunError if jax has no device, or has a setting under which the models do
     not run."""
     for name, values in RUNNING.items():
         value = getattr(jax.config, name, values[0])  # a version of jax may lack a setting
@@ -112,14 +113,14 @@ def options_for(
     product_dtype: DTypeLike | None,
     vendor: str | None = None,
 ) -> CompilerOptions:
-    """The options for a program on one device.
+    """The compiler options for a program on one device.
 
     Args:
       model: None for a model that is not a network.
       mode: train or predict.
       examples: of a batch.
       product_dtype: see models.products.
-      vendor: of the processor, as Linux names it; None for that of this machine.
+      vendor: of the processor, as Linux names it; None takes that of this machine.
     """
     if platform != "cpu" or product_dtype is not None:
         return {}
@@ -131,8 +132,8 @@ def options_for(
 
 
 def recorded_options(settings: Mapping[str, object]) -> CompilerOptions | None:
-    """The options that a run recorded. None where it recorded none, or this version of jax does not
-    know them."""
+    """The compiler options that a run recorded; None if it recorded none, or this version of jax
+    does not know them."""
     if YNNPACK not in settings:
         return None
     fusions = settings[YNNPACK]
@@ -143,7 +144,7 @@ def recorded_options(settings: Mapping[str, object]) -> CompilerOptions | None:
 
 @functools.cache
 def _vendor_of_processor() -> str:
-    """The vendor of the processor, as Linux names it; "" where there is no such name."""
+    """The vendor of the processor, as Linux names it; "" if it is not known."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, _, vendor = line.partition(":")
@@ -154,7 +155,7 @@ def _vendor_of_processor() -> str:
 
 @functools.cache
 def _is_known(option: str) -> bool:
-    """Whether this version of jax has the option. It is experimental, and may go."""
+    """Whether this version of jax has the option, which is experimental and may go."""
     try:
         jax.jit(lambda x: x).lower(0.0).compile({option: ""})
     except jax.errors.JaxRuntimeError:

@@ -64,8 +64,8 @@ def init_learner(
     example_batch: PyTree,
     frozen: PyTree,
 ) -> Learner:
-    """One learner per seed, whose parameters depend on this seed only. Compiled once for a model
-    and shapes."""
+    """Draws one learner per seed, whose parameters depend on this seed only. Compiled once for a
+    model and shapes."""
     seeds_S = jnp.asarray(seeds, jnp.uint32)
     shapes = _drawn.eval_shape(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
     # The parameters twice, because the best ones are kept.
@@ -84,7 +84,7 @@ def tree_bytes(tree: PyTree) -> int:
 
 
 def _memory() -> int:
-    """Bytes of the first device; a CPU has the machine's memory."""
+    """The bytes of memory of the first device; a CPU has the machine's memory."""
     statistics = jax.local_devices()[0].memory_stats() or {}
     of_machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return int(statistics.get("bytes_limit", of_machine))
@@ -120,8 +120,8 @@ def _drawn(
 
 
 def init_best(learner: Learner) -> Best:
-    """A Best without an epoch. It is on the host, because one of several processes may still load
-    other weights."""
+    """A Best without an epoch. It stays on the host, because one of several processes may still
+    load other weights."""
     seeds = learner.seed.shape[0]
     return Best(
         value=np.full(seeds, np.inf, np.float32),
@@ -162,7 +162,7 @@ def update_best(
 
 
 def _per_seed(value_S: jax.Array, array_S: jax.Array) -> jax.Array:
-    """The values with axes of 1, to be combined with an array [S, ...]."""
+    """Appends axes of 1 to the values, so that they combine with an array [S, ...]."""
     return value_S.reshape((-1,) + (1,) * (array_S.ndim - 1))
 
 

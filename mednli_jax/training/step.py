@@ -27,14 +27,14 @@ PredictBody = Callable[[PyTree, PyTree, PyTree, jax.Array], jax.Array]
 
 
 def row_keys(seed: jax.Array, step: jax.Array, index_B: jax.Array) -> jax.Array:
-    """[B] keys fold_in(seed, step, row), so that the dropout of a row depends on no other row and
-    no device."""
+    """The keys [B] fold_in(seed, step, row), so that the dropout of a row depends on no other row
+    and no device."""
     key = jax.random.fold_in(jax.random.key(seed), step)
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
 
 
 def _over_seeds(body: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-    """`body` mapped over the leading axis of all arguments. For a single seed the axis is removed,
+    """Maps `body` over the leading axis of all arguments. For a single seed the axis is removed,
     which is faster."""
     if jax.tree.leaves(arguments)[0].shape[0] > 1:
         return jax.vmap(body)(*arguments)
@@ -58,7 +58,7 @@ def train_step(
     layout: Layout,
     axis_name: str | None = None,
 ) -> TrainBody:
-    """The body `step(learner, frozen, data, index) -> (learner, sums)`.
+    """Makes the body `step(learner, frozen, data, index) -> (learner, sums)`.
 
     The body takes index [S, Q, G] (row numbers, -1 = padding). The sums are over the global batch.
     They are divided once, at the end of the epoch.
@@ -82,7 +82,7 @@ def train_step(
         index = sparse_rows.index_of(model, variables, batch) if takes_rows else {}
 
         def loss_of(params: PyTree) -> tuple[jax.Array, tuple[jax.Array, jax.Array, PyTree]]:
-            """The mean loss of the global batch as far as this device's rows add to it."""
+            """This device's share of the mean loss of the global batch."""
             collections = {**variables, "params": params, sparse_rows.INDEX: index}
             logits_BC, changed = model.apply(
                 collections, batch, train=True, mutable=["batch_stats"]
@@ -126,8 +126,8 @@ def train_step(
 
 
 def predict_step(model: nn.Module, scorer: Scorer, layout: Layout) -> PredictBody:
-    """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [Q, G] is
-    shared by all seeds."""
+    """Makes the body `predict(variables, frozen, data, index) -> logits [S, B, C]`. All seeds share
+    index [Q, G]."""
 
     def predict(variables: PyTree, frozen: PyTree, data: PyTree, index_QG: jax.Array) -> jax.Array:
         def of_seed(variables: PyTree) -> PyTree:

@@ -1,9 +1,9 @@
 """Transfer: training starts from the weights of a finished run (Romanov & Shivade 2018, section
 4.1). Direct transfer, without training, is `Run.on_corpus` of finished.py.
 
-The merge is strict: every weight of the new model is taken from the best epoch of the source, or
-is drawn anew because its name matches `skip`. Otherwise the merge is refused with the names that do
-not fit.
+The merge is strict: every weight of the new model is taken from the best epoch of the source, or is
+drawn anew because its name matches `skip`. Otherwise the merge is refused, with the names of the
+weights that do not fit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ flat = partial(traverse_util.flatten_dict, sep="/")
 
 
 def check_source(source: Run, target: Experiment, prepared: Prepared) -> None:
-    """Raises RunError where the weights of a finished run cannot start a training.
+    """Raises RunError if a training cannot start from the weights of a finished run.
 
     prepared: the corpus of the training.
     """
@@ -73,8 +73,8 @@ def check_source(source: Run, target: Experiment, prepared: Prepared) -> None:
 
 
 def check_words(source: Run, prepared: Prepared) -> None:
-    """Raises RunError where the words of another corpus do not have the vectors with which a run
-    was trained. Other words with vectors of the same file fit."""
+    """Raises RunError if the words of another corpus do not have the vectors with which a run was
+    trained. Other words with vectors of the same file fit."""
     own, corpus = RunData.from_json(source.manifest), RunData.from_json(prepared.manifest)
     trains_words = source.experiment.trains_words
     has_same_words = own.files["vocabulary.json"] == corpus.files["vocabulary.json"]
@@ -116,8 +116,8 @@ def check_words(source: Run, prepared: Prepared) -> None:
 
 
 def _source_of_vectors(data: RunData) -> tuple[str, str | None, Json, int]:
-    """What decides the vector of a word in any corpus: the content of the files, the retrofitting,
-    its lexicon and its rounds."""
+    """The facts that decide the vector of a word in any corpus: the content of the files, the
+    retrofitting, its lexicon and its rounds."""
     retrofit, lexicon = data.key.get("retrofit"), data.key["retrofit_lexicon"]
     rounds = data.key["retrofit_rounds"] if retrofit or lexicon else 0
     return data.vectors_sha256, retrofit, lexicon, rounds
@@ -132,7 +132,8 @@ def drawn_anew(model: str) -> re.Pattern[str]:
 
 
 def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
-    """[S], the row of the source for each target seed: that of the same seed, or its only row."""
+    """int [S], the row of the source for each target seed: the row of the same seed, or the only
+    row."""
     if len(source) == 1:
         return np.zeros(len(target), np.int64)
     missing = [seed for seed in target if seed not in source]
@@ -163,11 +164,11 @@ def merge(
     replaced head.
 
     Args:
-      variables: {"params", "batch_stats"} of the new model, leaves [S, ...]; source: likewise, of
-        its best epoch.
+      variables: {"params", "batch_stats"} of the new model, leaves [S, ...].
+      source: {"params", "batch_stats"} of the best epoch of the source.
       rows: [S], the source's row for each seed of the new model.
-      skip: pattern of names (without the collection) that keep their random values; None: every
-        weight is taken.
+      skip: pattern of names (without the collection) that keep their random values; None takes
+        every weight.
     """
     merged, of_source = flat(variables), flat(source)
     from_source, drawn, misfits = [], [], []
