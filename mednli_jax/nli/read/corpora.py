@@ -28,10 +28,10 @@ class CorpusFiles:
     Args:
       files: split -> official file name.
       source: where to get the files.
-      genres: of the training file.
+      genres: the genres that the training file has.
       endings: other endings of the files, tried in this order.
-      older: a part of the names, and what stands in its place in an older release.
-      folders: split -> the corpus that it is taken from, if it is another one.
+      older: (part of the names, the same part in an older release).
+      folders: split -> the corpus that the split is taken from, if it is another corpus.
       ground_truth: the file with the test labels where the test file has none.
       optional: splits that may be missing.
       restricted: the licence forbids that other users can read the data folder.
@@ -108,8 +108,8 @@ RESTRICTED = (
 
 
 def licensed(names: Iterable[str]) -> list[str]:
-    """Those of these folders that are RESTRICTED, and their files, because readers also accept
-    these in the data folder itself."""
+    """The folders among `names` that are RESTRICTED, and the names of their files, plain and .gz:
+    a file may also lie directly in the data folder."""
     folders = [name for name in names if name in RESTRICTED]
     loose: set[str] = set()
     for name in CORPORA.keys() & folders:
@@ -128,26 +128,24 @@ def check_options(name: str, genre: str) -> None:
 
 
 def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path]:
-    """split -> the file that holds it. partial: one split is enough."""
+    """split -> the file that holds it; refuses missing files. partial: one split is enough."""
     corpus, problems = CORPORA[name], Problems()
     files = {split: _files(name, folder, split) for split in corpus.files}
-    first = {split: paths[0] for split, paths in files.items() if paths}
+    chosen = {split: paths[0] for split, paths in files.items() if paths}
     for split, paths in files.items():
-        if not paths and split not in corpus.optional and not (partial and first):
+        is_optional = split in corpus.optional or (partial and chosen)
+        if not paths and not is_optional:
             owner = corpus.folders.get(split, name)
             folders = _folders(name, folder, owner)
             problems.add(_missing(owner, corpus.files[split], folders))
-            if name == OWN and not first:
-                break  # the fix is the same for all splits
-        elif not paths and name == OWN:
-            _check_spelling(folder, split, problems)
-        elif len(paths) > 1 and name == OWN:
-            names = " and ".join(path.name for path in paths[:2])
-            problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
-    if corpus.ground_truth and "test" in first and not ground_truth_path(name, first):
-        problems.add(_missing(name, corpus.ground_truth, [first["test"].parent]))
+            if name == OWN and not chosen:
+                break  # no split is there, and the fix is the same for all
+        elif name == OWN:
+            _check_own_files(folder, split, paths, problems)
+    if corpus.ground_truth and "test" in chosen and not ground_truth_path(name, chosen):
+        problems.add(_missing(name, corpus.ground_truth, [chosen["test"].parent]))
     problems.raise_if_any()
-    return first
+    return chosen
 
 
 def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
@@ -163,14 +161,15 @@ def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
 
 
 def ground_truth_path(name: str, paths: dict[str, Path]) -> Path | None:
-    """The file of test labels; None where the corpus has none, or no test split is there."""
+    """The file of test labels; None for a corpus without one, or without a test split in
+    `paths`."""
     file = CORPORA[name].ground_truth
     return either_name(paths["test"].with_name(file)) if file and "test" in paths else None
 
 
 def _files(name: str, folder: Path, split: str) -> list[Path]:
-    """All files that may hold a split. Of each name: the plain and the gzipped file in the first of
-    the folders that holds one."""
+    """All files that may hold a split: for each name of CorpusFiles.names, the plain and the
+    gzipped file in the first folder that has one of the two."""
     corpus = CORPORA[name]
     folders = _folders(name, folder, corpus.folders.get(split, name))
     if name == OWN:
@@ -186,8 +185,8 @@ def _files(name: str, folder: Path, split: str) -> list[Path]:
 
 
 def labelled_file(folder: Path) -> Path | None:
-    """The file whose labels are those of the user's own corpus: of train, else of the first split
-    that is there; None for a folder without one."""
+    """The user's file from which the set of labels is read: of train, else of dev, else of test;
+    None for a folder without one."""
     for split in OWN_STEMS:
         if paths := _files(OWN, folder, split):
             return paths[0]
@@ -214,32 +213,45 @@ def _folders(name: str, folder: Path, owner: str) -> list[Path]:
 
 
 def _missing(owner: str, file: str, folders: Sequence[Path]) -> DataError:
-    source, stem = CORPORA[owner].source, Path(file).stem
+    """The error of a file of corpus `owner` that no folder holds."""
+    source = CORPORA[owner].source
     fix = f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}"
     if owner == OWN:
-        fix = f"{source}, called {stem}, into config.data.dir"
+        fix = f"{source}, called {Path(file).stem}, into config.data.dir"
     folder = next(filter(Path.is_dir, folders), None)
     if folder is None:
         return DataError(f"no folder {folders[0]}", file=file, fix=fix)
-    problem = f"neither {file} nor {file}.gz is in {folder}"
     if owner == OWN:
-        problem = f"no file called {stem} is in {folder}"
-        if path := next(filter(_is_data, sorted(folder.glob(f"{stem}.*"))), None):
-            return unread_format(path)
-        files = [path.name for path in folder.iterdir() if _is_data(path)]
-        below = next(folder.glob(f"*/{stem}*.*"), None)  # as in data/ of the Hub
-        if path := below or _misspelled(folder, stem):
-            problem += f", but {path.relative_to(folder)} is there"
-        elif len(files) == 1 and not labelled_file(folder):
-            fix = f"split {files[0]} into files called train, dev and, for a score, test"
-    elif deeper := next(folder.rglob(f"{file}*"), None):
+        return _missing_own(file, folder, fix)
+    problem = f"neither {file} nor {file}.gz is in {folder}"
+    if deeper := next(folder.rglob(f"{file}*"), None):
         problem += f", but {deeper} is there"
     return DataError(problem, file=file, fix=fix)
 
 
-def _check_spelling(folder: Path, split: str, problems: Problems) -> None:
-    """Adds a problem where an optional split is missing and a file has nearly its name."""
-    path = _misspelled(folder, split)
+def _missing_own(file: str, folder: Path, fix: str) -> DataError:
+    """The error of a split of the user's own corpus that the folder lacks. It names a file that may
+    be meant: of an unread format, in a folder below, or with a typo in its name."""
+    stem = Path(file).stem
+    if path := next(filter(_is_data, sorted(folder.glob(f"{stem}.*"))), None):
+        return unread_format(path)
+    problem = f"no file called {stem} is in {folder}"
+    files = [path.name for path in folder.iterdir() if _is_data(path)]
+    below = next(folder.glob(f"*/{stem}*.*"), None)  # as in data/ of the Hub
+    if path := below or _misspelled(folder, stem):
+        problem += f", but {path.relative_to(folder)} is there"
+    elif len(files) == 1 and not labelled_file(folder):
+        fix = f"split {files[0]} into files called train, dev and, for a score, test"
+    return DataError(problem, file=file, fix=fix)
+
+
+def _check_own_files(folder: Path, split: str, paths: Sequence[Path], problems: Problems) -> None:
+    """Adds a problem where two files hold a split of the user's own corpus, or where no file does
+    and a file has nearly its name."""
+    if len(paths) > 1:
+        names = " and ".join(path.name for path in paths[:2])
+        problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
+    path = None if paths else _misspelled(folder, split)
     if path is None:
         return
     name = f"{split}{''.join(path.suffixes)}"
@@ -255,8 +267,8 @@ def _is_data(path: Path) -> bool:
 
 
 def _misspelled(folder: Path, split: str) -> Path | None:
-    """A file of data with nearly the name of a split, such as tset.tsv, or in a folder of the name,
-    such as a part of another format than parts are read in."""
+    """A data file that was probably meant to hold the split, if there is one: a name with a typo
+    (tset.tsv), or a file in a folder called like the split, in a format that is not read there."""
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):

@@ -29,16 +29,21 @@ PLAIN_NAMES = {
     "gold_label": "label",
     "pairID": "uid",
 }
-REQUIRED = ("gold_label", "sentence1", "sentence2")
+SENTENCES = ("sentence1", "sentence2")
+REQUIRED = ("gold_label", *SENTENCES)
 PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
 FIELDS = (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre", "id")
 SPELLINGS = {name.casefold(): name for name in FIELDS}
 NUMBERED = ("gold_label", "pairID", "captionID", "promptID")  # fields that may be whole numbers
-# Parts of a split: on the Hub (older ones end in a hash), in the Hub's converted branch, of Spark.
-# version: the number of all parts, or the id of the job of Spark.
+# The names of the parts of a split. All parts of a split have one `version`, and each its `number`.
+# Of a data set on the Hub: train-00000-of-00002.parquet, or train-00000-of-00002-4a5b6c.parquet.
+# version: the number of parts.
 HUB_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<version>\d{5})(-[0-9a-f]+)?\.parquet")
+# Of the branch into which the Hub converts data sets: 0000.parquet. version: always "".
 NUMBERED_PART = re.compile(r"(?P<number>\d{4})\.parquet(?P<version>)")
+# Of Spark: part-00000-8f1d-c000.snappy.parquet. version: the id of the job.
 SPARK_PART = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[._](.+\.)?parquet")
+# Of save_to_disk of the datasets library: data-00000-of-00002.arrow. version: the number of parts.
 ARROW_PART = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
 STATE = "state.json"  # of save_to_disk of the datasets library
 
@@ -51,9 +56,18 @@ def columns_of(setting: str) -> Columns:
 
 
 class PairFields:
-    """The named fields of one pair; a bad field is a DataError, which does not quote it.
+    """The named fields of one pair. A bad field is a DataError, which does not quote it.
 
-    names: of the columns in the file, for messages; by default those of the fields.
+    Args:
+      number: the line in the file; None for the columns of a Parquet or Arrow file.
+      values: field -> its value.
+      columns: the user's names of columns.
+      names: the names of the columns in the file, for messages; by default those of the fields.
+
+    Attributes:
+      header_place: text for messages, which says where a table names its columns.
+      may_be_pair: the first line of a table may be a pair in place of names of columns, so that no
+        message quotes its cells.
     """
 
     def __init__(
@@ -66,17 +80,19 @@ class PairFields:
     ) -> None:
         self.file, self.number, self.values, self.columns = file, number, values, columns
         self.names = list(filter(None, names or values))
-        self.where_names_are = ""  # in a table, for messages
-        self.may_be_pair = False  # where a table has no header; no message may quote its cells
+        self.header_place = ""
+        self.may_be_pair = False
 
     def fault(self, problem: str, name: str, fix: str = FRESH_COPY) -> DataError:
+        """The error of a field."""
         name = self._shown(name)
         problem = f"field '{name}' {problem}"
         return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
 
     def _shown(self, name: str) -> str:
-        """The user's column of a field, else its name in plain words, unless the row names fields
-        as SNLI does."""
+        """The name of a field for messages: the user's column if data.columns names one. Else the
+        name of SNLI's form ("sentence1") in a file in that form, and a plain name ("premise") in
+        others."""
         plain = PLAIN_NAMES.get(name, name)
         official = not self.values.keys().isdisjoint(REQUIRED)
         return dict(self.columns).get(plain, name if official else plain)
@@ -94,18 +110,21 @@ class PairFields:
         shown = list(map(self._shown, missing))
         fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
         problem = f"{fields} missing; found: {self._shown_names()}"
-        fix = "name the fields uid and label"
-        if "sentence1" in required:
-            named = [f"{plain}:COLUMN" for name, plain in PLAIN_NAMES.items() if name in missing]
-            setting = f"config.data.columns={','.join(named)}"
-            fix = f"correct {setting}"
-            if not self.columns:
-                names = f"the columns premise, hypothesis and label{self.where_names_are}"
-                fix = f"name {names}, or say which they are: {setting}"
+        fix = self._fix_for(missing) if "sentence1" in required else "name the fields uid and label"
         raise DataError(problem, file=self.file, line=self.number, field=shown[0], fix=fix)
 
+    def _fix_for(self, missing: Sequence[str]) -> str:
+        """How to name the missing fields of a pair."""
+        named = [f"{plain}:COLUMN" for name, plain in PLAIN_NAMES.items() if name in missing]
+        setting = f"config.data.columns={','.join(named)}"
+        if self.columns:
+            return f"correct {setting}"
+        names = f"the columns premise, hypothesis and label{self.header_place}"
+        return f"name {names}, or say which they are: {setting}"
+
     def _shown_names(self) -> str:
-        """The names of the columns; those of fields alone where the line may hold texts."""
+        """The names of the columns, for messages. Names that may be text of a pair are only
+        counted."""
         if self.may_be_pair:
             return f"{len(self.names)} other fields"
         shown = self.names[:SHOWN]
@@ -115,12 +134,17 @@ class PairFields:
         return ", ".join([*shown, f"{others} more"] if others else shown)
 
     def text(self, name: str, optional: bool = False) -> str:
-        """The field as a string of Unicode text; "" where it is optional and missing or null."""
+        """The field as a string of Unicode text; "" where it is optional and missing or null.
+
+        A row may name a field as SNLI does ("sentence1"), in plain words ("premise"), or both ways
+        with one value.
+        """
         value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, name))
         if value is None:
             value = plain
         elif plain is not None and not _equal(name, value, plain):
             raise self.fault(f"and field '{PLAIN_NAMES[name]}' differ", name, reading.KEEP_ONE)
+        # NaN, which differs from itself, is an empty cell of a column of numbers in a Parquet file.
         if optional and (value is None or value != value):
             return ""
         if name in NUMBERED and isinstance(value, int | float | Decimal):
@@ -159,27 +183,33 @@ ReadRows = Callable[[Path, Problems, Sequence[str], Columns], PairRows]
 
 @cache
 def fields_of_columns(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
-    """The field of each column of a file, in the spelling of FIELDS; case is ignored. A column that
-    is no field keeps its name. One in whose place config.data.columns names another gets ""."""
-    field_of = {part.right.casefold(): part.left for part in columns}
+    """The field of each column of a file, in the spelling of FIELDS; case is ignored.
+
+    A column that is no field keeps its name. A column gets "" (is ignored) if config.data.columns
+    names another column for its field. The column `id` is the uid of a file without another one.
+    """
+    chosen_field = {column.casefold(): field for field, column in columns}
     fields = []
     for name in names:
         folded = name.casefold()
-        field = field_of.get(folded, SPELLINGS.get(folded, name))
-        is_replaced = PLAIN_NAMES.get(field, field) in field_of.values() and folded not in field_of
+        if folded in chosen_field:
+            fields.append(chosen_field[folded])
+            continue
+        field = SPELLINGS.get(folded, name)
+        is_replaced = PLAIN_NAMES.get(field, field) in chosen_field.values()
         fields.append("" if is_replaced else field)
-    has_uid = not {"uid", "pairID"}.isdisjoint((*fields, *field_of.values()))
+    has_uid = not {"uid", "pairID"}.isdisjoint((*fields, *chosen_field.values()))
     return tuple("uid" if field == "id" and not has_uid else field for field in fields)
 
 
 SHOWN = 20  # names of fields in a message
-SEEN = 1000  # lines below a header that lacks a field
+SEEN = 1000  # lines that are compared with a first line that names no field
 
 
 def json_rows(
     path: Path, problems: Problems, required: Sequence[str] = (), columns: Columns = ()
 ) -> PairRows:
-    """Rows of JSON lines: one object with named fields a line."""
+    """Rows of JSON lines: each line is an object with named fields."""
     for number, fields in reading.json_lines(path, problems):
         names = fields_of_columns(tuple(fields), columns)
         named = zip(names, fields.values(), strict=True)
@@ -202,7 +232,7 @@ def csv_rows(
 def tab_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
-    """Rows of a table with a header that TABs separate; quotes have no meaning."""
+    """Rows of a table with a header, whose cells TABs separate; quotes have no meaning."""
     records = _tab_records(path, problems)
     return _table_rows(path, records, "TABs", problems, required, columns)
 
@@ -222,14 +252,17 @@ def _table_rows(
     required: Sequence[str],
     columns: Columns,
 ) -> PairRows:
+    """Rows of a table. records: (line number, cells), the header first."""
     records = iter(records)
 
     def names_of(number: int, header: list[str]) -> tuple[str, ...]:
         names = fields_of_columns(tuple(header), columns)
         row = PairFields(path.name, number, dict.fromkeys(names, ""), columns, header)
-        row.where_names_are = f" in the first line, with {separator} between"
+        row.header_place = f" in the first line, with {separator} between"
         if len(row.missing(required)) == len(required):
-            # Labels recur below the first line, names of columns do not.
+            # The names are unknown, or the first line is a pair. Cells of a pair, such as the
+            # label, recur in later lines; names of columns do not. The check below refuses both
+            # cases, so that the records that are read here need not be kept.
             for _, cells in itertools.islice(records, SEEN):
                 row.may_be_pair |= any(map(operator.eq, header, cells))
         row.check(required)
@@ -282,16 +315,19 @@ class PairFile(NamedTuple):
         return self.paths[0].name
 
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
-        """The rows of all files; numbers go on from one to the next."""
+        """The rows of all files, with their numbers, which go on from one file to the next.
+
+        Refuses files whose labels are numbers in one and texts in another.
+        """
         before = 0
-        first_of_kind: dict[str, str] = {}  # kind of labels -> the first file with it
+        first_file_of: dict[str, str] = {}  # kind of labels -> the first file with it
         for path in self.paths:
             number = 0
             for number, row in self.read_rows(path, problems, required, columns):
                 if kind := row.kind_of_label():
-                    first_of_kind.setdefault(kind, path.name)
-                if len(set(first_of_kind.values())) > 1:
-                    (other, first), _ = first_of_kind.items()
+                    first_file_of.setdefault(kind, path.name)
+                if len(set(first_file_of.values())) > 1:
+                    (other, first), _ = first_file_of.items()
                     problem = f"its labels are {kind}, and {other} in {first}"
                     raise DataError(problem, file=path.name, fix="write all parts alike")
                 yield before + number, row
@@ -299,8 +335,11 @@ class PairFile(NamedTuple):
 
 
 def pair_file(path: Path) -> PairFile:
-    """The files of a split: the file of this name, plain or gzipped, whether or not `path` ends in
-    .gz; all parts of a split on the Hub; the parts in a folder."""
+    """The files of the split that `path` names.
+
+    path: a file, of which the plain and the gzipped form are tried; a part of a split on the Hub,
+    for all parts; or a folder, for the parts in it.
+    """
     if path.is_dir():
         return PairFile(_parts_in(path), path.name.removesuffix(".parquet"), column_rows)
     if shard := HUB_PART.fullmatch(path.name):
@@ -371,6 +410,7 @@ def _check_complete(parts: Sequence[Path], pattern: re.Pattern[str]) -> None:
     if len(versions) > 1 or len(numbers) > len(set(numbers)):
         problem = f"{parts[0].name} and {parts[-1].name} are parts of two versions of the split"
         raise DataError(problem, file=parts[0].parent.name, fix="remove the older files")
+    # The version is the number of parts, or "" (NUMBERED_PART), where the last part tells it.
     count = int(versions.pop() or numbers[-1] + 1)
     missing = sorted(set(range(count)) - set(numbers))
     if missing:

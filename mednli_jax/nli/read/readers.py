@@ -29,7 +29,15 @@ from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, empty_file
 from mednli_jax.files.writing import sha256
 from mednli_jax.nli.read.corpora import OWN, check_options, find_files, ground_truth_path
-from mednli_jax.nli.read.pair_rows import PARSES, REQUIRED, Columns, PairFields, pair_file, tab_rows
+from mednli_jax.nli.read.pair_rows import (
+    PARSES,
+    REQUIRED,
+    SENTENCES,
+    Columns,
+    PairFields,
+    pair_file,
+    tab_rows,
+)
 from mednli_jax.plugins import import_object
 from mednli_jax.types import Json, JsonObject
 
@@ -44,8 +52,10 @@ OWN_IDS = "give each pair one of its own, or none: config.data.columns=uid:-"
 
 
 def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
-    """The labels of a config.data.labels without names: those of a training file. Rows with a fault
-    are left out; read_nli_file reports them."""
+    """The labels that a training file has, for a data.labels (`setting`) that names none.
+
+    Faulty rows are skipped here; read_nli_file reports them.
+    """
     labels, problems = Labels.of(setting), Problems()
     file, in_file = pair_file(path), dict[str, int]()  # label -> its first line
     column = "is this their column? config.data.columns=label:COLUMN"
@@ -64,9 +74,11 @@ def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
     labels = labels.with_training_labels(in_file)
     count = len(labels.names)
     if count == 1 and labels.names[0] in LABELS:
-        return labels.with_training_labels(LABELS)  # of natural language inference, an excerpt
+        # One of LABELS alone, e.g. only entailment: the file is an excerpt of an NLI corpus.
+        return labels.with_training_labels(LABELS)
     if count == 1 or count > MOST_LABELS:
-        problems.raise_if_any()  # they may be why
+        # Faulty rows may be the reason for too few or too many labels.
+        problems.raise_if_any()
         problem = (
             f"the pairs have {count:,} label{'s' * (count > 1)}, and 2 to {MOST_LABELS} are read"
         )
@@ -75,7 +87,10 @@ def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
 
 
 def _check_appearance(file: str, line_of: Mapping[str, int]) -> None:
-    """Refuses two labels that look equal. line_of: label -> the line of its first pair."""
+    """Refuses two labels that look the same and have different characters (case aside).
+
+    line_of: label -> the line of its first pair.
+    """
     label_of: dict[str, str] = {}
     for label, line in line_of.items():
         twin = label_of.setdefault(appearance(label), label)
@@ -98,7 +113,7 @@ def _ground_truth(path: Path) -> dict[str, str]:
         if label in LABELS and uid not in labels:
             labels[uid] = label
         elif number > 1:
-            problem = "is no pairID with a label, or has one that an earlier line has"
+            problem = "has no known label, or repeats the pairID of an earlier line"
             problems.add(reading.line_fault(path.name, number, problem))
     problems.raise_if_any()
     return labels
@@ -113,12 +128,14 @@ class _PairReader:
 
     Args:
       stem: the file's name without endings.
-      genre: whose rows are kept; "" for all.
-      truth: pairID -> label, in place of the file's labels; empty where the file has labels.
-      required: fields.
+      genre: rows of other genres are skipped; "" keeps all rows.
+      truth: pairID -> label, in place of the file's labels; empty if the file's labels count.
+      labels: the labels that a row may have.
+      required: the fields that each row must have.
       lines: pairID -> the line of its pair.
       quoted: the line of each quoted cell of a table that TABs separate.
-      parsed: pairs whose tokens come from binary parses.
+      rows, unlabelled, other_genres: numbers of rows: all, without a label, and skipped.
+      parsed: the number of pairs whose tokens come from binary parses.
     """
 
     stem: str
@@ -135,6 +152,7 @@ class _PairReader:
     parsed: int = 0
 
     def add(self, number: int, row: PairFields) -> None:
+        """Turns a row into an example. number: the line of the row."""
         row.check(self.required)
         genre = row.text("genre", optional=True)
         if self.genre and not genre:
@@ -178,7 +196,8 @@ class _PairReader:
         return name
 
     def _fix(self, label: str) -> str:
-        """The fix for a label without a name."""
+        """How to correct a label that the corpus does not have. A short number is quoted; any other
+        label could be text of a pair."""
         if not self.labels.from_user_files:
             return "correct the label, or read your own files by the variant :file"
         shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
@@ -242,12 +261,12 @@ def read_nli_file(
       limit: number of labelled pairs; later lines are not read.
       genre: pairs of other genres are left out.
       ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
-      columns: of files of the user, see pair_rows.columns_of.
-      may_lack_labels: the split is empty where no pair has a label.
+      columns: the user's names of columns, see pair_rows.columns_of.
+      may_lack_labels: a file in which no pair has a label is no error; its split is empty.
     """
     file = pair_file(Path(path))
     truth = _ground_truth(ground_truth) if ground_truth else {}
-    required = ("pairID", *REQUIRED[1:]) if truth else REQUIRED[may_lack_labels:]
+    required = ("pairID", *SENTENCES) if truth else SENTENCES if may_lack_labels else REQUIRED
     reader, problems = _PairReader(file.stem, genre, truth, labels, required), Problems()
     for number, row in file.rows(problems, required, columns):
         reader.rows += 1
@@ -261,7 +280,8 @@ def read_nli_file(
         if limit is not None and len(reader.examples) == limit:
             break
     problems.raise_if_any()
-    if not (reader.examples or (may_lack_labels and reader.unlabelled)):
+    is_unlabelled = may_lack_labels and reader.unlabelled
+    if not reader.examples and not is_unlabelled:
         of_genre = f" of genre '{genre}'" if genre else ""
         raise empty_file(file.paths[0], f"no labelled pair{of_genre}")
     if reader.examples:
@@ -274,13 +294,16 @@ def read_nli_file(
 
 def _check_unlabelled(file: str, reader: _PairReader) -> None:
     """Refuses a file of the user in which many pairs have no label, unless config.data.labels
-    gives a label the name UNLABELLED."""
+    gives a label the name UNLABELLED.
+
+    Published corpora may have unlabelled pairs (NLI_LABELS.may_be_mostly_unlabelled).
+    """
     labels = reader.labels
     most = max(1, MOST_UNLABELLED * reader.rows)
     if labels.may_be_mostly_unlabelled or reader.unlabelled <= most:
         return
-    leaves_out = f"config.data.labels={labels.setting_for_messages},{UNLABELLED}:{UNLABELLED}"
-    fix = f"fill them in, or leave them out: {leaves_out}"
+    setting = f"config.data.labels={labels.setting_for_messages},{UNLABELLED}:{UNLABELLED}"
+    fix = f"fill them in, or leave them out: {setting}"
     if "-1" in labels.name_of:
         fix += f"; where -1 is a label, config.data.labels=-1,{labels.setting_for_messages}"
     problem = f"{reader.unlabelled:,} of {reader.rows:,} pairs have no label"
@@ -297,7 +320,7 @@ def read_answers(
     `predict --output` writes. Other fields are ignored.
     """
     file = pair_file(path)
-    answers, problems = dict.fromkeys(uids, ""), Problems()
+    answers, problems = dict.fromkeys(uids, ""), Problems()  # "": no answer yet
     names = {name.casefold(): name for name in labels.names}
     for _, row in file.rows(problems, ("pairID",), columns):
         is_name = "predicted" in row.values
@@ -306,11 +329,12 @@ def read_answers(
             row.check(("pairID", field_name))
             uid, label = row.text("pairID"), cell_text(row.text(field_name)).casefold()
             if uid not in answers:
-                uid = f"{split}:{uid}"  # see _with_split
-            if answers.get(uid) != "":
+                uid = f"{split}:{uid}"  # see _with_unique_uids
+            if uid not in answers or answers[uid]:
                 problem = "is that of an earlier row, or of no labelled pair of the split"
                 raise row.fault(problem, "pairID", "give each labelled pair of --split once")
-            answers[uid] = (names if is_name else labels.name_of).get(label, UNLABELLED)
+            name_of = names if is_name else labels.name_of
+            answers[uid] = name_of.get(label, UNLABELLED)
             if answers[uid] == UNLABELLED:
                 fix = "correct it, or give config.data.labels"
                 raise row.fault("is no label of the corpus", field_name, fix)
@@ -337,12 +361,12 @@ def load_nli(
     labels: Labels = NLI_LABELS,
     columns: Columns = (),
 ) -> dict[str, Split[NLIExample]]:
-    """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
+    """The splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
     Args:
       folder: the corpus's own folder, or the data folder that holds it under `name`.
-      limit: of labelled pairs of train.
-      genre: of MultiNLI's train and dev, "" for all.
+      limit: the most labelled pairs that are read of train; None for all.
+      genre: the genre of MultiNLI's pairs that are read; "" for all.
       partial: see corpora.find_files.
       labels, columns: of the user's own files.
     """
@@ -362,20 +386,26 @@ def load_nli(
         )
     if name != OWN:
         return check_disjoint(splits)
-    if "dev" in splits and not splits.get("test"):
+    # A test split without labels is empty: its length is 0.
+    labelled = {name: split for name, split in splits.items() if len(split)}
+    if "dev" in splits and "test" not in labelled:
         splits["dev"].facts["note"] = NO_TEST_LABELS if "test" in splits else NO_TEST
-    return check_disjoint(_with_split({name: split for name, split in splits.items() if split}))
+    return check_disjoint(_with_unique_uids(labelled))
 
 
-def _with_split(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[NLIExample]]:
-    """The same splits. Where the ids count from 0 in each, they get the name of the split before
-    them."""
-    differ = False
+def _with_unique_uids(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[NLIExample]]:
+    """The splits with a uid for each pair.
+
+    If two splits use one uid for different pairs (row numbers, for instance), every uid gets the
+    name of its split: "0" of dev becomes "dev:0". Else the splits stay as they are.
+    """
+    clash = False
     for earlier, later in combinations(splits.values(), 2):
-        texts = {pair.uid: (pair.premise, pair.hypothesis) for pair in earlier.examples}
+        texts_of = {pair.uid: (pair.premise, pair.hypothesis) for pair in earlier.examples}
         for pair in later.examples:
-            differ |= texts.get(pair.uid, ()) not in ((), (pair.premise, pair.hypothesis))
-    if not differ:
+            texts = (pair.premise, pair.hypothesis)
+            clash |= texts_of.get(pair.uid, texts) != texts
+    if not clash:
         return splits
     renamed = {}
     for name, split in splits.items():
@@ -387,9 +417,9 @@ def _with_split(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[NLIExam
 def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
     """The splits of the demo pairs: 3,000, 600 and 600, or for demo_full 11,232, 1,395 and 1,422.
 
-    Pairs of one premise are kept together, in the order of LABELS. Only an is-a path of MeSH
-    decides pairs with the tag `relation` (in train) or `unseen_relation` (in dev and test, where
-    the two concepts are a new pair).
+    Pairs of one premise are kept together, in the order of LABELS. The label of a pair with the tag
+    `relation` (train) or `unseen_relation` (dev and test) follows from an is-a path of MeSH, and
+    from nothing else. The two concepts of an `unseen_relation` are no pair of train.
     """
     splits = {}
     for name, facts in demo.facts(size).items():
@@ -403,9 +433,12 @@ def from_plugin(
 ) -> dict[str, Split[NLIExample]]:
     """The splits that a function of the user reads.
 
-    name: its import path. The function takes the data folder, None where none is set, and returns
-    {"train": rows, "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an
-    NLIExample. names: of its labels.
+    The function takes the data folder, or None, and returns {"train": rows, "dev": rows, "test":
+    rows}. A row is (premise, hypothesis, label) or an NLIExample.
+
+    Args:
+      name: the import path of the function.
+      names: the labels that its rows may have.
     """
     returned = import_object(name, "data.name")(folder)
     rows_of: dict[str, list[object]] = {}
@@ -430,7 +463,8 @@ def from_plugin(
 
 
 def _plugin_example(row: object, uid: str, names: Sequence[str]) -> NLIExample:
-    """A row that a function of the user returned. uid: for a row that is not an NLIExample."""
+    """The example of a row that a function of the user returned. uid: of a row that is not an
+    NLIExample itself."""
     texts = (row.premise, row.hypothesis, row.label) if isinstance(row, NLIExample) else row
     if not isinstance(texts, Sequence) or len(texts) != 3 or not all(map(_is_text, texts)):
         fix = "give premise, hypothesis and label as strings that are not blank"
@@ -450,7 +484,7 @@ def _is_text(value: object) -> bool:
 
 
 def quoted_cells(facts: Mapping[str, Json]) -> Iterator[str]:
-    """The warning of quoted cells in the file of a split. facts: of the split."""
+    """The warning of quoted cells in the file of a split, if it has some. facts: Split.facts."""
     if counted := facts.get("quoted_cells"):
         yield reading.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
 

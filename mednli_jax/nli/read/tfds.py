@@ -159,8 +159,8 @@ def _build(
 def _read(
     builder: type[PairBuilder], root: Path, chosen: BuilderSettings
 ) -> dict[str, Split[NLIExample]] | None:
-    """The splits below `root`; None where they are missing, or damaged by the checksums of
-    array_record."""
+    """The splits below `root`; None where they are missing, or where the checksums of array_record
+    show damage."""
     if not root.is_dir():
         return None
     splits = {}
