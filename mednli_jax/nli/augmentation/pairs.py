@@ -18,7 +18,7 @@ from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files.reading import json_lines, line_fault
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.augmentation.changes import RULES, Change, Sentence, WordChanges
-from mednli_jax.nli.augmentation.polarity import NEGATIONS, operators_in
+from mednli_jax.nli.augmentation.polarity import INSERTED, operators_in
 from mednli_jax.types import JsonObject
 
 FORMAT = 6  # raised when the same corpus gets other pairs
@@ -99,7 +99,7 @@ class Withheld:
                 else:
                     problems.add(line_fault(path.name, number, "has no word and partner", PROBE))
         problems.raise_if_any()
-        return cls(frozenset(words), frozenset(operators) - {"", *NEGATIONS})
+        return cls(frozenset(words), frozenset(operators) - {"", *INSERTED})
 
 
 @dataclass(frozen=True)
