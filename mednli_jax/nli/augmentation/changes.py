@@ -1,7 +1,7 @@
-"""Sentences that are changed in their text and in their tokens alike, and changes by related words.
+"""Sentences in which a related word replaces a word, in their text and in their tokens alike.
 
-A corpus gives the words, an ontology their relations. WordNet's words stand where the grammar lets
-them, and a replacement has its label by natural logic (nli.polarity).
+A word is replaced only where a noun or an adjective can stand. The training pairs of a corpus give
+the words, and an ontology gives their relations. polarity.py tells the scope of each word.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ from mednli_jax.nli.encode.links import TextLinker, Tokens
 
 
 class Sentence(NamedTuple):
-    """A text, its tokens, and the first character of each and the one after its last."""
+    """A text and its tokens. spans: the characters [start, end) of each token in the text."""
 
     text: str
     tokens: Tokens
@@ -34,7 +34,7 @@ class Sentence(NamedTuple):
 
     @classmethod
     def of(cls, text: str, tokens: Sequence[str]) -> "Sentence | None":
-        """None where the tokens are not those of the text as it stands."""
+        """The sentence; None if the tokens do not occur in the text as they are, in order."""
         spans = []
         end = 0
         for token in tokens:
@@ -46,15 +46,18 @@ class Sentence(NamedTuple):
         return cls(text, tuple(tokens), tuple(spans))
 
     def changed(self, first: int, last: int, text: str, tokens: Sequence[str]) -> "Sentence | None":
-        """With a text and its tokens in place of tokens `first` to `last` (exclusive)."""
+        """The sentence with `text` in place of tokens `first` to `last` (exclusive).
+
+        If first == last, the text is inserted after token first - 1. tokens: those of `text`.
+        """
         start = self.spans[first][0] if last > first else self.spans[first - 1][1]
         end = self.spans[last - 1][1] if last > first else start
         new = self.text[:start] + text + self.text[end:]
         return Sentence.of(new, (*self.tokens[:first], *tokens, *self.tokens[last:]))
 
     def with_word(self, place: int, word: str) -> "Sentence | None":
-        """With another word at a place; a capital letter stays, and the article before it is made
-        to fit."""
+        """The sentence with another word at a place. A capital letter is kept, and "a" or "an"
+        before the word is made to fit."""
         new = word.capitalize() if self.tokens[place].istitle() else word
         before = self.tokens[place - 1] if place else ""
         if before.casefold() not in ("a", "an"):
@@ -67,7 +70,10 @@ class Sentence(NamedTuple):
 class Change(NamedTuple):
     """Another word at a place of a sentence.
 
-    scope: of the place: "plain", "negated", or "outside" of a negation. kind: of the relation.
+    Args:
+      scope: "plain" in a sentence without an operator; else "negated" within the operator's scope,
+        and "outside" elsewhere.
+      kind: what the word is to the replaced one; one of RULES.
     """
 
     scope: str
@@ -92,16 +98,19 @@ RULES = {
 COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
 # WordNet's noun categories whose co-hyponyms mostly exclude each other.
 CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
-LEAST = 3
+LEAST_OCCURRENCES = 3  # of a word in the training pairs
 STEPS = 2  # is-a edges to a hypernym or hyponym, at most
+# A noun or an adjective is replaced after one of these. Augmentation also replaces it after an
+# operator ("no dog"); the probe of substitutions.py does not.
 DETERMINERS = frozenset(
     ("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one")
 )
-# Augmentation pairs have operators, too; the probe (nli.augmentation.substitutions) has none.
-_DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
+_AUGMENTATION_DETERMINERS = DETERMINERS | {"no", "any", "every", "each", "without"}
+# Words that look like nouns or adjectives to WordNet, and are pronouns.
 PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
-_COUNTS = NUMBERS | {"few", "lot", "couple", "bit"}  # "a few" is no article and noun
-# At the beginning of a sentence "no" may replace them.
+# After "a" these are no noun ("a few", "a lot"), so that "no" cannot replace the article.
+_COUNTS = NUMBERS | {"few", "lot", "couple", "bit"}
+# Words that "no" may replace at the beginning of a sentence.
 _AMOUNTS = NUMBERS | {"some"}
 PARTS = ("", "n", "a")  # parts of speech: any, noun, adjective
 
@@ -121,13 +130,18 @@ class Word(NamedTuple):
 
 
 class RelatedWord(NamedTuple):
-    """A related word; kind: the relation of the first word to it, one of RULES."""
+    """A word that is related to another one.
+
+    kind: what this word is to the other, one of RULES. RelatedWord("hypernym", "animal") belongs to
+    "dog".
+    """
 
     kind: str
     text: str
 
 
-RelatedWords = Mapping[tuple[str, str], Sequence[RelatedWord]]  # of a word in a part of speech
+# (word, part of speech) -> its related words
+RelatedWords = Mapping[tuple[str, str], Sequence[RelatedWord]]
 
 
 def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
@@ -138,9 +152,7 @@ def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
         counts.update(example.premise_tokens)
         counts.update(example.hypothesis_tokens)
     for word, count in sorted(counts.items()):
-        is_word = word.isalpha() and word.isascii() and word.islower()
-        is_singular = singular(word) == word
-        if count < LEAST or not is_word or not is_singular or word in PRONOUNS:
+        if count < LEAST_OCCURRENCES or not _is_base_form(word):
             continue
         mentions = linker.link([word])
         if len(mentions) != 1:
@@ -148,28 +160,45 @@ def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
         concepts = tuple(linker.indices(mentions[0].concept))
         if not isinstance(linker, Lemmas):
             yield Word(word, "", concepts, concepts)
-        elif mentions[0].concept == word and word in names:  # WordNet has "African" alone
-            for part in "na":
-                ids = linker.ontology.ids
-                senses = tuple(concept for concept in concepts if ids[concept][0] == part)
-                compared = part == "a" and word.endswith(COMPARED)
-                if 2 * len(senses) >= len(concepts) and not compared:
-                    yield Word(word, part, senses, concepts)
+        elif mentions[0].concept == word and word in names:
+            # "african" is left out, because WordNet has only the name "African".
+            yield from _words_with_part(word, concepts, linker.ontology.ids)
+
+
+def _is_base_form(word: str) -> bool:
+    """Whether a token is a singular word of the letters a to z, and no pronoun."""
+    is_word = word.isalpha() and word.isascii() and word.islower()
+    return is_word and singular(word) == word and word not in PRONOUNS
+
+
+def _words_with_part(text: str, concepts: tuple[int, ...], ids: Sequence[str]) -> Iterator[Word]:
+    """The word as a noun and as an adjective, where at least half of its senses are one.
+
+    ids: of WordNet's concepts; the first letter is the part of speech.
+    """
+    for part in "na":
+        senses = tuple(concept for concept in concepts if ids[concept][0] == part)
+        is_comparative = part == "a" and text.endswith(COMPARED)
+        if 2 * len(senses) >= len(concepts) and not is_comparative:
+            yield Word(text, part, senses, concepts)
 
 
 def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
-    """The words with a single relation to each word, which is the only one of the first senses and
-    of all senses together."""
+    """The words that stand in exactly one relation of RULES to each word.
+
+    It is the same relation by the most frequent senses of the two words and by all their senses.
+    Co-hyponyms count only for nouns of CONCRETE: a cat is no dog, but an idea may be a plan.
+    """
     by_first = [(word.text, word.senses[:1]) for word in words]
     by_all = [(word.text, word.concepts) for word in words]
     of_first = related(ontology, by_first, max_length=STEPS)
     of_all = related(ontology, by_all, max_length=STEPS)
     bits_of_all = dict(zip(of_all.keys.tolist(), of_all.bits.tolist(), strict=True))
     kind_of_bits = {1 << KINDS.index(kind): kind for kind in RULES}
-    kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"
+    kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"  # antonyms may be co-hyponyms, too
     related_words = defaultdict(list)
     for key, bits in zip(of_first.keys.tolist(), of_first.bits.tolist(), strict=True):
-        first, second = divmod(key, len(words))
+        first, second = divmod(key, len(words))  # see relations.related
         word, related_word = words[first], words[second]
         kind = kind_of_bits.get(bits)
         if kind is None or word.part != related_word.part or bits != bits_of_all[key]:
@@ -187,14 +216,14 @@ def fits(
     place: int,
     determiners: frozenset[str] = DETERMINERS,
 ) -> bool:
-    """Whether a word of a part of speech may stand at this place: a noun ends a noun phrase, and an
-    adjective stands within one."""
+    """Whether a word of a part of speech may stand at a place, after one of `determiners`: a noun
+    ends the noun phrase, and an adjective does not."""
     if not part:
         return True
     follows_determiner = place > 0 and tokens[place - 1] in determiners
     after = tokens[place + 1] if place + 1 < len(tokens) else "."
     ends_phrase = after in FUNCTION_WORDS or not after.isalpha()
-    return follows_determiner and ends_phrase == (part == "n")
+    return follows_determiner and (ends_phrase if part == "n" else not ends_phrase)
 
 
 class WordChanges:
@@ -214,9 +243,14 @@ class WordChanges:
                 yield Change(scope, related_word.kind, place, related_word.text)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
-        """The sentence with a negation, None where none fits: "not" or "n't" after the first
-        auxiliary, or "no" in place of an indefinite article or of a number that begins the
-        sentence. turn: a number that chooses among them."""
+        """The sentence with a negation; None where none fits.
+
+        The negation is "not" or "n't" after the first auxiliary, or "no" in place of an indefinite
+        article or of a number that begins the sentence.
+
+        turn: the number of the premise, which varies the choice. Every third premise gets "no"
+          where it can; others get "not" and "n't" by turns.
+        """
         words = list(map(str.casefold, sentence.tokens))
         auxiliaries = [place for place, word in enumerate(words) if word in AUXILIARIES]
         determiners = list(_replaced_by_no(words))
@@ -233,7 +267,8 @@ class WordChanges:
 
 
 def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
-    """The places of indefinite articles, then that of a number that begins the sentence."""
+    """The places of words that "no" can replace: of indefinite articles, then of a number that
+    begins the sentence."""
     for place, (word, after) in enumerate(pairwise((*words, "."))):
         if word in ("a", "an") and after not in _COUNTS:
             yield place
@@ -242,14 +277,16 @@ def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
 
 
 def _replaceable(tokens: Tokens, related_words: RelatedWords) -> Iterator[tuple[int, RelatedWord]]:
-    """The places of words that have a related word, and the related word."""
+    """(place of a word, a word that may replace it), for all words that the sentence has once."""
     words = list(map(str.casefold, tokens))
     for place, word in enumerate(words):
         # "a group of people" is no kind of "an organization of people".
         if words.count(word) > 1 or words[place + 1 : place + 2] == ["of"]:
             continue
         for part in PARTS:
-            if (word, part) in related_words and fits(part, words, place, _DETERMINERS):
+            if (word, part) in related_words and fits(
+                part, words, place, _AUGMENTATION_DETERMINERS
+            ):
                 for related_word in related_words[word, part]:
                     if related_word.text not in words:
                         yield place, related_word

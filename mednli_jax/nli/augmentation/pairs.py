@@ -28,21 +28,20 @@ PROBE = "give the folder that `analyze substitutions` wrote"
 NO_AUGMENTATION = "No augmentation pair was found: config.data.augment has no effect."
 UID_PREFIX = "augmentation "
 
-# (scope of the replaced word, its relation to the new one) -> label
-_ENTAILED, _OPEN = "entailment", "neutral"
+# (scope of the replaced word, what the new word is to it) -> label of the pair
 LABEL_OF = {
     **{("plain", kind): label for kind, label in RULES.items()},
     # The sentence has a negation, and the word is outside of its scope. Antonyms and co-hyponyms
     # give no pair here, because the two sentences may be about two things.
-    ("outside", "synonym"): _ENTAILED,
-    ("outside", "hypernym"): _ENTAILED,
-    ("outside", "hyponym"): _OPEN,
+    ("outside", "synonym"): "entailment",
+    ("outside", "hypernym"): "entailment",
+    ("outside", "hyponym"): "neutral",
     # The word is in the scope of a negation: "no animal" entails "no dog". Antonyms give no pair,
     # because "not hot" may be cold or warm.
-    ("negated", "synonym"): _ENTAILED,
-    ("negated", "hyponym"): _ENTAILED,
-    ("negated", "hypernym"): _OPEN,
-    ("negated", "co_hyponym"): _OPEN,
+    ("negated", "synonym"): "entailment",
+    ("negated", "hyponym"): "entailment",
+    ("negated", "hypernym"): "neutral",
+    ("negated", "co_hyponym"): "neutral",
 }
 
 
@@ -51,8 +50,8 @@ class Augmentation:
     """The fields data.augment of a config.
 
     Args:
-      share: augmentation pairs for each training pair.
-      seed: of the choice among possible pairs.
+      share: augmentation pairs per training pair; 0.5 adds half as many.
+      seed: chooses among the possible pairs.
       withheld: the folder of `analyze substitutions`, whose pairs of words are left out.
     """
 
@@ -77,11 +76,11 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Withheld:
-    """What a probe asks about.
+    """What a probe tests, so that augmentation leaves it out.
 
     Args:
       words: unordered pairs of words, in their base forms.
-      operators: words that reverse entailment, other than those that are put into sentences.
+      operators: words that reverse entailment, without those of INSERTED.
     """
 
     words: frozenset[frozenset[str]] = frozenset()
@@ -124,8 +123,9 @@ class _Candidate(NamedTuple):
 
     Args:
       rank: a random number, by which candidates are sorted.
-      number: of the training example that the premise is taken from.
-      premise: as it stands, or with a negation.
+      number: the number of the training example that the premise is taken from.
+      premise: the premise of this example, or the same with a negation.
+      change: the replaced word of the hypothesis.
     """
 
     rank: bytes
@@ -148,9 +148,9 @@ def augmentation_pairs(
 ) -> AugmentationPairs:
     """The augmentation pairs for the training pairs of a corpus.
 
-    Their labels have the shares of the training pairs' labels: where there are too few candidates
-    of one label, fewer of the others are taken. The categories of a label have equal shares, as
-    far as there are candidates.
+    Their labels have the shares of the training pairs' labels: where one label has too few
+    candidates, fewer of the others are taken. The categories of a label have equal shares, as far
+    as there are candidates.
     """
     balance = Counter(example.label for example in train if example.label)
     if missing := [label for label in LABELS if not balance[label]]:
@@ -181,17 +181,24 @@ Queues = dict[str, list[_Candidate]]  # of each category
 def _chosen(
     candidates: Iterable[_Candidate], balance: Mapping[str, int], share: float
 ) -> list[_Candidate]:
-    """Candidates in proportion to `balance`, the number of training pairs of each label."""
+    """The candidates that become pairs.
+
+    1. Each category of a label has a queue of its candidates, in random order.
+    2. Each label takes share * balance candidates, from its queues in turn.
+    3. If a label has fewer, all labels are cut to the share that it reached.
+
+    balance: label -> the number of training pairs.
+    """
     queues_of: dict[str, Queues] = {label: defaultdict(list) for label in LABELS}
     for candidate in sorted(candidates, reverse=True):  # queues are read from their ends
         queues_of[candidate.label][candidate.change.category].append(candidate)
     size_of = {label: sum(map(len, queues.values())) for label, queues in queues_of.items()}
-    counts: Counter[tuple[str, ...] | int] = Counter()
+    limits = _Limits(Counter(), Counter())
     taken: dict[str, list[_Candidate]] = {}
     # All labels share the limits of words and premises, so that the scarcest label comes first.
     for label in sorted(LABELS, key=size_of.__getitem__):
         wanted = round(share * balance[label])
-        taken[label] = list(islice(_in_turn(queues_of[label], counts), wanted))
+        taken[label] = list(islice(_in_turn(queues_of[label], limits), wanted))
     reached = min(len(taken[label]) / balance[label] for label in LABELS)
     chosen: list[_Candidate] = []
     for label in LABELS:
@@ -199,18 +206,34 @@ def _chosen(
     return chosen
 
 
-def _in_turn(queues: Queues, counts: Counter[tuple[str, ...] | int]) -> Iterator[_Candidate]:
-    """Candidates from the ends of the queues, one of each category in turn. counts: of the words
-    and premises that were taken, which have limits."""
+class _Limits(NamedTuple):
+    """How many candidates were taken with (category, replaced word, new word), and of a premise."""
+
+    with_words: Counter[tuple[str, ...]]
+    of_premise: Counter[int]
+
+
+def _in_turn(queues: Queues, limits: _Limits) -> Iterator[_Candidate]:
+    """Takes candidates within the limits, one of each category in turn."""
     while any(queues.values()):
-        for category, queue in sorted(queues.items()):
-            while queue:
-                candidate = queue.pop()
-                words = (category, *candidate.words)
-                if counts[words] < WORDS_MOST and counts[candidate.number] < PREMISE_MOST:
-                    counts.update((words, candidate.number))
-                    yield candidate
-                    break
+        for category in sorted(queues):
+            candidate = _next_allowed(queues[category], limits)
+            if candidate is not None:
+                yield candidate
+
+
+def _next_allowed(queue: list[_Candidate], limits: _Limits) -> _Candidate | None:
+    """Takes the next candidate within the limits from the end of a queue, and drops those before
+    it; None if there is none."""
+    while queue:
+        candidate = queue.pop()
+        premise, words = candidate.number, (candidate.change.category, *candidate.words)
+        is_new = limits.with_words[words] < WORDS_MOST
+        if is_new and limits.of_premise[premise] < PREMISE_MOST:
+            limits.with_words[words] += 1
+            limits.of_premise[premise] += 1
+            return candidate
+    return None
 
 
 # ---- sentences ----
@@ -219,8 +242,8 @@ def _in_turn(queues: Queues, counts: Counter[tuple[str, ...] | int]) -> Iterator
 def _candidates(
     train: Iterable[NLIExample], changer: WordChanges, withheld: Withheld, seed: int
 ) -> Iterator[_Candidate]:
-    """For each distinct premise at most PREMISE_MOST candidates of each category. Premises with an
-    operator that is withheld are left out."""
+    """At most PREMISE_MOST candidates of each category for each distinct premise. Premises with a
+    withheld operator are left out."""
     premises: set[str] = set()
     for number, example in enumerate(train):
         if example.premise in premises:
@@ -247,7 +270,7 @@ def _candidate(number: int, premise: Sentence, change: Change, seed: int) -> _Ca
 
 
 def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExample:
-    """The pair. source: the training example of its premise."""
+    """The pair of a candidate. source: the training example of its premise."""
     premise, change = candidate.premise, candidate.change
     hypothesis = premise.with_word(change.place, change.word)
     assert hypothesis is not None

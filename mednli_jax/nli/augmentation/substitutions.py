@@ -1,5 +1,6 @@
-"""Two probes: sentences of a corpus with one word replaced by a related one, labelled by the
-relation, as they stand and with an operator that reverses entailment.
+"""Two probes. Each pair is a sentence of a corpus and its copy with one word replaced by a related
+word; the relation of the two words gives the label. The second probe first puts an operator such as
+"not" into the sentence, which reverses entailment.
 
 After Glockner et al. 2018 (Breaking NLI Systems with Sentences that Require Simple Lexical
 Inferences), whose pairs were checked by hand. Here an ontology chooses the words and a rule gives
@@ -11,7 +12,8 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import permutations
+from functools import cache
+from itertools import chain, permutations
 from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
@@ -38,7 +40,7 @@ from mednli_jax.report.sections import Grid, Report, Section, in_full
 from mednli_jax.types import JsonObject
 
 FILE, NEGATED_FILE = "substitutions.jsonl", "negated.jsonl"
-# Words within whose scope a more general word does not follow from a narrower one.
+# Words that reverse or block entailment: "no dog" does not entail "no animal".
 _REVERSING = """
     no not n't never none nobody nothing nowhere neither nor without few every each all any only if
     unless than denies denied negative except most least
@@ -46,16 +48,16 @@ _REVERSING = """
 REVERSING = frozenset(_REVERSING.split())
 PAIR_MOST = 2  # pairs of a category with the same two words
 SENTENCE_MOST = 2  # pairs of a premise
-NEGATED_SHARE = 4  # --count / 4 pairs of a category of the negated probe, at most
+NEGATED_DIVISOR = 4  # the negated probe has at most --count / 4 pairs of a category
 
 
 class ProbePair(NamedTuple):
     """A pair of a probe.
 
     Args:
-      example: the source of the premise.
-      word, related_word: the word of the premise and that of the hypothesis.
-      operator: that reverses entailment, "" for none.
+      example: the example whose premise the pair is made of.
+      word, related_word: the word of the premise, and the word in its place in the hypothesis.
+      operator: the word that reverses entailment; "" for none.
     """
 
     category: str
@@ -69,39 +71,38 @@ class ProbePair(NamedTuple):
 
 
 def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """The probe of a corpus and its ontology.
+    """The probe of a corpus and its ontology, with the negated probe.
 
-    A word of a held-out premise is replaced by a related word. Both words occur LEAST times or more
-    in training. No training pair has one of them in its premise and the other in its hypothesis, in
-    any inflection that the linker knows. The most frequent senses of the two words have one
-    relation alone, and all their senses together have the same one; antonyms may also be
-    co-hyponyms. Premises with a word of REVERSING are left out.
+    A word of a held-out premise is replaced by a related word (changes.related_words_of). Both
+    words occur LEAST_OCCURRENCES times or more in training. No training pair has one of them in its
+    premise and the other in its hypothesis, in any inflection that the linker knows. Premises with
+    a word of REVERSING are left out.
 
-    Words of WordNet are nouns between a determiner and a word of grammar, or adjectives between a
-    determiner and a content word. They stand in their base form, and at least half of their senses
-    are of that part of speech.
+    A word of WordNet is a noun between a determiner and a word of grammar, or an adjective between
+    a determiner and a content word. It is in its base form, and at least half of its senses have
+    that part of speech.
 
-    options: count, pairs of each category, at most; seed, of the choice among more.
+    options: `count` is the most pairs of a category; `seed` chooses among more.
     """
     pairs.check_labels("substitutions")
     linker = pairs.needs_knowledge("substitutions")
     if isinstance(linker, Recognised):
-        problem = "analyze substitutions: concepts of a file say nothing of new words"
-        raise UsageError(problem, fix="leave it out")
+        problem = "analyze substitutions: a file of mentions has no concepts of replaced words"
+        raise UsageError(problem, fix="leave config.knowledge.mentions out")
     if "train" not in pairs.splits or len(pairs.splits) < 2:
         problem = "analyze substitutions: training pairs and another split are needed"
         raise UsageError(problem, fix="give a corpus")
     train = pairs.splits["train"].examples
     ontology = linker.ontology
     related_words = related_words_of(ontology, list(words_of(train, linker)))
-    trained = _trained(train, linker, related_words)
+    trained = _word_pairs_of_training(train, linker, related_words)
     held_out = {name: split for name, split in pairs.splits.items() if name != "train"}
     examples = examples_of(held_out)
     candidates = list(_candidates(examples, related_words))
     unseen = _without(candidates, trained)
     chosen = _chosen(unseen, options.count, options.seed)
     unseen_negated = _without(negated_pairs(examples, related_words), trained)
-    negated = _chosen(unseen_negated, options.count // NEGATED_SHARE, options.seed)
+    negated = _chosen(unseen_negated, options.count // NEGATED_DIVISOR, options.seed)
     if not chosen:
         fix = "give a larger corpus, or another ontology"
         raise DataError("no word can be replaced by a related one", fix=fix)
@@ -136,7 +137,7 @@ def _categories(chosen: Sequence[ProbePair]) -> JsonObject:
 
 
 def _lines(chosen: Sequence[ProbePair]) -> Iterator[str]:
-    """The pairs as JSON lines, with the fields of nli.readers."""
+    """The pairs as JSON lines, with the fields of nli.read.readers."""
     for number, pair in enumerate(chosen):
         row = {
             "pairID": f"{pair.category.replace(' ', '-')}-{number:05}",
@@ -155,34 +156,34 @@ def _lines(chosen: Sequence[ProbePair]) -> Iterator[str]:
 # ---- words of training pairs ----
 
 
-def _trained(
+def _word_pairs_of_training(
     train: Iterable[NLIExample], linker: TextLinker, related_words: RelatedWords
 ) -> set[tuple[str, str]]:
-    """The pairs of words, in both orders, of which a training pair has one on each side."""
-    texts_of: dict[str, set[str]] = defaultdict(set)
+    """(word, related word) and (related word, word), if some training pair has one of the two in
+    its premise and the other in its hypothesis."""
+    related_texts: dict[str, set[str]] = defaultdict(set)
     for (word, _), words in related_words.items():
-        texts_of[word].update(related_word.text for related_word in words)
-    words_of: dict[Tokens, set[str]] = {}
+        related_texts[word].update(related_word.text for related_word in words)
 
+    @cache
     def words_in(tokens: Tokens) -> set[str]:
-        if tokens not in words_of:
-            folded = set(map(str.casefold, tokens))
-            keys = (mention.concept.split("|") for mention in linker.link(tokens))
-            words_of[tokens] = folded.union(map(singular, folded), *keys)
-        return words_of[tokens]
+        folded = set(map(str.casefold, tokens))
+        # A concept of WordNet is a word's base forms with bars between: "left|leave".
+        base_forms = (mention.concept.split("|") for mention in linker.link(tokens))
+        return folded.union(map(singular, folded), *base_forms)
 
-    trained = set()
+    word_pairs = set()
     for example in train:
         sides = words_in(example.premise_tokens), words_in(example.hypothesis_tokens)
         for first, second in permutations(sides):
-            for word in first & texts_of.keys():
-                for related_word in texts_of[word] & second:
-                    trained |= {(word, related_word), (related_word, word)}
-    return trained
+            for word in first & related_texts.keys():
+                for related_word in related_texts[word] & second:
+                    word_pairs |= {(word, related_word), (related_word, word)}
+    return word_pairs
 
 
 def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[ProbePair]:
-    """The pairs whose words no training pair has on both sides."""
+    """The pairs whose (word, related word) is not in `trained`."""
     return [pair for pair in pairs if (pair.word, pair.related_word) not in trained]
 
 
@@ -190,7 +191,7 @@ def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[
 
 
 def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> Iterator[ProbePair]:
-    """All replacements in the premises, each distinct premise once."""
+    """All pairs with one replaced word, from each distinct premise."""
     premises = set()
     for example in examples:
         tokens = list(map(str.casefold, example.premise_tokens))
@@ -211,7 +212,7 @@ def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> 
 def _related_words_at(
     tokens: Sequence[str], place: int, related_words: RelatedWords
 ) -> Iterator[RelatedWord]:
-    """The words that may replace a word which the sentence has once."""
+    """The words that may replace the word at a place; none if the sentence has the word twice."""
     token = tokens[place]
     if tokens.count(token) > 1:
         return
@@ -223,27 +224,25 @@ def _related_words_at(
 
 
 def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
-    """At most `count` of each category, in an order that depends on the seed and the pairs
-    alone."""
+    """At most `count` pairs of each category, and few pairs with the same words or premise. The
+    choice depends on the seed and the pairs alone, not on their order."""
 
     def key(pair: ProbePair) -> bytes:
         content = f"{seed}:{pair.category}:{pair.example.uid}:{pair.word}:{pair.related_word}"
         return hashlib.sha256(content.encode()).digest()
 
-    chosen = []
-    counts: Counter[tuple[str, ...]] = Counter()
+    # Of each category: those of RULES first, then others as they come.
+    chosen: dict[str, list[ProbePair]] = {kind: [] for kind in RULES}
+    with_words: Counter[tuple[str, ...]] = Counter()
+    of_premise: Counter[str] = Counter()
     for pair in sorted(candidates, key=key):
-        limits = {
-            (pair.category, ""): count,
-            (pair.category, pair.word, pair.related_word): PAIR_MOST,
-            (pair.premise,): SENTENCE_MOST,
-        }
-        if all(counts[group] < limit for group, limit in limits.items()):
-            counts.update(limits.keys())
-            chosen.append(pair)
-    order = dict.fromkeys((*RULES, *(pair.category for pair in chosen)))
-    places = {category: place for place, category in enumerate(order)}
-    return sorted(chosen, key=lambda pair: (places[pair.category], key(pair)))
+        words = (pair.category, pair.word, pair.related_word)
+        is_new = with_words[words] < PAIR_MOST and of_premise[pair.premise] < SENTENCE_MOST
+        if is_new and len(chosen.get(pair.category, ())) < count:
+            with_words[words] += 1
+            of_premise[pair.premise] += 1
+            chosen.setdefault(pair.category, []).append(pair)
+    return list(chain.from_iterable(chosen.values()))
 
 
 def _section(corpus: str, figures: JsonObject, file: str) -> Section:
@@ -264,9 +263,10 @@ def _section(corpus: str, figures: JsonObject, file: str) -> Section:
 
 # ---- the negated probe ----
 #
-# Simple premises with a word put in under which a general word entails a special one. The forms are
-# whole patterns of sentences. They share no rule with nli.augmentation.polarity, of the
-# augmentation pairs, so that a fault of one is not a fault of the other.
+# Simple premises with an operator put in: "A man is not riding a horse". Under the operator the
+# general word entails the special one. The templates are whole patterns of sentences. They share no
+# rule with nli.augmentation.polarity, of the augmentation pairs, so that a fault of one is not a
+# fault of the other.
 
 NEGATED_LABELS = {"hypernym": "neutral", "hyponym": "entailment"}
 # A premise in which a noun follows the verb with an indefinite article: "A man in a hat | is |
@@ -294,10 +294,10 @@ class OperatorTemplate(NamedTuple):
     """How an operator is put into a simple premise.
 
     Args:
-      be: the auxiliary of the premises.
-      pattern: of the sentence up to the noun, with the fields of _SIMPLE; `people` is the subject
+      be: the auxiliary that the premise must have.
+      pattern: the new sentence up to the noun, with the groups of _SIMPLE; `people` is the subject
         without its determiner.
-      determiners: with which the subject begins; empty for any subject.
+      determiners: the words that the subject may begin with; empty for any subject.
     """
 
     operator: str
@@ -321,7 +321,8 @@ OPERATOR_TEMPLATES = (
 
 
 class _Frame(NamedTuple):
-    """A premise with an operator, cut at the noun after it, which a related word may replace."""
+    """A premise with an operator, cut at the noun after the operator: a related word may replace
+    this noun, `word`."""
 
     operator: str
     before: str
@@ -335,7 +336,7 @@ class _Frame(NamedTuple):
 def negated_pairs(
     examples: Iterable[NLIExample], related_words: RelatedWords
 ) -> Iterator[ProbePair]:
-    """All pairs of the premises, each distinct premise once."""
+    """All pairs of the negated probe, from each distinct premise."""
     premises = {example.premise: example for example in examples}
     for premise, example in premises.items():
         for frame in _frames(premise.strip()):
@@ -354,17 +355,17 @@ def negated_pairs(
 
 
 def _frames(premise: str) -> Iterator[_Frame]:
-    """The frame of each operator that the premise takes."""
+    """A frame for each operator that can be put into the premise."""
     words = premise.casefold().replace("n't", " n't").split()
     if not _OPERATORS.isdisjoint(words):
         return
     simple = _SIMPLE.fullmatch(premise)
     if simple and _CLAUSES.isdisjoint(f"{simple['subject']} {simple['verb']}".split()):
         determiner, _, people = simple["subject"].partition(" ")
-        for form in OPERATOR_TEMPLATES:
-            if form.fits(simple["be"], determiner):
-                before = form.pattern.format_map(simple.groupdict() | {"people": people})
-                yield _Frame(form.operator, before, simple["word"], simple["rest"])
+        for template in OPERATOR_TEMPLATES:
+            if template.fits(simple["be"], determiner):
+                before = template.pattern.format_map(simple.groupdict() | {"people": people})
+                yield _Frame(template.operator, before, simple["word"], simple["rest"])
     if noun := _WITH.search(premise):
         before = premise[: noun.start()]
         yield _Frame(WITHOUT, f"{before}{WITHOUT}", noun["word"], premise[noun.end() :])
