@@ -273,7 +273,7 @@ def pretrained_sizes(weights: Path) -> dict[str, Json]:
     """The fields of the model that pretrained weights set. Raises DataError for a tokenizer of
     other weights."""
     sizes = read_architecture(weights)
-    PieceVocabulary.load(weights).check_weights(sizes["vocab_size"], sizes["token_types"])
+    PieceVocabulary.of_weights(weights).check_weights(sizes["vocab_size"], sizes["token_types"])
     return sizes
 
 

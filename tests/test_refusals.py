@@ -108,7 +108,7 @@ READERS = {
     "vectors_txt": read_vectors,
     "vectors_bin": read_vectors,
     "vectors_pair": read_vectors,
-    "pieces": PieceVocabulary.load,
+    "pieces": PieceVocabulary.of_weights,
 }
 UNZIPPED = {"umls", "snomed", "pieces"}  # whose files may not be gzipped
 

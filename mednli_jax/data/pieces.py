@@ -1,4 +1,4 @@
-"""Pieces of words as pretrained encoders read them, and where pretrained weights are."""
+"""Pieces of words as pretrained encoders read them, and the folder of pretrained weights."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mednli_jax.data.tokenizer_files import (
-    CONFIG,
-    TOKENIZER,
+    CONFIG_FILE,
+    TOKENIZER_FILE,
     WEIGHT_CONFIGS,
     PairForm,
     find_tokenizer,
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.json"  # of a prepared corpus and of a run
-# The table of weights may have more rows than there are pieces. They are a small part of it.
+# Embedding tables are often padded: they have up to this share more rows than there are pieces.
 SPARE_SHARE = 0.1
-_NAME = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
+_SPECIAL_NAME = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Pieces:
     """A text as pieces.
 
     Args:
-      numbers: of the pieces.
-      words: of the text, in its own case, split at spaces and punctuation.
+      numbers: the numbers of the pieces.
+      words: the words of the text in its own case, split at spaces and punctuation.
       word_of_piece: for each piece, the position of its word in `words`.
     """
 
@@ -58,11 +58,12 @@ class Pieces:
 class PieceVocabulary:
     """The pieces by number, and the tokenizer that splits a text into pieces.
 
-    A text that contains the name of a special piece has ordinary words there.
+    A text that contains the name of a special piece, as "[SEP]", is split like any other; it never
+    yields the special piece.
 
     Args:
-      content: of a tokenizer.json, as tokenizer_files.read_tokenizer returns it.
-      file: for messages.
+      content: a tokenizer.json, as tokenizer_files.read_tokenizer gives it.
+      file: the file that messages name.
     """
 
     content: JsonObject
@@ -70,7 +71,7 @@ class PieceVocabulary:
     form: PairForm = field(init=False, compare=False)
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _tokenizer: "Tokenizer" = field(init=False, repr=False, compare=False)
-    _borders: str = field(init=False, repr=False, compare=False)
+    _border_categories: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         tokenizer = library().Tokenizer.from_str(json.dumps(self.content))
@@ -83,70 +84,88 @@ class PieceVocabulary:
         object.__setattr__(self, "form", pair_form(tokenizer))
         object.__setattr__(self, "words", tuple(words))
         object.__setattr__(self, "_tokenizer", tokenizer)
-        object.__setattr__(self, "_borders", _borders(tokenizer))
+        object.__setattr__(self, "_border_categories", _border_categories(tokenizer))
 
     def __len__(self) -> int:
         return len(self.words)
 
     @property
     def unk(self) -> int:
-        """The number of the unknown piece, for text that no pieces compose; -1 if there is none."""
+        """The number of the unknown piece, which stands for what no pieces can spell; -1 if the
+        vocabulary has none."""
         model = self.content["model"]
         number = self._tokenizer.token_to_id(model.get("unk_token") or "")
         return model.get("unk_id", -1) if number is None else number
 
     @property
-    def specials(self) -> int:
-        """The number of special pieces in a pair."""
+    def specials_per_pair(self) -> int:
+        """How many special pieces a pair has: cls, the separators and the last sep."""
         return 2 + self.form.separators
 
     def encode(self, text: str) -> Pieces:
-        """Splits a text into pieces, without special ones. A word that no pieces compose is one
+        """The pieces of a text, without special ones. A word that no pieces can spell is one
         unknown piece."""
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         word_of_piece: list[int] = []
-        spans: list[list[int]] = []
-        last_word = None
-        for word, (first, last) in zip(encoded.word_ids, encoded.offsets, strict=True):
-            around = map(unicodedata.category, text[max(first - 1, 0) : first + 1])
-            is_border = any(category[0] in self._borders for category in around)
-            if word != last_word or word is None or is_border:
-                spans.append([first, last])
-                last_word = word
-            spans[-1][1] = max(last, spans[-1][1])
+        spans: list[list[int]] = []  # [first character, last + 1] of each word
+        last_id = None
+        for word_id, (first, end) in zip(encoded.word_ids, encoded.offsets, strict=True):
+            is_same_word = word_id == last_id and word_id is not None  # None: no word
+            if not is_same_word or self._is_border(text, first):
+                spans.append([first, end])
+                last_id = word_id
+            spans[-1][1] = max(end, spans[-1][1])
             word_of_piece.append(len(spans) - 1)
-        words = tuple(text[first:last].strip() for first, last in spans)
+        words = tuple(text[first:end].strip() for first, end in spans)
         return Pieces(tuple(encoded.ids), words, tuple(word_of_piece))
 
-    def check_weights(self, rows: int, types: int) -> None:
-        """Raises DataError if weights with `rows` embeddings of pieces and `types` embeddings of
-        text types cannot belong to this vocabulary."""
+    def _is_border(self, text: str, place: int) -> bool:
+        """True if a word begins at this place of a text because the character there, or the one
+        before it, is punctuation or the like (see `_border_categories`)."""
+        categories = map(unicodedata.category, text[max(place - 1, 0) : place + 1])
+        return any(category[0] in self._border_categories for category in categories)
+
+    def check_weights(self, piece_rows: int, type_rows: int) -> None:
+        """Checks that weights belong to this vocabulary, and raises DataError if they cannot. Warns
+        of capitals that no text has, and says how many rows are padding.
+
+        piece_rows: rows of the embedding table of pieces. type_rows: rows of that of type ids; 0 =
+        the weights have none.
+        """
         size = len(self)
-        if types and self.form.second_type >= types:
-            problem = (
-                f"gives the second text type {self.form.second_type}, the weights have {types}"
-            )
-            fix = f'add "model_input_names": ["input_ids", "attention_mask"] to {CONFIG}'
+        if type_rows and self.form.second_type >= type_rows:
+            problem = "gives the second text the type id 1, and the weights have only the id 0"
+            fix = f'add "model_input_names": ["input_ids", "attention_mask"] to {CONFIG_FILE}'
             raise DataError(problem, file=self.file, fix=fix)
-        if not size <= rows <= size * (1 + SPARE_SHARE):
-            problem = f"the vocabulary has {size} pieces, the weights are for {rows}"
+        if not size <= piece_rows <= size * (1 + SPARE_SHARE):
+            problem = f"the vocabulary has {size} pieces, the weights are for {piece_rows}"
             fix = "give the weights and the vocabulary of one model"
             raise DataError(problem, file=self.file, fix=fix)
-        if rows > size:
-            say(f"{self.file}: {size:,} pieces; {rows - size} rows of the weights are padding")
+        if piece_rows > size:
+            say(
+                f"{self.file}: {size:,} pieces; {piece_rows - size} rows of the weights are padding"
+            )
+        self._warn_of_capitals()
+
+    def _warn_of_capitals(self) -> None:
+        """Warns if pieces have capital letters and texts are lower-cased, so that those pieces are
+        never used."""
         added = {piece["content"] for piece in self.content["added_tokens"]}
-        pieces = [word for word in self.words if not _NAME.fullmatch(word) and word not in added]
-        has_capitals = any(piece != piece.lower() for piece in pieces)
+        has_capitals = False
+        for word in self.words:
+            is_special = word in added or _SPECIAL_NAME.fullmatch(word)
+            has_capitals |= not is_special and word != word.lower()
         if has_capitals and (self.content["normalizer"] or {}).get("lowercase"):
-            unless = f'unless {CONFIG} has "do_lower_case": false'
+            unless = f'unless {CONFIG_FILE} has "do_lower_case": false'
             warn(f"{self.file}: has capital letters, and text is lower-cased, {unless}")
 
     @classmethod
-    def load(cls, path: Path | str) -> "PieceVocabulary":
-        """Loads the vocabulary of a folder of weights, of a file in it, or of a run."""
+    def of_weights(cls, path: Path | str) -> "PieceVocabulary":
+        """The vocabulary of pretrained weights. path: their folder or one of its files, or the
+        vocabulary.json of a run."""
         path = Path(path)
         if path.name == VOCABULARY:
-            return cls.restore(path)
+            return cls.load(path)
         files = find_tokenizer(path)
         return cls(read_tokenizer(files), files.file.name)
 
@@ -157,8 +176,8 @@ class PieceVocabulary:
         """A WordPiece vocabulary of at most `size` pieces: the special pieces, every character of
         the texts (at the start of a word and inside it), then the most frequent words.
 
-        (The trainer of `tokenizers` 0.23.3 gave 17 sets of 3,000 pieces of the same texts in 20
-        runs.)
+        The trainer of the tokenizers library is not used, because its results vary: version 0.23.3
+        made 17 different vocabularies of 3,000 pieces in 20 runs on the same texts.
         """
         empty = word_piece_tokenizer({}, lowercase=lowercase)
         counts: Counter[str] = Counter()
@@ -166,13 +185,13 @@ class PieceVocabulary:
             bare = empty.normalizer.normalize_str(text)
             counts.update(word for word, _ in empty.pre_tokenizer.pre_tokenize_str(bare))
         characters = sorted(set("".join(counts)))
-        pieces = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
+        pieces = [*SPECIAL_PIECES, *characters, *(f"##{character}" for character in characters)]
         if len(pieces) > size:
             problem = (
-                f"the texts have {len(characters)} characters, which take {len(pieces)} of "
-                f"{size} pieces"
+                f"the texts have {len(characters)} different characters, which alone need"
+                f" {len(pieces)} pieces; the limit is {size}"
             )
-            fix = f"make room for {2 * len(pieces)} pieces"
+            fix = f"set config.data.pieces={2 * len(pieces)}"
             raise DataError(problem, file="vocabulary", fix=fix)
         words = counts.keys() - set(pieces)
         frequent = sorted(words, key=lambda word: (-counts[word], word))
@@ -187,15 +206,17 @@ class PieceVocabulary:
         write_atomic(Path(path), json.dumps(self.content, ensure_ascii=False) + "\n")
 
     @classmethod
-    def restore(cls, path: Path | str) -> "PieceVocabulary":
-        """Reads a file that `save` wrote; the manifest beside it has its digest."""
+    def load(cls, path: Path | str) -> "PieceVocabulary":
+        """Reads a file that `save` wrote. The manifest beside the file has its digest."""
         return cls(json.loads(Path(path).read_bytes()))
 
     def save_for_transformers(self, folder: Path, length: int) -> None:
-        """Writes tokenizer.json and tokenizer_config.json. length: most pieces of a row."""
-        self.save(folder / TOKENIZER)
+        """Writes tokenizer.json and tokenizer_config.json. length: the most pieces of a pair."""
+        self.save(folder / TOKENIZER_FILE)
         form, splitter = self.form, self.content["pre_tokenizer"] or {}
-        inputs = ["input_ids", "attention_mask", *["token_type_ids"] * form.second_type]
+        inputs = ["input_ids", "attention_mask"]
+        if form.second_type:
+            inputs.append("token_type_ids")
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "cls_token": self.words[form.cls],
@@ -207,22 +228,26 @@ class PieceVocabulary:
         }
         if self.unk >= 0:
             config["unk_token"] = self.words[self.unk]
-        write_atomic(folder / CONFIG, json.dumps(config, indent=1) + "\n")
+        write_atomic(folder / CONFIG_FILE, json.dumps(config, indent=1) + "\n")
 
 
-def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
-    """The numbers of (premise pieces, hypothesis pieces) that fit into `size`. The longer text is
-    cut first, as the tokenizers library does."""
+def truncated_sizes(premise: int, hypothesis: int, room: int) -> tuple[int, int]:
+    """The numbers of pieces of (premise, hypothesis) after the longer text is cut until both
+    together have at most `room` pieces, as the tokenizers library does.
+
+    premise, hypothesis: their numbers of pieces.
+    """
     longer, shorter = max(premise, hypothesis), min(premise, hypothesis)
-    if premise + hypothesis > size:
-        shorter = min(shorter, size // 2)
-        longer = size - shorter
+    if premise + hypothesis > room:
+        shorter = min(shorter, room // 2)
+        longer = room - shorter
     return (longer, shorter) if premise > hypothesis else (shorter, longer)
 
 
-def _borders(tokenizer: "Tokenizer") -> str:
-    """The Unicode classes (P punctuation, S symbols, Z spaces) at whose characters words end inside
-    the tokenizer's own words."""
+def _border_categories(tokenizer: "Tokenizer") -> str:
+    """The Unicode categories (their first letters) at which `encode` cuts words, because the
+    tokenizer does not: "PSZ" (punctuation, symbols, spaces) if it cuts nowhere, "PS" if it cuts at
+    spaces alone, "" if it cuts at punctuation, too."""
     splitter = tokenizer.pre_tokenizer
     if splitter is None:
         return "PSZ"
@@ -230,8 +255,8 @@ def _borders(tokenizer: "Tokenizer") -> str:
 
 
 def find_weights(name: str | Path) -> Path:
-    """The folder or file of pretrained weights: a path, or the name of an installed package that
-    contains them."""
+    """The folder or file of pretrained weights. name: a path, or the name of an installed package
+    that contains the folder."""
     path = Path(name).expanduser()
     if path.exists():
         return path
@@ -239,14 +264,13 @@ def find_weights(name: str | Path) -> Path:
         distribution = metadata.distribution(str(name))
     except (metadata.PackageNotFoundError, ValueError):
         problem = f"{path.name}: no such folder or file, and no such package is installed."
-        fix = f"name the folder of an encoder ({WEIGHT_CONFIGS[0]}, {WEIGHTS}, {TOKENIZER})"
+        fix = f"name the folder of an encoder ({WEIGHT_CONFIGS[0]}, {WEIGHTS}, {TOKENIZER_FILE})"
         raise ConfigError(problem, field="model.weights", fix=fix) from None
     folders = set()
     for file in distribution.files or ():
         folder = Path(str(distribution.locate_file(file))).parent
-        if file.name.endswith(WEIGHTS) and any(
-            (folder / name).is_file() for name in WEIGHT_CONFIGS
-        ):
+        has_config = any((folder / config).is_file() for config in WEIGHT_CONFIGS)
+        if has_config and file.name.endswith(WEIGHTS):
             folders.add(folder)
     if len(folders) != 1:
         problem = (

@@ -4,13 +4,14 @@ The result is the content of a tokenizer.json, which the tokenizers library read
 this file has a vocab.txt (WordPiece, Wu et al. 2016), or vocab.json and merges.txt (byte-level BPE,
 Radford et al. 2019). docs/encoders.md says which file wins.
 
-Versions 4 and 5 of Transformers disagree about a tokenizer.json with parts that its tokenizer_class
-does not have: version 5 replaces them. Here, as in version 4, the file is used as it is.
+A tokenizer.json can have parts (its normalizer, say) that differ from those of its tokenizer_class.
+Version 5 of Transformers then takes the parts of the class, version 4 those of the file. Here, too,
+the file is used as it is.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,21 +22,23 @@ from mednli_jax.files.reading import open_text
 from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import AddedToken, Tokenizer
 
-TOKENIZER, WORD_PIECES, BPE, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
-SENTENCE_PIECES = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
-CONFIG, SPECIALS, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+TOKENIZER_FILE, WORD_PIECE_FILE = "tokenizer.json", "vocab.txt"
+BPE_FILE, MERGES_FILE = "vocab.json", "merges.txt"
+SENTENCE_PIECE_FILES = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
+CONFIG_FILE, SPECIALS_FILE = "tokenizer_config.json", "special_tokens_map.json"
+ADDED_FILE = "added_tokens.json"
 WEIGHT_CONFIGS = ("config.json", "bert_config.json")
-LONGEST_WORD = 100  # characters; a longer word is unknown
+LONGEST_WORD = 100  # characters; a longer word is an unknown piece
 _COPY = "copy the file again from where the weights came from"
 
 
-# Classes of the library, without the ending "Fast" that names of version 4 have.
+# Tokenizer classes of Transformers, without the ending "Fast" that names of version 4 have.
 BERT, ROBERTA, GENERIC = "BertTokenizer", "RobertaTokenizer", "PreTrainedTokenizer"
-LIKE_BERT = (BERT, "ElectraTokenizer", "DistilBertTokenizer")
-WITH_TYPES = ("", BERT, "ElectraTokenizer", GENERIC, "DebertaV2Tokenizer")
-OTHERS = ("TokenizersBackend", "XLMRobertaTokenizer", "GPT2Tokenizer", "LlamaTokenizer")
+BERT_CLASSES = (BERT, "ElectraTokenizer", "DistilBertTokenizer")
+TYPE_ID_CLASSES = ("", BERT, "ElectraTokenizer", GENERIC, "DebertaV2Tokenizer")
+OTHER_CLASSES = ("TokenizersBackend", "XLMRobertaTokenizer", "GPT2Tokenizer", "LlamaTokenizer")
 CLASS_OF_MODEL = {
     "bert": BERT,
     "electra": BERT,
@@ -44,26 +47,32 @@ CLASS_OF_MODEL = {
     "modernbert": GENERIC,
     "deberta-v2": "DebertaV2Tokenizer",
 }
-CLASS_OF_FILE = {WORD_PIECES: BERT, BPE: ROBERTA}
-# The special pieces of a class where no file names them.
-OF_BERT = {
+CLASS_OF_FILE = {WORD_PIECE_FILE: BERT, BPE_FILE: ROBERTA}
+# The special pieces of a class if no file names them.
+SPECIAL_PIECES_OF_BERT = {
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
     "unk_token": "[UNK]",
     "pad_token": "[PAD]",
 }
-OF_ROBERTA = {
+SPECIAL_PIECES_OF_ROBERTA = {
     "cls_token": "<s>",
     "sep_token": "</s>",
     "unk_token": "<unk>",
     "pad_token": "<pad>",
 }
-SPECIAL_NAMES = {*OF_BERT.values(), *OF_ROBERTA.values(), "[MASK]", "<mask>"}
+_SPECIAL_PIECES = {*SPECIAL_PIECES_OF_BERT.values(), *SPECIAL_PIECES_OF_ROBERTA.values()}
+SPECIAL_NAMES = {*_SPECIAL_PIECES, "[MASK]", "<mask>"}
 
 
 class PairForm(NamedTuple):
-    """The special pieces of a pair, by number: cls premise sep ... sep hypothesis sep, with so many
-    `separators` between the texts. second_type: the type of the second text, 0 or 1."""
+    """How two texts become one row: cls premise sep ... sep hypothesis sep.
+
+    Args:
+      cls, sep: numbers of the special pieces.
+      separators: how many pieces `sep` stand between the texts.
+      second_type: the type id of the second text, 0 or 1.
+    """
 
     cls: int
     sep: int
@@ -76,8 +85,8 @@ class TokenizerFiles:
     """The files of a tokenizer.
 
     Args:
-      file: the file that has the pieces.
-      class_name: name of the library's class, without the ending "Fast"; "" if no file gives it.
+      file: the one that has the vocabulary: tokenizer.json, vocab.txt or vocab.json.
+      class_name: the class of Transformers, without the ending "Fast"; "" if no file names it.
       options: the content of tokenizer_config.json and special_tokens_map.json.
     """
 
@@ -87,57 +96,65 @@ class TokenizerFiles:
 
     @property
     def names(self) -> dict[str, str]:
-        """The names of special pieces, by the option that sets them."""
-        names = dict(OF_ROBERTA if self.class_name == ROBERTA else OF_BERT)
+        """option, such as "cls_token" -> the special piece that it names."""
+        is_roberta = self.class_name == ROBERTA
+        names = dict(SPECIAL_PIECES_OF_ROBERTA if is_roberta else SPECIAL_PIECES_OF_BERT)
         for option, value in self.options.items():
             if option.endswith("_token") and value:
                 names[option] = _name(value)
         return names
 
     @property
-    def has_types(self) -> bool:
-        """Whether the library passes the types of the texts to the model."""
+    def has_type_ids(self) -> bool:
+        """Whether rows come with token_type_ids: 0 for pieces of the first text, 1 for those of the
+        second. The class decides if the options do not."""
         inputs = self.options.get("model_input_names")
-        return self.class_name in WITH_TYPES if inputs is None else "token_type_ids" in inputs
+        if inputs is None:
+            return self.class_name in TYPE_ID_CLASSES
+        return "token_type_ids" in inputs
 
 
 def find_tokenizer(path: Path) -> TokenizerFiles:
-    """Finds the tokenizer in a folder, of a vocabulary file, or beside a file of weights."""
+    """The tokenizer of pretrained weights. path: their folder, a vocabulary file, or a file of
+    weights with the tokenizer beside it."""
     is_weights = path.suffix == ".safetensors"
     is_vocabulary = path.is_file() and not is_weights
     folder = path.parent if is_vocabulary or is_weights else path
-    options = _optional_json(folder / CONFIG)
-    if "added_tokens_decoder" not in options:  # else the library does not read the other file
-        options |= _optional_json(folder / SPECIALS)
+    options = _optional_json(folder / CONFIG_FILE)
+    # Transformers ignores special_tokens_map.json if there is an added_tokens_decoder.
+    if "added_tokens_decoder" not in options:
+        options |= _optional_json(folder / SPECIALS_FILE)
     config: JsonObject = {}
     for name in WEIGHT_CONFIGS:
         config = config or _optional_json(folder / name)
     full_name = options.get("tokenizer_class") or config.get("tokenizer_class")
     full_name = full_name or CLASS_OF_MODEL.get(config.get("model_type", ""), "")
     class_name = full_name.removesuffix("Fast")
-    if class_name == full_name not in (*LIKE_BERT, *WITH_TYPES, ROBERTA, *OTHERS):
-        problem = f"'tokenizer_class' is {full_name}, which no file expresses"
-        raise DataError(problem, file=CONFIG, fix="give other weights")
+    readable = (*BERT_CLASSES, *TYPE_ID_CLASSES, ROBERTA, *OTHER_CLASSES)
+    # Each class "...Fast" is readable, as it has a tokenizer.json.
+    if not full_name.endswith("Fast") and class_name not in readable:
+        problem = f"'tokenizer_class' is {full_name}, which splits text by a program of its own"
+        raise DataError(problem, file=CONFIG_FILE, fix="give weights with another tokenizer")
     file = path if is_vocabulary else _vocabulary_file(folder, class_name)
     return TokenizerFiles(file, class_name or CLASS_OF_FILE.get(file.name, ""), options)
 
 
 def _vocabulary_file(folder: Path, class_name: str) -> Path:
-    names = [TOKENIZER]
-    if class_name in ("", *LIKE_BERT):
-        names.append(WORD_PIECES)
+    names = [TOKENIZER_FILE]
+    if class_name in ("", *BERT_CLASSES):
+        names.append(WORD_PIECE_FILE)
     if class_name in ("", ROBERTA):
-        names.append(BPE)
+        names.append(BPE_FILE)
     for name in names:
         if (folder / name).is_file():
             return folder / name
     problem = f"there is no vocabulary ({' or '.join(names)})"
     fix = "name the folder that the weights came in"
-    for name in SENTENCE_PIECES:
+    for name in SENTENCE_PIECE_FILES:
         if (folder / name).is_file():
             problem = f"the only vocabulary is a SentencePiece model ({name})"
             fix = (
-                f"make {TOKENIZER}: pip install 'transformers<5' sentencepiece protobuf; "
+                f"make {TOKENIZER_FILE}: pip install 'transformers<5' sentencepiece protobuf; "
                 'python -c "from transformers import AutoTokenizer as T; '
                 "T.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
             )
@@ -145,38 +162,38 @@ def _vocabulary_file(folder: Path, class_name: str) -> Path:
 
 
 def read_tokenizer(files: TokenizerFiles) -> JsonObject:
-    """Reads the files of a tokenizer into the content of a tokenizer.json, see
-    `tokenizer_content`."""
-    readers = {WORD_PIECES: _word_pieces, BPE: _byte_pairs}
+    """The tokenizer of the files as the content of one tokenizer.json. Options of the config win
+    over the vocabulary file, as in Transformers."""
+    readers = {WORD_PIECE_FILE: _word_pieces, BPE_FILE: _byte_pairs}
     tokenizer = readers.get(files.file.name, _tokenizer_json)(files)
     options, part = files.options, library()
     normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
-    if files.class_name in LIKE_BERT and isinstance(normalizer, part.normalizers.BertNormalizer):
+    if files.class_name in BERT_CLASSES and isinstance(normalizer, part.normalizers.BertNormalizer):
         normalizer.lowercase = options.get("do_lower_case", True)
         normalizer.strip_accents = options.get("strip_accents")
         normalizer.handle_chinese_chars = options.get("tokenize_chinese_chars", True)
     if files.class_name == ROBERTA and isinstance(splitter, part.pre_tokenizers.ByteLevel):
         splitter.add_prefix_space = options.get("add_prefix_space", False)
     _add_pieces(tokenizer, files)
-    row, form = _row(tokenizer), pair_form(tokenizer)
+    # The form has to give the row that the file's own post_processor gives.
+    row, form = _shortest_row(tokenizer), pair_form(tokenizer)
     _set_form(tokenizer, form)
-    if _row(tokenizer) != row:
+    if _shortest_row(tokenizer) != row:
         problem = "its post_processor makes rows unlike [CLS] premise [SEP] hypothesis [SEP]"
         raise DataError(problem, file=files.file.name, fix="give weights that read pairs of texts")
-    if not files.has_types:
+    if not files.has_type_ids:
         form = form._replace(second_type=0)
     return tokenizer_content(tokenizer, form, files.names)
 
 
 def tokenizer_content(
-    tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = OF_BERT
+    tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = SPECIAL_PIECES_OF_BERT
 ) -> JsonObject:
-    """The content of a tokenizer.json whose tokenizer splits texts into pieces and joins pairs into
-    rows.
+    """The content of a tokenizer.json that splits texts as `tokenizer` does and joins pairs by
+    `form`. It also changes `tokenizer` so.
 
-    A text that contains the name of a special piece has ordinary words there.
-
-    names: of special pieces.
+    names: option, such as "cls_token" -> special piece. A text that contains the name of a special
+    piece is split like any other; it never yields the special piece.
     """
     _set_form(tokenizer, form)
     ends = [tokenizer.id_to_token(number) for number in (form.cls, form.sep)]
@@ -198,7 +215,7 @@ def _tokenizer_json(files: TokenizerFiles) -> "Tokenizer":
     content = json.dumps(_json(files.file))
     try:
         tokenizer: Tokenizer = library().Tokenizer.from_str(content)
-    except Exception:  # the library has no class of its own for what it cannot read
+    except Exception:  # the library has no class of its own for its errors
         problem, fix = "the tokenizers library cannot read it", f"{_COPY}, or upgrade tokenizers"
         raise DataError(problem, file=files.file.name, fix=fix) from None
     return tokenizer
@@ -223,7 +240,7 @@ def _word_pieces(files: TokenizerFiles) -> "Tokenizer":
 def word_piece_tokenizer(
     number_of: dict[str, int], unknown: str = "[UNK]", *, lowercase: bool = True
 ) -> "Tokenizer":
-    """BERT's tokenizer, without special pieces."""
+    """BERT's tokenizer of these pieces, without special pieces."""
     part = library()
     model = part.models.WordPiece(
         number_of, unk_token=unknown, max_input_chars_per_word=LONGEST_WORD
@@ -236,13 +253,13 @@ def word_piece_tokenizer(
 
 def _byte_pairs(files: TokenizerFiles) -> "Tokenizer":
     part, number_of = library(), _json(files.file)
-    lines = _text(files.file.with_name(MERGES)).splitlines()
+    lines = _text(files.file.with_name(MERGES_FILE)).splitlines()
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     try:
         tokenizer: Tokenizer = part.Tokenizer(part.models.BPE(number_of, merges))
-    except Exception:  # see above
-        problem = f"it does not fit {BPE}"
-        raise DataError(problem, file=MERGES, fix=_COPY) from None
+    except Exception:  # the library has no class of its own for its errors
+        problem = f"it does not fit {BPE_FILE}"
+        raise DataError(problem, file=MERGES_FILE, fix=_COPY) from None
     tokenizer.pre_tokenizer = part.pre_tokenizers.ByteLevel()
     tokenizer.decoder = part.decoders.ByteLevel()
     tokenizer.post_processor = part.processors.RobertaProcessing(
@@ -261,41 +278,63 @@ def _special(files: TokenizerFiles, option: str, number_of: dict[str, int]) -> t
 
 
 def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
-    """Adds the pieces that are found in a text before it is split into words."""
-    added_token, present = library().AddedToken, tokenizer.get_added_tokens_decoder()
-    special = [_name(value) for key, value in files.options.items() if key.endswith("_token")]
-    extra: list[str] = []
-    for option in ("additional_special_tokens", "extra_special_tokens"):
-        values = files.options.get(option) or ()
-        extra += map(_name, values.values() if isinstance(values, dict) else values)
-    source, fields_of = CONFIG, files.options.get("added_tokens_decoder")
-    if fields_of is None:
-        source, fields_of = ADDED, {}
-        for piece, number in _optional_json(files.file.with_name(ADDED)).items():
-            if number not in present:
-                fields_of[number] = {
-                    "content": piece,
-                    "normalized": piece not in [*special, *extra],
-                }
-    token_of = {int(number): added_token(**fields) for number, fields in fields_of.items()}
-    known = set(map(repr, present.values()))
-    tokens = [
-        token_of[number] for number in sorted(token_of) if repr(token_of[number]) not in known
-    ]
+    """Adds the pieces that the configs declare besides the vocabulary. They are found in a text
+    before it is split.
+
+    Raises DataError if a piece would get another number than the declared one.
+    """
+    present = tokenizer.get_added_tokens_decoder()
+    extra = _extra_pieces(files.options)
+    token_of = _declared_tokens(files, present, extra)
+    # repr, because tokens of equal content are equal for the library, whatever their options.
+    present_tokens = set(map(repr, present.values()))
+    tokens = [token for _, token in sorted(token_of.items()) if repr(token) not in present_tokens]
     contents = {token.content for token in token_of.values()}
-    tokens += [added_token(name, special=True) for name in extra if name not in contents]
+    tokens += [library().AddedToken(name, special=True) for name in extra if name not in contents]
     tokenizer.add_tokens(tokens)
     for number, token in token_of.items():
         if tokenizer.token_to_id(token.content) != number:
+            source = CONFIG_FILE if "added_tokens_decoder" in files.options else ADDED_FILE
             problem = "its numbers do not continue those of the other pieces"
             raise DataError(problem, file=source, fix=_COPY)
+
+
+def _extra_pieces(options: JsonObject) -> list[str]:
+    """The special pieces that the options list without a role of their own, such as cls_token."""
+    extra: list[str] = []
+    for option in ("additional_special_tokens", "extra_special_tokens"):
+        values = options.get(option) or ()
+        extra += map(_name, values.values() if isinstance(values, dict) else values)
+    return extra
+
+
+def _declared_tokens(
+    files: TokenizerFiles, present: Mapping[int, "AddedToken"], extra: Sequence[str]
+) -> dict[int, "AddedToken"]:
+    """number -> added token: those of the option added_tokens_decoder, or without it those of
+    added_tokens.json that the tokenizer lacks.
+
+    present: the added tokens of the tokenizer. extra: see `_extra_pieces`.
+    """
+    added_token = library().AddedToken
+    fields_of = files.options.get("added_tokens_decoder")
+    if fields_of is not None:
+        return {int(number): added_token(**fields) for number, fields in fields_of.items()}
+    special = [_name(value) for key, value in files.options.items() if key.endswith("_token")]
+    token_of = {}
+    for piece, number in _optional_json(files.file.with_name(ADDED_FILE)).items():
+        if number not in present:
+            is_plain = piece not in (*special, *extra)
+            token_of[int(number)] = added_token(piece, normalized=is_plain)
+    return token_of
 
 
 # ---- the form of a pair ----
 
 
-def _row(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int]]:
-    """The (numbers, text types, special marks) of the row for a pair of texts of one piece each."""
+def _shortest_row(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int]]:
+    """(ids, type ids, mask of special pieces) of the shortest pair: two texts of one piece each, as
+    the post_processor joins them."""
     words = library().models.WordLevel({"a": 0}, "a")
     text, processor = library().Tokenizer(words).encode("a"), tokenizer.post_processor
     row = processor.process(text, text) if processor else text
@@ -303,9 +342,11 @@ def _row(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[int]]:
 
 
 def pair_form(tokenizer: "Tokenizer") -> PairForm:
-    """The form of the pairs of a tokenizer, which must be that of PairForm."""
-    numbers, types, _ = _row(tokenizer)
-    return PairForm(numbers[0], numbers[-1], len(numbers) - 4, types[-1])
+    """The form of the shortest row. It is the tokenizer's form if `_set_form` with it gives the
+    same row."""
+    numbers, types, _ = _shortest_row(tokenizer)
+    separators = len(numbers) - 4  # all but cls, the two texts and the last sep
+    return PairForm(numbers[0], numbers[-1], separators, types[-1])
 
 
 def _set_form(tokenizer: "Tokenizer", form: PairForm) -> None:
@@ -335,7 +376,8 @@ def library() -> ModuleType:
 
 
 def _name(value: str | JsonObject) -> str:
-    """The name of a special piece. value: the name, or a dict with its options."""
+    """The name of a special piece. value: the name, or the piece's options with the name as
+    "content"."""
     return value["content"] if isinstance(value, dict) else value
 
 

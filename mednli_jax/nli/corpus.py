@@ -427,7 +427,7 @@ class NLICorpus:
         return self.name.replace(":", "-")
 
     def read_vocabulary(self, path: Path) -> Vocabulary:
-        return PieceVocabulary.restore(path) if self.pieces else Vocab.load(path)
+        return PieceVocabulary.load(path) if self.pieces else Vocab.load(path)
 
     def texts(self, vocabulary: Vocabulary | None, source: ConceptSource | None) -> PairTexts:
         """Turns texts into numbers. vocabulary: None to fit one. source: finds concepts that stand
@@ -506,7 +506,9 @@ class NLICorpus:
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room]
             if self.pieces.file:
-                key["sources"][VOCABULARY] = digest(PieceVocabulary.load(self.pieces.file).content)
+                key["sources"][VOCABULARY] = digest(
+                    PieceVocabulary.of_weights(self.pieces.file).content
+                )
         if self.terminology:
             key |= self.terminology.key()
             if self.linking is not None:

@@ -65,9 +65,9 @@ def test_a_run_is_exported_with_the_files_of_transformers(runs):
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert config["label2id"] == {"entailment": 0, "neutral": 1, "contradiction": 2}
     fields = weights.read_architecture(runs / "model")
-    pieces = PieceVocabulary.load(runs / "model")
-    assert pieces == PieceVocabulary.restore(runs / "bert" / "private" / "vocabulary.json")
-    pieces.check_weights(fields["vocab_size"], types=2)
+    pieces = PieceVocabulary.of_weights(runs / "model")
+    assert pieces == PieceVocabulary.load(runs / "bert" / "private" / "vocabulary.json")
+    pieces.check_weights(fields["vocab_size"], type_rows=2)
 
 
 def test_a_folder_with_files_gets_no_export(runs):
@@ -143,7 +143,7 @@ def write_encoder(folder, architecture, tokenizer):
     for name, content in read_json(GOLDEN, "golden_pieces.json")[tokenizer]["files"].items():
         (folder / name).write_text(content)
     sizes = {"hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 12}
-    pieces = PieceVocabulary.load(folder)
+    pieces = PieceVocabulary.of_weights(folder)
     model = Encoder(vocab_size=len(pieces), positions=66, **architecture, **sizes)
     token_BT = jnp.ones((1, 3), int)
     one_B = jnp.ones(1, int)

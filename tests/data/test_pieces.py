@@ -13,13 +13,13 @@ from support.files import write
 from support.tables import table_rows
 from support.texts import pairs as varied_pairs
 
-from mednli_jax.data.pieces import SPECIALS, PieceVocabulary, room_for
+from mednli_jax.data.pieces import SPECIAL_PIECES, PieceVocabulary, truncated_sizes
 from mednli_jax.errors import DataError, RunError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TABLE = json.loads((GOLDEN / "golden_bert.json").read_text())
 KINDS = json.loads((GOLDEN / "golden_pieces.json").read_text())
-SMALL = (*SPECIALS, "the", "sep", "dia", "##be", "##tes", "##t", "d", ".", "[", "]", "b")
+SMALL = (*SPECIAL_PIECES, "the", "sep", "dia", "##be", "##tes", "##t", "d", ".", "[", "]", "b")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def written(folder, words=SMALL, **config):
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_numbers_of_word_pieces_equal_those_of_the_reference_tokenizer(case, vocabulary, tmp_path):
     write(tmp_path / "tokenizer_config.json", json.dumps({"do_lower_case": case == "uncased"}))
-    pieces = PieceVocabulary.load(write(tmp_path / "vocab.txt", vocabulary.read_bytes()))
+    pieces = PieceVocabulary.of_weights(write(tmp_path / "vocab.txt", vocabulary.read_bytes()))
 
     numbers = [list(pieces.encode(text).numbers) for text in TABLE["texts"]]
 
@@ -51,7 +51,7 @@ def rows_of(pieces, pairs, length):
     rows = []
     for texts in pairs:
         premise, hypothesis = (list(pieces.encode(text).numbers) for text in texts)
-        sizes = room_for(len(premise), len(hypothesis), length - pieces.specials)
+        sizes = truncated_sizes(len(premise), len(hypothesis), length - pieces.specials_per_pair)
         row = [pieces.form.cls, *premise[: sizes[0]]]
         row += [pieces.form.sep] * pieces.form.separators
         row += [*hypothesis[: sizes[1]], pieces.form.sep]
@@ -68,7 +68,7 @@ def write_files(kind, folder):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_1000_pairs_equal_those_of_transformers_autotokenizer(kind, tmp_path):
-    pieces = PieceVocabulary.load(write_files(kind, tmp_path))
+    pieces = PieceVocabulary.of_weights(write_files(kind, tmp_path))
 
     rows = rows_of(pieces, varied_pairs(), 64)
 
@@ -76,12 +76,12 @@ def test_rows_of_1000_pairs_equal_those_of_transformers_autotokenizer(kind, tmp_
     digest = hashlib.sha256(json.dumps(rows).encode())
     assert digest.hexdigest() == KINDS[kind]["rows"]
     pieces.save(tmp_path / "pieces.json")
-    assert PieceVocabulary.restore(tmp_path / "pieces.json") == pieces
+    assert PieceVocabulary.load(tmp_path / "pieces.json") == pieces
 
 
 def test_each_piece_knows_the_word_that_it_is_of(monkeypatch, tmp_path):
     words = (*SMALL, "me", "##nier", "##e", "'", "s")
-    pieces = PieceVocabulary.load(written(tmp_path, words))
+    pieces = PieceVocabulary.of_weights(written(tmp_path, words))
     found = pieces.encode("The  Diabetes, Ménière's.")
     assert found.words == ("The", "Diabetes", ",", "Ménière", "'", "s", ".")
     assert found.word_of_piece == (0, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6)
@@ -89,7 +89,7 @@ def test_each_piece_knows_the_word_that_it_is_of(monkeypatch, tmp_path):
     assert [pieces.words[number] for number in found.numbers] == expected
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(RunError, match=r"mednli_jax\[bert\]"):
-        PieceVocabulary.load(tmp_path)
+        PieceVocabulary.of_weights(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_each_piece_knows_the_word_that_it_is_of(monkeypatch, tmp_path):
     """),
 )
 def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first(pieces, fitting):
-    assert room_for(*map(int, pieces.split()), 7) == tuple(map(int, fitting.split()))
+    assert truncated_sizes(*map(int, pieces.split()), 7) == tuple(map(int, fitting.split()))
 
 
 def test_a_pair_fills_its_room_and_no_side_gets_more_than_it_has():
     for premise, hypothesis, size in itertools.product(range(9), range(9), range(1, 12)):
-        fitting = room_for(premise, hypothesis, size)
+        fitting = truncated_sizes(premise, hypothesis, size)
         assert sum(fitting) == min(premise + hypothesis, size)
         assert fitting[0] <= premise
         assert fitting[1] <= hypothesis
@@ -126,7 +126,7 @@ def test_the_vocabulary_of_a_corpus_has_characters_before_words_by_frequency():
     pieces = PieceVocabulary.of_texts(TEXTS, 13)
 
     words = ("a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
-    assert pieces.words == (*SPECIALS, *words)
+    assert pieces.words == (*SPECIAL_PIECES, *words)
     assert pieces == PieceVocabulary.of_texts(TEXTS[::-1], 13)
     assert PieceVocabulary.of_texts(TEXTS, 11).words == pieces.words[:11]
     numbers = pieces.encode("cab x").numbers
@@ -135,7 +135,7 @@ def test_the_vocabulary_of_a_corpus_has_characters_before_words_by_frequency():
 
 
 def test_a_vocabulary_without_room_for_all_characters_of_the_corpus_is_refused():
-    with pytest.raises(DataError, match=r".*3 characters.*take 10 of 9 pieces.* Fix: "):
+    with pytest.raises(DataError, match=r".*3 different .* 10 pieces; .* 9\. Fix: .*pieces=20"):
         PieceVocabulary.of_texts(TEXTS, 9)
 
 
@@ -145,27 +145,27 @@ def test_the_vocabulary_of_a_corpus_is_restored(tmp_path, lowercase):
 
     pieces.save(tmp_path / "pieces.json")
 
-    assert PieceVocabulary.restore(tmp_path / "pieces.json") == pieces
+    assert PieceVocabulary.load(tmp_path / "pieces.json") == pieces
 
 
 def test_special_pieces_have_the_numbers_of_their_vocabulary(vocabulary):
-    pieces = PieceVocabulary.load(vocabulary)
+    pieces = PieceVocabulary.of_weights(vocabulary)
     assert (pieces.unk, pieces.form) == (100, (101, 102, 1, 1))
     assert len(pieces) == len(pieces.words) == 30522
     for size in (30522, 30528, 31522):  # a model may have more rows than pieces
-        pieces.check_weights(size, types=2)
+        pieces.check_weights(size, type_rows=2)
     for size in (30521, 50265):
         with pytest.raises(DataError, match=rf"vocab\.txt: .*30522 pieces.* {size}.* Fix: "):
-            pieces.check_weights(size, types=2)
-    pieces.check_weights(30522, types=0)  # has none, and reads none
-    with pytest.raises(DataError, match=r"vocab\.txt: .* type 1, .* have 1\. Fix: .*input_names"):
-        pieces.check_weights(30522, types=1)
+            pieces.check_weights(size, type_rows=2)
+    pieces.check_weights(30522, type_rows=0)  # has none, and reads none
+    with pytest.raises(DataError, match=r"vocab\.txt: .* id 1, .* only .* 0\. Fix: .*input_names"):
+        pieces.check_weights(30522, type_rows=1)
 
 
 def test_the_unknown_piece_may_be_the_first_one(tmp_path):
     words = ("[UNK]", *(word for word in SMALL if word != "[UNK]"))
 
-    assert PieceVocabulary.load(written(tmp_path, words)).unk == 0
+    assert PieceVocabulary.of_weights(written(tmp_path, words)).unk == 0
 
 
 # tests/test_refusals.py has the faults of vocab.txt.
@@ -174,9 +174,9 @@ def test_the_unknown_piece_may_be_the_first_one(tmp_path):
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_capital_letters_that_no_text_has_are_a_warning(tmp_path, lowercase, capsys):
     folder = written(tmp_path, (*SMALL, "The"), do_lower_case=lowercase)
-    pieces = PieceVocabulary.load(folder)
+    pieces = PieceVocabulary.of_weights(folder)
 
-    pieces.check_weights(len(pieces), types=2)
+    pieces.check_weights(len(pieces), type_rows=2)
 
     assert ("do_lower_case" in capsys.readouterr().err) == lowercase
 
@@ -193,7 +193,7 @@ def test_capital_letters_that_no_text_has_are_a_warning(tmp_path, lowercase, cap
     },
 )
 def test_words_of_pieces_end_at_blanks_and_punctuation(tmp_path, kind, text, words):
-    pieces = PieceVocabulary.load(write_files(kind, tmp_path)).encode(text)
+    pieces = PieceVocabulary.of_weights(write_files(kind, tmp_path)).encode(text)
 
     assert [word for word in pieces.words if word] == words.split()
     assert len(pieces.word_of_piece) == len(pieces.numbers)
@@ -205,7 +205,7 @@ def test_added_tokens_are_found_before_other_pieces_and_count_as_pieces(tmp_path
     added = [{"content": "[DEID]", "special": True}, {"content": "Dia", "normalized": False}]
     numbered = {str(len(SMALL) + number): fields for number, fields in enumerate(added)}
     write(folder / "tokenizer_config.json", json.dumps({"added_tokens_decoder": numbered}))
-    pieces = PieceVocabulary.load(folder)
+    pieces = PieceVocabulary.of_weights(folder)
     names = [pieces.words[number] for number in pieces.encode("Dia dia [DEID] [SEP]").numbers]
     assert names == ["Dia", "dia", "[DEID]", "[", "sep", "]"]
     assert pieces.encode("the [DEID].").words == ("the", "[DEID]", ".")

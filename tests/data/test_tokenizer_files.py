@@ -37,14 +37,14 @@ def rows_of(pieces):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_rows_are_those_of_transformers_and_an_exported_tokenizer_makes_them_too(name, tmp_path):
     """Of version 4, where both read the files; the two differ in a few."""
-    pieces = PieceVocabulary.load(write_variant(name, tmp_path))
+    pieces = PieceVocabulary.of_weights(write_variant(name, tmp_path))
     recorded, exported = VARIANTS[name]["rows"], tmp_path / "exported"
     exported.mkdir()
 
     pieces.save_for_transformers(exported, 512)
 
     assert digest(rows_of(pieces)) == (recorded["4"] or recorded["5"])
-    assert PieceVocabulary.load(exported) == pieces
+    assert PieceVocabulary.of_weights(exported) == pieces
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -73,7 +73,7 @@ def test_tokenizers_like_berts_have_its_options(name, tmp_path):
     options = {"tokenizer_class": name, "do_lower_case": False}
     write(tmp_path / "tokenizer_config.json", json.dumps(options))
 
-    assert list(PieceVocabulary.load(tmp_path).encode("The the").numbers) == [6, 5]
+    assert list(PieceVocabulary.of_weights(tmp_path).encode("The the").numbers) == [6, 5]
 
 
 def test_a_merge_of_two_hashes_is_no_comment(tmp_path):
@@ -84,7 +84,7 @@ def test_a_merge_of_two_hashes_is_no_comment(tmp_path):
     write(tmp_path / "merges.txt", files["merges.txt"] + "# #\n")
     write(tmp_path / "config.json", files["config.json"])
 
-    assert list(PieceVocabulary.load(tmp_path).encode("##").numbers) == [number_of["##"]]
+    assert list(PieceVocabulary.of_weights(tmp_path).encode("##").numbers) == [number_of["##"]]
 
 
 MODEL = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
@@ -105,7 +105,7 @@ OWN_CODE = {"tokenizer_config.json": '{"tokenizer_class": "MyTokenizer"}'}
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        ("uncased", JAPANESE, "'tokenizer_class' is BertJapaneseTokenizer"),
+        ("uncased", JAPANESE, "'tokenizer_class' is BertJapaneseTokenizer, which splits text by a"),
         ("uncased-json", OWN_CODE, "'tokenizer_class' is MyTokenizer"),
         ("uncased", model("roberta"), r"tokenizer\.json or vocab\.json"),
         ("uncased", model("modernbert"), r"\(tokenizer\.json\)"),
@@ -125,7 +125,7 @@ def test_a_tokenizer_that_no_file_expresses_is_refused(kind, changes, message, t
             write(tmp_path / file, content)
 
     with pytest.raises(DataError, match=rf"{message}.* Fix: ") as raised:
-        PieceVocabulary.load(tmp_path)
+        PieceVocabulary.of_weights(tmp_path)
 
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
-from mednli_jax.data.pieces import Pieces, PieceVocabulary, room_for
+from mednli_jax.data.pieces import Pieces, PieceVocabulary, truncated_sizes
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.knowledge.distances import shortest_paths
@@ -313,7 +313,7 @@ class PieceTexts:
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
         """The vocabulary of the weights, or one of the training texts; vectors are zeros [V, 1]."""
         if self.pieces.file is not None:
-            vocabulary = PieceVocabulary.load(self.pieces.file)
+            vocabulary = PieceVocabulary.of_weights(self.pieces.file)
             source = f"pieces of {self.pieces.file.name}"
         else:
             texts: list[str] = []
@@ -345,7 +345,7 @@ class PieceTexts:
         pairs_cut = 0
         for premise, hypothesis in zip(*pieces.values(), strict=True):
             sizes = len(premise.numbers), len(hypothesis.numbers)
-            fitting = room_for(*sizes, size=self.pieces.room - self.vocabulary.specials)
+            fitting = truncated_sizes(*sizes, self.pieces.room - self.vocabulary.specials_per_pair)
             pairs_cut += fitting != sizes
             for side, text, size in zip(SIDES, (premise, hypothesis), fitting, strict=True):
                 first = self._first_piece(text, size)
