@@ -1,2 +1,2 @@
-"""Herlihy & Rudinger 2021: what hypotheses of sentence pairs give away, and pairs that are easy for
-that reason."""
+"""Herlihy & Rudinger 2021: artefacts in the hypotheses of sentence pairs, and the pairs that they
+make easy."""

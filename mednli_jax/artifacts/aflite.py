@@ -67,7 +67,7 @@ class State:
       removed: int32 [N], the round that removed a pair, or 0.
       score: float64 [N], in a pair's last round.
       rounds: figures of each round.
-      ended: the reason; "" while it goes on.
+      ended: the reason of the end; "" while it goes on.
     """
 
     removed: np.ndarray
@@ -77,19 +77,19 @@ class State:
 
     @property
     def easy(self) -> np.ndarray:
-        """bool [N]; the others are difficult."""
+        """bool [N], whether each pair is easy; the others are difficult."""
         return self.removed > 0
 
 
 class Features(NamedTuple):
-    """matrix: float32 [N, D]. facts: the source of the features."""
+    """The features of N pairs. matrix: float32 [N, D]. facts: the source of the features."""
 
     matrix: np.ndarray
     facts: JsonObject
 
 
 def settings_for(pairs: int, options: AnalysisOptions) -> FilterSettings:
-    """The settings for a number of pairs. Without m or k in the options they are the paper's
+    """The settings for a number of pairs. If the options give no m or k, they are the paper's
     shares of its 14,049 pairs, 2/5 and 1/28."""
     m, k = options.m, options.k
     if m is None:
@@ -103,7 +103,7 @@ def settings_for(pairs: int, options: AnalysisOptions) -> FilterSettings:
 
 
 def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """Filters all splits of a corpus together."""
+    """Filters all splits of a corpus together, and reports the easy and the difficult pairs."""
     if options.resume and not options.out:
         raise UsageError("--resume needs the folder of the filtering", fix="give --out=FOLDER, too")
     # `analyze` gives both functions.
@@ -166,14 +166,14 @@ def _notes(pairs: Pairs, facts: JsonObject, rounds: Sequence[JsonObject]) -> lis
 def _easy_and_difficult(
     pairs: Pairs, state: State, rows: slice
 ) -> Iterator[tuple[str, list[NLIExample]]]:
-    """(easy or difficult, its examples) among some rows, in the order of the corpus."""
+    """Yields ("easy" or "difficult", its examples) among some rows, in the order of the corpus."""
     examples, is_easy = pairs.examples[rows], state.easy[rows]
     yield "easy", list(compress(examples, is_easy))
     yield "difficult", list(compress(examples, ~is_easy))
 
 
 def _counts(pairs: Pairs, state: State) -> JsonObject:
-    """{split: {part: {label: pairs}}}"""
+    """Counts the pairs of each part: {split: {part: {label: pairs}}}."""
     splits: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in rows_in(pairs.splits).items():
         splits[split] = {}
@@ -184,7 +184,8 @@ def _counts(pairs: Pairs, state: State) -> JsonObject:
 
 
 def _lists(pairs: Pairs, state: State) -> dict[str, bytes]:
-    """{file name: uids, one a line} of the parts of all pairs and of each split."""
+    """The lists of uids, one a line, of the parts of all pairs and of each split: {file name:
+    content}."""
     files = {}
     for split, rows in {"": slice(None), **rows_in(pairs.splits)}.items():
         for part, examples in _easy_and_difficult(pairs, state, rows):
@@ -211,7 +212,7 @@ def filtered(
     like a whole one.
 
     Args:
-      folder: the state is written there after each round.
+      folder: for the state, which is written after each round.
       resume: start from the state in the folder.
     """
     digest = hashlib.sha256(np.ascontiguousarray(features).data)
@@ -235,7 +236,7 @@ def filtered(
 
 
 def _interrupted(path: Path, key: str) -> State:
-    """The state of an interrupted filtering with this key."""
+    """Reads the state of an interrupted filtering with this key."""
     try:
         with np.load(path, allow_pickle=False) as file:
             about = json.loads(file["about"].item())
@@ -260,12 +261,12 @@ def next_round(
     fit_predict: FitPredict,
     state: State,
 ) -> State:
-    """The state after one more round.
+    """Computes the state after one more round.
 
     The score of a row is the share of models that are right on it, among those not trained on it; 0
-    if there is none. Of the rows that score tau or more, the k best are removed; ties are broken at
-    random. The filtering ends with a round that removes fewer than k rows, or once m rows or fewer
-    are left.
+    if there is none. Among the rows that score tau or more, the k best are removed; ties are broken
+    at random. The filtering ends with a round that removes fewer than k rows, or once m rows or
+    fewer are left.
     """
     left, number = np.flatnonzero(state.removed == 0), len(state.rounds) + 1
     rng = np.random.default_rng([settings.seed, number])
@@ -309,7 +310,7 @@ def next_round(
 
 
 def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "zero") -> Features:
-    """Mean vectors of all pairs, by the word vectors of the corpus's encoding.
+    """Computes the mean vectors of all pairs, by the word vectors of the corpus's encoding.
 
     Args:
       inputs: "hypothesis", or "pair", the sum of a premise's mean and its hypothesis's, as in the
@@ -348,8 +349,8 @@ def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "z
 
 
 def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[Tokens]]:
-    """The words of each example's sentence: of the raw sentence, or its tokens with those of an
-    entity merged."""
+    """The words of each example's sentence: those of the raw sentence, or its tokens with the
+    tokens of an entity merged."""
     texts = []
     for row, example in enumerate(pairs.examples):
         if raw:
@@ -363,7 +364,7 @@ def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[
 
 
 def run_features(pairs: Pairs, run: Path, outputs: Mapping[str, np.ndarray]) -> Features:
-    """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
+    """Takes a finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
 
     The run is more certain on its training pairs, which therefore look easier than others.
     """
@@ -377,8 +378,12 @@ def run_features(pairs: Pairs, run: Path, outputs: Mapping[str, np.ndarray]) -> 
 
 
 class WordVectors(NamedTuple):
-    """Vectors [U, D] of words. has [U]: whether a word has one; whole [U]: of its own, not of its
-    tokens."""
+    """Vectors [U, D] of words.
+
+    Args:
+      has: bool [U], whether a word has a vector.
+      whole: bool [U], whether the vector is the word's own, not that of its tokens.
+    """
 
     matrix: np.ndarray
     has: np.ndarray
@@ -410,14 +415,15 @@ def mean_vectors(
     lacking: str = "parts",
     unknown: str = "zero",
 ) -> Features:
-    """The mean of each text's vectors [N, D], and counts; a text without any vector is zero.
+    """Computes the mean of each text's vectors [N, D], and counts; a text without any vector is
+    zero.
 
     Args:
       row_of: word -> its row of `vectors` [V, D]; the words of an entity are joined by underscores.
-      lacking: the vector of a merged entity without one: the mean of its words' vectors ("parts"),
-        or none ("drop"). The paper's fastText composed a vector from the characters.
-      unknown: the mean is over all words, those without a vector having one of zeros ("zero", as
-        the published code has it), or over the words that have one ("skip").
+      lacking: the vector of a merged entity that has none: the mean of its words' vectors
+        ("parts"), or none ("drop"). The paper's fastText composed a vector from the characters.
+      unknown: "zero" takes the mean over all words, with zeros for words without a vector, as the
+        published code does; "skip" takes it over the words that have one.
     """
     every_word = list(chain.from_iterable(texts))
     distinct = sorted(set(every_word))
@@ -491,7 +497,7 @@ def _round_cells(row: JsonObject) -> tuple[str, ...]:
 
 
 def features_text(facts: JsonObject, merged_by: str) -> str:
-    """The features of a filtering and their vectors, for a reader. facts: `features` of its
+    """A sentence on the features of a filtering and their vectors. facts: `features` of its
     figures."""
     if facts["kind"] != MEAN_VECTORS:
         return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"

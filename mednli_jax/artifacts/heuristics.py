@@ -53,13 +53,13 @@ PATIENT = ("patient", "patients")
 
 @dataclass(frozen=True)
 class Spread:
-    """The pairs that satisfy a heuristic, over the classes (Table 5). Without pairs the test and
-    the top class are None.
+    """The classes of the pairs that satisfy a heuristic (Table 5). Without pairs the test and the
+    top class are None.
 
     Args:
       labels: class -> pairs.
-      chi_square, p_value: against equal numbers in every class.
-      top, share: the class with most of them, and its share (0-1).
+      chi_square, p_value: of the test against equal numbers in every class.
+      top, share: the class with most of the pairs, and its share (0-1).
     """
 
     pairs: int
@@ -71,7 +71,7 @@ class Spread:
 
 
 def heuristics(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """The annotators' heuristics over all splits together."""
+    """Reports the annotators' heuristics over all splits together."""
     pairs.check_labels("heuristics")
     ontology = pairs.needs_knowledge("heuristics").ontology
     labels = [example.label for example in pairs.examples]
@@ -129,10 +129,10 @@ def satisfied(
     hypothesis_mentions: Sequence[Sequence[Mention]],
     ontology: Ontology,
 ) -> dict[str, list[int]]:
-    """heuristic -> the rows of the examples that satisfy it, in rising order.
+    """Finds the rows of the examples that satisfy each heuristic, in rising order.
 
     hypernym: a concept of the hypothesis is more general than one of the premise: one of its tree
-      numbers is a proper prefix of one of the other's; of an ontology without tree numbers, it is
+      numbers is a proper prefix of one of the other's; in an ontology without tree numbers, it is
       an ancestor by is-a.
     probable cause: the premise has a concept of CAUSED, the hypothesis one of CAUSES or below (in
       MeSH alone).
@@ -167,7 +167,7 @@ def _words_outside(tokens: Sequence[str], mentions: Sequence[Mention]) -> set[st
 
 
 class _Concepts:
-    """The more general concepts and the tree numbers of a concept; none for a concept that the
+    """Finds the more general concepts and the tree numbers of concepts; none for a concept that the
     ontology lacks."""
 
     def __init__(self, ontology: Ontology) -> None:
@@ -183,8 +183,8 @@ class _Concepts:
         self.patients = {concept for concept, label in labels if label.casefold() in PATIENT}
 
     def of(self, mentions: Sequence[Mention]) -> set[str]:
-        """The concepts of mentions; a cross-reference (a CUI of SNOMED CT) is all concepts that
-        have it."""
+        """The concepts of mentions. A cross-reference (a CUI of SNOMED CT) stands for all concepts
+        that have it."""
         concepts: set[str] = set()
         for mention in mentions:
             indices = self.ontology.indices(mention.concept)
@@ -192,12 +192,12 @@ class _Concepts:
         return concepts
 
     def above_any(self, concepts: set[str]) -> set[str]:
-        """The concepts that are more general than any of these."""
+        """The concepts that are more general than any of the given ones."""
         return set().union(*map(self.above, concepts))
 
     def _find_above(self, concept: str) -> set[str]:
-        """The more general concepts: owners of the proper prefixes of tree numbers (of C14.280.067,
-        C14.280 and C14), or ancestors by is-a."""
+        """Finds the more general concepts: owners of the proper prefixes of tree numbers (of
+        C14.280.067, C14.280 and C14), or ancestors by is-a."""
         if not self.trees:
             has_concept = concept in self.ontology.index_of
             return set(self.ontology.ancestors(concept)) if has_concept else set()
@@ -217,7 +217,7 @@ class _Concepts:
 
 
 def spread(rows: Mapping[str, Sequence[int]], labels: Sequence[str]) -> dict[str, Spread]:
-    """The distribution of each heuristic's rows over the classes that occur."""
+    """Computes the distribution of each heuristic's rows over the classes that occur."""
     classes = classes_of(labels)
     spreads = {}
     for name, of_name in rows.items():
@@ -252,6 +252,6 @@ def _grid(corpus: str, spreads: Mapping[str, Spread], classes: Sequence[str]) ->
 
 
 def tested_cells(figures: Mapping[str, Json]) -> tuple[str, ...]:
-    """The cells of a test, ours or the paper's."""
+    """The cells of a test, of ours or of the paper's."""
     chi_square, p = f"{figures['chi_square']:,.2f}", p_value(figures["p_value"])
     return chi_square, p, figures["top"], points(figures["share"])

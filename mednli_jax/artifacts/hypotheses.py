@@ -35,8 +35,8 @@ _WORD = re.compile(r"\w\w")
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, see labels.ordered. Raises DataError if there is nothing to
-    compare."""
+    """The classes that occur, in the order of labels.ordered. Raises DataError if there is nothing
+    to compare."""
     classes = ordered(labels)
     if len(classes) < 2:
         problem = "the pairs are of fewer than two classes, so that nothing can be compared"
@@ -62,10 +62,10 @@ class TokenRow:
       pmi: in bits.
       count: occurrences in the class.
       examples: pairs of the class that have it.
-      share: `examples` of all pairs of the class, 0-1: the % that Table 3's caption names.
+      share: `examples` divided by all pairs of the class, 0-1: the % that Table 3's caption names.
       p: its share of the tokens of the class, 0-1.
-      p_smoothed: the same of the smoothed counts: the % that the published code prints.
-      premises: distinct ones, in all classes.
+      p_smoothed: its share of the smoothed counts, 0-1: the % that the published code prints.
+      premises: distinct premises of pairs that have it, in all classes.
     """
 
     token: str
@@ -79,13 +79,13 @@ class TokenRow:
 
 
 class TokenTable(NamedTuple):
-    """rows: class -> its tokens. facts: JSON values."""
+    """The tokens of all classes. rows: class -> its tokens. facts: JSON values."""
 
     rows: Mapping[str, list[TokenRow]]
     facts: Mapping[str, Json]
 
     def best(self, count: int, *, premises: int = 0) -> "TokenTable":
-        """The first tokens of each class that occur with so many premises."""
+        """The first tokens of each class that occur with at least `premises` premises."""
         best = {}
         for label, rows in self.rows.items():
             best[label] = [row for row in rows if row.premises >= premises][:count]
@@ -93,7 +93,7 @@ class TokenTable(NamedTuple):
 
 
 def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """PMI of tokens and classes over the training hypotheses, entities merged."""
+    """Reports the PMI of tokens and classes over the training hypotheses, entities merged."""
     train = pairs.splits["train"].examples
     sentences = pairs.hypotheses(merged=True)[: len(train)]
     if not options.stop_words:
@@ -138,7 +138,7 @@ def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 
 def content(tokens: Sequence[str]) -> tuple[str, ...]:
-    """The tokens, in lower case, without English stop words and without those that have no two word
+    """The tokens, in lower case, without English stop words and without tokens that lack two word
     characters in a row (punctuation, single letters). The published code drops both, by
     scikit-learn's list and pattern."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -148,8 +148,13 @@ def content(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 class TokenCounts(NamedTuple):
-    """Of T tokens in C classes. counts [T, C]: occurrences; examples [T, C]: hypotheses that have
-    the token; premises [T]: distinct ones."""
+    """Counts of T tokens in C classes.
+
+    Args:
+      counts: [T, C], occurrences.
+      examples: [T, C], hypotheses that have the token.
+      premises: [T], distinct premises of these hypotheses.
+    """
 
     counts: np.ndarray
     examples: np.ndarray
@@ -184,7 +189,7 @@ def token_rows(
     smoothing: float = 50,
     min_count: int = 5,
 ) -> TokenTable:
-    """The tokens of each class.
+    """Computes the tokens of each class.
 
     PMI(t, c) = log2 p(t, c) / (p(t) p(c)) of tokens that occur at least `min_count` times.
     `smoothing` is added to the occurrences of every such token in every class. Joint and marginal
@@ -280,7 +285,7 @@ def _token_cells(row: TokenRow) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ClassLengths:
-    """lengths: number of tokens -> pairs."""
+    """The lengths of one class. lengths: number of tokens -> pairs."""
 
     pairs: int
     mean: float
@@ -316,7 +321,7 @@ class LengthTest:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths in tokens by class (Table 4), and whether they differ."""
+    """Lengths in tokens by class (Table 4), and the tests of their differences."""
 
     classes: Mapping[str, ClassLengths]
     kruskal_wallis: KruskalWallis
@@ -324,7 +329,8 @@ class Lengths:
 
 
 def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """Lengths of hypotheses by class, with and without the tokens of entities merged."""
+    """Reports the lengths of hypotheses by class, with and without the tokens of entities
+    merged."""
     split = options.lengths
     examples = pairs.examples if split == "all" else pairs.splits["train"].examples
     labels = [example.label for example in examples]
@@ -355,7 +361,7 @@ def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 
 def _percentages(of_class: ClassLengths) -> list[float]:
-    """The share of each length, up to LONGEST_SHOWN or more, in per cent."""
+    """The share of each length, the last of LONGEST_SHOWN or more, in per cent."""
     shares = [0.0] * LONGEST_SHOWN
     for length, count in of_class.lengths.items():
         place = min(max(int(length), 1), LONGEST_SHOWN) - 1
@@ -394,7 +400,7 @@ def _all_equal(*samples: np.ndarray) -> bool:
 
 
 def _length_grids(corpus: str, kinds: Mapping[str, Lengths]) -> list[Grid]:
-    """Table 4, and the tests. kinds: separate and merged tokens."""
+    """The grids of Table 4 and of the tests. kinds: separate and merged tokens."""
     rows: list[tuple[str, ...]] = []
     tests = []
     header = [""]

@@ -39,7 +39,7 @@ STATE = "aflite.state.npz"  # of an interrupted filtering
 
 
 class Artifacts:
-    """See report.options.ReproductionPlan."""
+    """The plan of the paper's reproduction, see report.options.ReproductionPlan."""
 
     name = NAME
     numbers = (1, 2, 3, 4, 5, 6)
@@ -88,7 +88,8 @@ def _out(request: Request, file: str) -> str:
 
 
 def _partitions(request: Request) -> Iterator[Step]:
-    """The scores of the classifiers on the easy and the difficult part, entities merged."""
+    """Yields the steps that score the classifiers on the easy and the difficult part, entities
+    merged."""
     for name, file in PARTITIONS.items():
         filtered = FILTERED[name.input]
         after = REPORT if name.input == HYPOTHESIS.name else filtered

@@ -1,5 +1,5 @@
-"""Herlihy & Rudinger 2021 (MedNLI Is Not Immune) as the commands see it: its analyses of sentence
-pairs, and its Tables 1 to 6 beside our figures.
+"""The analyses of Herlihy & Rudinger 2021 (MedNLI Is Not Immune) of sentence pairs, and its Tables
+1 to 6 beside our figures.
 
 The tables read a folder that `reproduce artifacts` filled.
 """
@@ -38,7 +38,7 @@ CLASSIFIERS = ("majority", "fastText")
 
 
 class Filled(NamedTuple):
-    """A table with the corpus of our figures. The grid's caption is its title without its
+    """A filled table, with the corpus of our figures. The grid's caption is its title without its
     number."""
 
     corpus: str
@@ -46,7 +46,7 @@ class Filled(NamedTuple):
 
 
 def fill_tables(folder: Path, options: TableOptions) -> Report:
-    """The tables whose runs and analyses are there; the others are named."""
+    """Fills the tables whose runs and analyses are in the folder; names the others."""
     folder = check_folder(folder)
     grids, words = [], []
     for number, fill in enumerate(TABLES, start=1):
@@ -67,7 +67,8 @@ def fill_tables(folder: Path, options: TableOptions) -> Report:
 
 
 def _summary(folder: Path) -> str:
-    """Test accuracy of the hypothesis alone, beside the paper's; empty without its run."""
+    """A sentence with the test accuracy of the hypothesis alone, beside the paper's; "" without its
+    run."""
     if not (folder / HYPOTHESIS.name / "result.json").is_file():
         return ""
     shares = _shares(_result(folder)["test"])
@@ -79,7 +80,8 @@ def _summary(folder: Path) -> str:
 
 
 def _remarks(folder: Path, read: Read) -> Iterator[str]:
-    """The features of the filterings, and how the runs differ from the paper's."""
+    """Yields remarks: the features of the filterings, and the differences of the runs from the
+    paper's."""
     for name, file in FILTERED.items():
         if (folder / file).is_file():
             values = read_json(folder / file, "features", "merged_by")

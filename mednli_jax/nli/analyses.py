@@ -1,5 +1,5 @@
-"""The pairs of a corpus as analyses take them, and two of the analyses: `stats` (Table 2 of Romanov
-& Shivade 2018) and `paths` (Figure 3).
+"""Sentence pairs for analyses, and two of the analyses: `stats` (Table 2 of Romanov & Shivade 2018)
+and `paths` (Figure 3).
 
 Figures are JSON values. Dimension letters: N examples, D distinct pairs of concepts, M pairs of
 places in the ontology.
@@ -56,11 +56,11 @@ Indices = Callable[[str], Sequence[int]]  # a mention's concept -> its places in
 
 
 class Pairs:
-    """The pairs of a corpus. Their concepts are linked once for all analyses, when one asks for
-    them.
+    """The pairs of a corpus. Their concepts are linked once for all analyses, at first use.
 
-    splits: analysed in place of the corpus's own. spans: a file of the entities to merge, None for
-    the concepts.
+    Args:
+      splits: analysed in place of the corpus's own.
+      spans: a file of the entities to merge; None merges the concepts.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class Pairs:
         return self.knowledge if self.spans is None else self.spans.name
 
     def needs_knowledge(self, analysis: str) -> links.ConceptSource:
-        """The finder. Refuses a config without concepts."""
+        """Returns the finder. Raises UsageError for a config without concepts."""
         if self.finder is None:
             fix = "--corpus=NAME, or --config=esim_kd, or config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
         return self.finder
 
     def check_labels(self, analysis: str) -> None:
-        """Refuses labels that are not those of natural language inference."""
+        """Raises UsageError for labels that are not those of natural language inference."""
         if not set(self.labels) <= set(LABELS):
             problem = f"analyze {analysis}: is for the labels {', '.join(LABELS)}"
             mapped = "config.data.labels=LABEL:entailment,..."
@@ -106,7 +106,7 @@ class Pairs:
 
     @cached_property
     def finder(self) -> links.ConceptSource | None:
-        """Finds the concepts of sentences, by a linker or a file of mentions; None without
+        """The finder of concepts in sentences, by a linker or a file of mentions; None without
         knowledge."""
         return self.corpus.recogniser(self.splits)
 
@@ -131,8 +131,8 @@ class Pairs:
         return links.find_mentions(self.examples, recognised, self.corpus.encoding).visible
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
-        """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury ->
-        brain_injury."""
+        """The tokens of the hypotheses in lower case. merged: whether the tokens of an entity are
+        joined, brain injury -> brain_injury."""
         examples = links.merge_entities(self.examples, self.entities) if merged else self.examples
         sentences = []
         for example in examples:
@@ -141,8 +141,8 @@ class Pairs:
 
 
 def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> Pairs:
-    """The corpus that --config names, or --corpus=PATH; a single file is read as training pairs.
-    spans: see Pairs.
+    """The pairs of the corpus that --config names, or --corpus=PATH; a single file is read as
+    training pairs. spans: see Pairs.
 
     The concepts of a corpus that --corpus names include PERSONS, which the heuristic of probable
     causes needs, if its ontology is MeSH and the config chooses no semantic types.
@@ -172,7 +172,7 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
 
 
 def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """Sizes and lengths of the splits."""
+    """Reports the sizes and lengths of the splits."""
     figures = statistics(pairs.splits, pairs.labels)
     return Report(figures, [sizes_section(pairs.name, figures, pairs.labels)])
 
@@ -186,7 +186,7 @@ class _Sizes(NamedTuple):
 def statistics(
     splits: Mapping[str, Split[NLIExample]], labels: Sequence[str] = LABELS
 ) -> JsonObject:
-    """Counts and lengths of each split and of all together.
+    """Computes the counts and lengths of each split and of all together.
 
     Returns {"splits": {name: figures}, "all": figures}; figures are
       pairs, labels {label: pairs}, unlabelled (dropped by the reader),
@@ -194,7 +194,7 @@ def statistics(
       premises: distinct ones,
       shared_premises (not in "all"): those that also occur in an earlier split,
       words: distinct tokens of both sides in lower case,
-      new_words (not in "all"): those that the first split lacks,
+      new_words (not in "all"): words that the first split lacks,
       premise, hypothesis {mean, median, longest, over_50} in tokens.
     """
     sizes = {name: _sizes({name: split}, labels) for name, split in splits.items()}
@@ -216,7 +216,7 @@ def statistics(
 
 
 def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Sizes:
-    """Of some splits together."""
+    """Counts the pairs and words of some splits together."""
     examples = texts.examples_of(splits)
     labels = Counter(_labels(examples).tolist())
     tokens: Counter[str] = Counter()
@@ -246,13 +246,13 @@ def _sizes(splits: Mapping[str, Split[NLIExample]], names: Sequence[str]) -> _Si
 
 
 def _labels(examples: Iterable[NLIExample]) -> np.ndarray:
-    """str [N]"""
+    """The label of each example, str [N]."""
     return np.array([example.label for example in examples])
 
 
 def sizes_section(corpus: str, values: JsonObject, labels: Sequence[str] = LABELS) -> Section:
-    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below
-    ours."""
+    """A grid with a column for each split and one for all; the paper's figures (Table 2 and section
+    2.3) stand below ours."""
     columns = {**values["splits"], "all": values["all"]}
     lengths = (
         ("mean tokens", mean, "mean"),
@@ -278,7 +278,7 @@ def sizes_section(corpus: str, values: JsonObject, labels: Sequence[str] = LABEL
 
 
 def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """Path lengths between the concepts of premises and hypotheses."""
+    """Reports the path lengths between the concepts of premises and hypotheses."""
     source = pairs.needs_knowledge("paths")
     settings, linking = pairs.corpus.encoding, pairs.corpus.linking
     size = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
@@ -324,20 +324,23 @@ def path_statistics(
     distances: Callable[[np.ndarray], np.ndarray],
     labels: Sequence[str] = LABELS,
 ) -> JsonObject:
-    """Path lengths between the concepts of premises and hypotheses.
+    """Computes path lengths between the concepts of premises and hypotheses.
 
-    distances: path lengths int [M] of pairs of places [M, 2], see
+    A concept that the ontology lacks has a path to itself alone. For a concept at several places
+    the nearest place counts.
+
+    distances: maps pairs of places [M, 2] to path lengths int [M], see
     knowledge.distances.shortest_paths.
 
     Returns
       concept_pairs {length or NO_PATH: count}: of distinct pairs (concept of a premise, concept of
         its hypothesis);
-      occurrences: the same, with each pair as often as it occurs in examples (Figure 3's bars);
-      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: by the shortest path of each;
+      occurrences {length or NO_PATH: count}: of these pairs, each as often as it occurs in examples
+        (Figure 3's bars);
+      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: by the shortest path of each
+        example;
       examples, examples_with_concepts {premise, hypothesis, both}: numbers of examples;
       unknown_concepts: the number of concepts that the ontology lacks.
-    A concept that the ontology lacks has a path to itself alone. Of a concept at several places the
-    nearest place counts.
     """
     pairs: list[ConceptPair] = []
     owners: list[int] = []
@@ -404,7 +407,8 @@ def ordered_keys(figures: JsonObject) -> list[str]:
 
 
 def path_chart(corpus: str, figures: JsonObject) -> charts.Chart | None:
-    """The occurrences of pairs of concepts for each path length. figures: see path_section."""
+    """Charts the occurrences of pairs of concepts for each path length; None without any. figures:
+    see `path_section`."""
     keys = list(filter(str.isdigit, ordered_keys(figures)))
     series = {"occurrences": [int(figures["occurrences"].get(key, 0)) for key in keys]}
     edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
@@ -422,7 +426,8 @@ def _of_ontology(corpus: str, figures: JsonObject) -> str:
 
 
 def path_section(corpus: str, figures: JsonObject) -> Section:
-    """For a reader. figures: of `path_statistics`, with the ontology and its version."""
+    """The path lengths as a section. figures: of `path_statistics`, with the ontology and its
+    version."""
     occurrences, nearest = figures["occurrences"], figures["nearest"]
     sides = figures["examples_with_concepts"]
     words = [
@@ -449,7 +454,7 @@ def path_section(corpus: str, figures: JsonObject) -> Section:
 
 
 def sections_of_file(path: str | Path | None) -> list[Section]:
-    """The section of the paths.json that `analyze paths --out=` writes; none without a file."""
+    """The section of the paths.json that `analyze paths --out=` writes; [] without a file."""
     if not path:
         return []
     try:

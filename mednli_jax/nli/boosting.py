@@ -99,7 +99,7 @@ class Trees:
         return self._logits(load(self.corpus, prepared)[rows.place])
 
     def logits_of_new(self, split: Split[NLIExample]) -> np.ndarray:
-        """Logits of new examples, which are read as the corpus."""
+        """Logits of new examples, which are encoded as the corpus is."""
         run, corpus = self.run, self.corpus
         vocab = run.vocabulary
         assert isinstance(vocab, Vocab)  # features are of words
@@ -112,7 +112,8 @@ class Trees:
 
 
 class Boosted(NamedTuple):
-    """probabilities: [S, N, C]. importance: [S, F], each row sums to 1. forests: of each seed."""
+    """The result of `fit_predict`. probabilities: [S, N, C]. importance: [S, F], each row sums to
+    1. forests: of each seed."""
 
     probabilities: np.ndarray
     importance: np.ndarray
@@ -129,7 +130,7 @@ def fit_predict(
     trees: int = 300,
     on_tree: Callable[[], None] = lambda: None,
 ) -> Boosted:
-    """Gradient boosting (Friedman 2001), fitted once per seed on the rows `train`; predicts all
+    """Fits gradient boosting (Friedman 2001) once per seed on the rows `train`, and predicts all
     rows.
 
     Trees have scikit-learn's defaults. Seeds only settle which of equally good splits is taken.
@@ -163,8 +164,8 @@ def fit_predict(
 
 
 def importance_table(importance: np.ndarray) -> JsonObject:
-    """{"features": [{name, group, mean, sd over seeds}], greatest mean first; "groups": {group: sum
-    of means}}. importance: [S, F]."""
+    """Averages the importance [S, F] of features over the seeds: {"features": [{name, group, mean,
+    sd over seeds}], greatest mean first; "groups": {group: sum of means}}."""
     mean_F = importance.mean(axis=0)
     sd_F = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean_F))
     rows = []
@@ -179,7 +180,7 @@ def importance_table(importance: np.ndarray) -> JsonObject:
 
 
 def importance_lines(importance: JsonObject) -> list[str]:
-    """An importance_table for the reader."""
+    """Formats an `importance_table` as lines."""
     lines = [f"{'feature':24} {'group':10} {'importance':>10} {'sd':>8}"]
     for row in importance["features"]:
         lines.append(f"{row['name']:24} {row['group']:10} {row['mean']:>10.4f} {row['sd']:>8.4f}")
@@ -188,7 +189,7 @@ def importance_lines(importance: JsonObject) -> list[str]:
 
 
 def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
-    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and
+    """The features [N, 35] of a prepared corpus, rows as in `prepared`. They are computed once and
     cached on disk."""
     folder = prepared.folder
     assert folder is not None  # new pairs have no features on disk
@@ -235,7 +236,7 @@ def _table(
 
 
 def forest_of(model: GradientBoostingClassifier) -> Forest:
-    """A fitted classifier as JSON values. A leaf of a tree has feature -2."""
+    """Converts a fitted classifier to JSON values. A leaf of a tree has feature -2."""
     rounds = []
     for estimators in model.estimators_:
         trees = [estimator.tree_ for estimator in estimators]
@@ -253,7 +254,8 @@ def _tree_arrays(tree: object) -> dict[str, list[float]]:
 
 
 def probabilities(forest: Forest, table: np.ndarray, classes: int) -> np.ndarray:
-    """[N, classes] of features [N, F]; a class that training lacks has 0."""
+    """The probabilities [N, classes] of rows of features [N, F]; a class that training lacks has
+    0."""
     prior, rows = np.array(forest["prior"]), np.asarray(table, np.float32)
     binary = len(prior) == 2
     first_K = np.log(prior[1:] / prior[:1]) if binary else np.log(prior)
@@ -269,7 +271,7 @@ def probabilities(forest: Forest, table: np.ndarray, classes: int) -> np.ndarray
 
 
 def _values(tree: dict[str, list[float]], rows: np.ndarray) -> np.ndarray:
-    """[N], the value of the leaf that each row falls into."""
+    """The value [N] of the leaf that each row falls into."""
     left, right, feature, threshold, value = (np.array(tree[part]) for part in PARTS)
     node_N, row_N = np.zeros(len(rows), np.int64), np.arange(len(rows))
     while True:
@@ -282,6 +284,6 @@ def _values(tree: dict[str, list[float]], rows: np.ndarray) -> np.ndarray:
 
 
 def logits_of(probabilities: np.ndarray) -> np.ndarray:
-    """Logits of probabilities [S, N, C]; minus infinity for a class that training lacks."""
+    """The logits of probabilities [S, N, C]; minus infinity for a class that training lacks."""
     lacking_C = ~probabilities.any(axis=(0, 1))  # its probabilities are 0
     return np.where(lacking_C, -np.inf, np.log(np.maximum(probabilities, 1e-12)))

@@ -1,4 +1,4 @@
-"""From a config of sentence pairs to its corpus and its classes, and the rules for such configs."""
+"""Reads a config of sentence pairs: its corpus, its classes, and the rules for such configs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ EMPTY: Sequence[EmptyFields] = (
 
 
 def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[BrokenRule]:
-    """The rules of sentence pairs that a config breaks. with_builder: corpora that TFDS reads."""
+    """Yields the rules of sentence pairs that a config breaks. with_builder: corpora that TFDS
+    reads."""
     if config.train.shuffle == "binned":
         yield "train.shuffle", "'binned' is for passages", "give even or random"
     if is_fasttext(config) and config.train.optimizer != "sgd":
@@ -126,7 +127,8 @@ def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[Br
 
 
 def _broken_file_rules(data: ConfigDict) -> Iterator[BrokenRule]:
-    """The broken rules of data.labels and data.columns, which are for the user's own files."""
+    """Yields the broken rules of data.labels and data.columns, which are for the user's own
+    files."""
     labels, own_file = Labels.of(data.labels), data.name == OWN
     count = len(labels.names)
     if count == 1 or count > MOST_LABELS:
@@ -166,7 +168,7 @@ def _broken_knowledge_rules(config: ConfigDict) -> Iterator[BrokenRule]:
 
 
 def named_relations(value: str) -> tuple[str, ...]:
-    """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
+    """The names in a config's knowledge.relations; () if the field has a value of RELATIONS."""
     if value in RELATIONS:
         return ()
     names = map(str.strip, value.split(","))
@@ -176,8 +178,8 @@ def named_relations(value: str) -> tuple[str, ...]:
 def labels_of(data: ConfigDict) -> Labels:
     """The labels of a config's `data` section: the names that data.labels gives, else LABELS.
 
-    NLI_LABELS, for published corpora, refuses other labels in a file; the user's own files may have
-    some.
+    For published corpora they are NLI_LABELS, which refuses other labels in a file; the user's own
+    files may have some.
     """
     if data.name != OWN and not data.labels:
         return NLI_LABELS
@@ -210,8 +212,8 @@ def with_labels(config: ConfigDict) -> ConfigDict:
 
 
 def padded_length(config: ConfigDict) -> int:
-    """The tokens to which each side is padded for model.masking=paper (scorer.NLIScorer); else
-    0."""
+    """The tokens to which each side is padded with model.masking=paper (scorer.NLIScorer); 0 with
+    other maskings."""
     return int(config.data.max_length) if config.model.masking == "paper" else 0
 
 

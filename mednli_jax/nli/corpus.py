@@ -73,7 +73,7 @@ Splits = dict[str, Split[NLIExample]]
 
 @dataclass(frozen=True)
 class Linking:
-    """How concepts are found.
+    """The settings by which concepts are found.
 
     Args:
       mentions: a file of another program, in place of the linker.
@@ -111,7 +111,7 @@ class Linking:
     def linker(
         self, ontology: Ontology, vocabulary: Iterable[str] | None = None
     ) -> Linker | Lemmas:
-        """The linker of one ontology."""
+        """Makes the linker of one ontology."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
         types = self.types or None
@@ -124,8 +124,8 @@ class Linking:
 def read_recognised(
     path: Path, candidates: str, ontology: Ontology, splits: Splits, *, filtered: bool
 ) -> Recognised:
-    """The mentions that a file has for these splits. filtered: the splits leave out pairs of the
-    corpus's files."""
+    """Reads the mentions of these splits from a file. filtered: whether the splits leave out pairs
+    of the corpus's files."""
     unlabelled = any(split.facts.get("dropped_unlabelled") for split in splits.values())
     partial = filtered or unlabelled
     mentions = read_mentions(path, splits, partial=partial, candidates=candidates)
@@ -135,7 +135,7 @@ def read_recognised(
 
 
 def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
-    """Refuses a file with mentions of some splits alone; warns where those of a split are far
+    """Refuses a file with mentions of some splits alone; warns if those of one split are far
     rarer."""
     sizes, linked = {}, {}
     for name, split in splits.items():
@@ -159,7 +159,7 @@ def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
 
 @dataclass(frozen=True)
 class Terminology:
-    """An ontology as a config names it, see knowledge.load.load_ontology."""
+    """An ontology in the settings of a config, see knowledge.load.load_ontology."""
 
     name: str
     folder: Path | None = None
@@ -207,8 +207,8 @@ def has_format(mentions: Path | str) -> bool:
 def corpus_paths(
     ontology: Ontology, pairs: np.ndarray, *, direction: str, max_length: int
 ) -> np.ndarray:
-    """`distances.shortest_paths` for a whole corpus: cached, with a progress bar if it takes
-    long."""
+    """Computes `distances.shortest_paths` for a whole corpus: cached, with a progress bar if it
+    takes long."""
     with Bar("paths between concepts", 0, noun="concepts") as bar:
         return stored_paths(
             ontology,
@@ -236,16 +236,16 @@ class NLICorpus:
 
     Args:
       name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
-      folder: the data folder, None where none is set.
-      genre: of MultiNLI. limit: first training pairs that are kept.
+      folder: the data folder, None if none is set.
+      genre: of MultiNLI.
+      limit: number of training pairs that are read, None for all.
       builder: "direct", or "tfds" to read through a TFDS builder.
       labels: of the pairs.
       columns: of the user's own files.
-      blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's
-        own tokens.
-      pieces: how word pieces are made, None for words.
+      blanks: whether the raw sentence is split at its blanks, in place of the corpus's own tokens.
+      pieces: settings of word pieces, None for words.
       terminology: of links and of retrofitting.
-      linking: how concepts are found, None for a corpus without links.
+      linking: settings by which concepts are found, None for a corpus without links.
       retrofit_relations: relations of the terminology by which vectors are retrofitted, besides
         shared names; None for vectors that the terminology does not change.
       concepts_as_words: whether concepts replace words of the texts. Then the vectors of concepts
@@ -255,7 +255,7 @@ class NLICorpus:
       graph_of_run: ids of the concepts of that run's graph, None for the whole ontology, or for the
         concepts that the pairs mention, as the encoding says.
       partial: whether one split is enough: nothing is fitted to the training pairs.
-      many_names: a linker of a terminology with more names knows only those with words of the
+      many_names: for a terminology with more names, the linker knows only names with words of the
         corpus.
       augmentation: the settings of augmentation, None without it.
     """
@@ -287,7 +287,7 @@ class NLICorpus:
     # -- pairs --
 
     def splits(self) -> Splits:
-        """The splits that the reader gives."""
+        """Reads the splits."""
         splits = in_order(self._read())
         self.warn_of_readers()
         if not self.blanks:
@@ -362,14 +362,15 @@ class NLICorpus:
 
     @property
     def knowledge(self) -> str:
-        """The ontology of the concepts and its version; "" where none are looked for."""
+        """The name and the version of the ontology of the concepts; "" for a corpus without
+        links."""
         ontology = self.ontology if self.linking is not None else None
         return "" if ontology is None else f"{ontology.name} {ontology.version}"
 
     @cached_property
     def linker(self) -> TextLinker | None:
-        """Finds concepts in any sentence, also where a file of mentions has none; None for a corpus
-        without links."""
+        """The linker of new sentences, also of a corpus whose mentions come from a file; None for a
+        corpus without links."""
         if self.linking is None:
             return None
         if self.linking.mentions:
@@ -378,7 +379,7 @@ class NLICorpus:
         return self.linking.linker(self._ontology)
 
     def recogniser(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
-        """Finds concepts in these splits, by a file of mentions or by a linker; None for a corpus
+        """The finder of concepts in these splits: a file of mentions or a linker; None for a corpus
         without links.
 
         A terminology of very many names gets a linker for the words of these splits alone, which
@@ -405,7 +406,8 @@ class NLICorpus:
         return linking.linker(self._ontology, tokens)
 
     def _retrofit_graph(self, words: Sequence[str]) -> csr_array | None:
-        """The words [V, V] that draw each other together, by the terminology or by a lexicon."""
+        """The graph [V, V] of words that draw each other together, by the terminology or by a
+        lexicon."""
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
             return retrofit.ontology_word_graph(self._ontology, words, relations=relations)
@@ -416,7 +418,7 @@ class NLICorpus:
     # -- arrays --
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """See data.corpus.Corpus."""
+        """Prepares the corpus, or reads it from the cache; see data.corpus.Corpus."""
         cache = Cache(cache_folder())
         prepared = cache.get(self._cache_name, self.key(cache), self.build)
         self.warn_of_readers()
@@ -430,8 +432,8 @@ class NLICorpus:
         return PieceVocabulary.load(path) if self.pieces else Vocab.load(path)
 
     def texts(self, vocabulary: Vocabulary | None, source: ConceptSource | None) -> PairTexts:
-        """Turns texts into numbers. vocabulary: None to fit one. source: finds concepts that stand
-        in the text as words."""
+        """The encoder of texts. vocabulary: None to fit one. source: the finder of concepts that
+        replace words."""
         if self.pieces:
             texts = PieceTexts(self.encoding, self.pieces)
             assert not isinstance(vocabulary, Vocab)
@@ -455,8 +457,8 @@ class NLICorpus:
         vectors: np.ndarray,
         concepts: Sequence[str] | None = None,
     ) -> Prepared:
-        """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for
-        the whole one."""
+        """Encodes new splits in memory, see data.corpus.Corpus. concepts: of the graph that the run
+        was trained with, None for the whole graph."""
         texts = self.texts(vocabulary, self.linker)
         arrays, facts = encode_splits(
             splits, texts, self.linker, concepts=concepts, labels=self.labels.names
@@ -470,7 +472,8 @@ class NLICorpus:
         needed.
 
         Args:
-          file: of the run's vocabulary. vectors: [V, D], of this vocabulary.
+          file: of the run's vocabulary.
+          vectors: [V, D], of this vocabulary.
           graph: see graph_of_run.
         """
         pieces, concepts = self.pieces and replace(self.pieces, file=file), None
@@ -523,7 +526,7 @@ class NLICorpus:
         return key
 
     def _settings(self) -> JsonObject:
-        """The fields of the encoding; those of typed links only where a run uses them."""
+        """The fields of the encoding. Fields of typed links are left out for a run without them."""
         settings = _as_json(vars(self.encoding))
         if self.encoding.relations is None:
             del settings["relations"]
@@ -557,7 +560,7 @@ class NLICorpus:
         return demo.demo_files(self.name)
 
     def source_files(self) -> list[Path]:
-        """All files whose content shapes the arrays; each is there."""
+        """All files whose content shapes the arrays; each exists."""
         files = [*self.corpus_files(), *checked_vector_files(self.encoding.vectors_path)]
         if self.terminology:
             files += self.terminology.files()
@@ -600,7 +603,7 @@ class NLICorpus:
     def _with_augmentation(
         self, train: Split[NLIExample], settings: Augmentation
     ) -> Split[NLIExample]:
-        """The training pairs, then the augmentation pairs."""
+        """Appends the augmentation pairs to the training pairs."""
         if self.terminology is None or not self.terminology.is_wordnet:
             fix = f"leave it out, or give config.knowledge.ontology={WORDNET}"
             raise ConfigError(
@@ -618,7 +621,7 @@ def _digest(split: Split[NLIExample]) -> str:
 
 
 def between_blanks(split: Split[NLIExample]) -> Split[NLIExample]:
-    """The split with tokens that are split at the blanks of the raw sentences."""
+    """Replaces the tokens of a split by those between the blanks of the raw sentences."""
     examples = []
     for example in split.examples:
         premise, hypothesis = blank_tokens(example.premise), blank_tokens(example.hypothesis)

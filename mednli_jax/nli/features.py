@@ -121,20 +121,20 @@ def matrix(
     ontology: Ontology | None,
     terms: Terms | None = None,
 ) -> np.ndarray:
-    """The features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits one after
-    the other.
+    """Computes the features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits
+    one after the other.
 
     Args:
-      splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct
-        sentences alone.
+      splits: with "train" unless `terms` are given; TF-IDF is fitted on its distinct sentences
+        alone.
       encoding: `lowercase`, `hypothesis_only`, `direction` and `max_path` are used. Sentences are
         not cut. The path measure of the paper (UMLS::Similarity) has direction "undirected": a path
         may go over a common ancestor.
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's
         sum.
       mentions: of the N premises and of the N hypotheses.
-      ontology: that of the mentions; None leaves its columns NO_CONCEPT.
-      terms: of `terms_of`, None for those of the training pairs.
+      ontology: of the mentions; None leaves its columns NO_CONCEPT.
+      terms: of `terms_of`; None fits them to the training pairs.
     """
     examples = examples_of(splits)
     pairs = _distinct_sentences(examples, encoding)
@@ -150,7 +150,7 @@ def matrix(
 
 
 def _distinct_sentences(examples: Sequence[NLIExample], encoding: Encoding) -> _PairSentences:
-    """The sentences of the pairs, equal ones once."""
+    """Collects the sentences of the pairs, equal ones once."""
     place_of: dict[Tokens, int] = {}
     sides = []
     for side in SIDES:
@@ -187,7 +187,7 @@ class _Sentence:
 
 
 def _wording(pairs: _PairSentences) -> Columns:
-    """The columns of the groups in WORDING."""
+    """Computes the columns of the groups in WORDING."""
     sentences = list(map(_Sentence, pairs.sentences))
     values: dict[str, list[float]] = {name: [] for group in WORDING for name in GROUPS[group]}
     places = list(zip(pairs.premise_N.tolist(), pairs.hypothesis_N.tolist(), strict=True))
@@ -213,7 +213,7 @@ def _ratio(part: Sized, whole: Sized) -> float:
 
 
 def _contrast(name: str, p: int, h: int) -> dict[str, float]:
-    """Four features of two counts, p of the premise and h of the hypothesis."""
+    """Four features of two counts: p of the premise and h of the hypothesis."""
     return {
         f"{name}_min": min(p, h),
         f"{name}_max": max(p, h),
@@ -254,13 +254,13 @@ def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
 
 
 def alignment(first: str, second: str) -> tuple[int, int]:
-    """(Levenshtein distance d, length of the longest alignment with d edits).
+    """Returns (Levenshtein distance d, length of the longest alignment with d edits).
 
     One weighted distance gives both numbers: cost = k d - g, where g counts the gaps (insertions
-    and deletions) and k is greater than any g. A substitution costs k, and a gap k - 1.
-    The least cost has the fewest edits, and among alignments with so few edits the most gaps.
-    Of n and m characters, an alignment with g gaps has length (n + m + g) / 2, so that most gaps
-    are the longest alignment.
+    and deletions) and k is greater than any g. A substitution costs k, and a gap k - 1. The least
+    cost has the fewest edits, and among alignments with so few edits the most gaps. Of n and m
+    characters, an alignment with g gaps has length (n + m + g) / 2, so that most gaps are the
+    longest alignment.
     """
     size = len(first) + len(second)
     k = size + 1
@@ -273,7 +273,7 @@ def alignment(first: str, second: str) -> tuple[int, int]:
 def bleu(reference: Tokens, candidate: Tokens) -> float:
     """Sentence BLEU-4 (Papineni et al. 2002, section 2.3); 0 without any word in common.
 
-    Where no n-gram of an order matches, _UNMATCHED n-grams are counted (Chen & Cherry 2014,
+    For an order of which no n-gram matches, _UNMATCHED n-grams are counted (Chen & Cherry 2014,
     smoothing 1).
     """
     logarithms = []
@@ -288,7 +288,8 @@ def bleu(reference: Tokens, candidate: Tokens) -> float:
 
 
 def _matches(reference: Tokens, candidate: Tokens, order: int) -> int:
-    """The n-grams of the candidate that the reference has, each at most as often as there."""
+    """Counts the n-grams of the candidate that the reference has, each at most as often as
+    there."""
     in_reference, in_candidate = _ngrams(reference, order), _ngrams(candidate, order)
     shared = in_reference.keys() & in_candidate.keys()
     return sum(min(in_reference[ngram], in_candidate[ngram]) for ngram in shared)
@@ -340,7 +341,7 @@ def _tfidf(pairs: _PairSentences, terms: Terms) -> Columns:
 
 
 def _cosine(dot_N: np.ndarray, norms_N: np.ndarray) -> np.ndarray:
-    """The cosine of two vectors by their dot product and the product of their norms; 0 where a norm
+    """The cosine of two vectors, from their dot product and the product of their norms; 0 if a norm
     is 0."""
     cosine_N = np.zeros(len(dot_N))
     np.divide(dot_N, norms_N, out=cosine_N, where=norms_N > 0)
@@ -376,7 +377,7 @@ def _embedding(pairs: _PairSentences, vocab: Vocab, vectors: np.ndarray) -> Colu
 class _ConceptPairs(NamedTuple):
     """R pairs of nodes of the ontology, one of a hypothesis and one of its premise.
 
-    A concept of a mention has several nodes where its id is a cross-reference of several nodes. A
+    A concept of a mention has several nodes if its id is a cross-reference of several nodes. A
     concept that the ontology lacks has a number from len(ontology) on in place of a node. The rows
     are sorted by sentence pair, then by concept of the hypothesis.
 
@@ -398,9 +399,9 @@ def _paths(
     ontology: Ontology | None,
     encoding: Encoding,
 ) -> Columns:
-    """The group "ontology". A concept that the ontology lacks is related to itself alone. Of a
-    concept with several nodes the nearest node counts. path_share has direction "either", whatever
-    the encoding says.
+    """Computes the group "ontology". A concept that the ontology lacks is related to itself alone.
+    Of a concept with several nodes the nearest node counts. path_share has direction "either",
+    whatever the encoding says.
 
     Two reductions lead from rows to columns: R pairs of nodes -> C concepts of hypotheses (the best
     row of each) -> P sentence pairs with concepts on both sides (best, mean and share).
@@ -429,7 +430,7 @@ def _paths(
 def _concept_pairs(
     premise_mentions: SentenceMentions, hypothesis_mentions: SentenceMentions, ontology: Ontology
 ) -> _ConceptPairs:
-    """Each node of a hypothesis's concept with each node of the premise's concepts."""
+    """Pairs each node of a hypothesis's concepts with each node of the premise's concepts."""
     nodes_of_concept: dict[str, tuple[int, ...]] = {}
 
     def nodes_of(mention: Mention) -> tuple[int, ...]:

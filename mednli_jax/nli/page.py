@@ -1,5 +1,5 @@
-"""Results of runs on sentence pairs for a reader: a run's page, `evaluate`, comparisons, and
-`predict`."""
+"""Pages, sections and lines about runs on sentence pairs: a run's page, `evaluate`, comparisons,
+and `predict`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def run_sections(result: RunResult) -> RunSections:
 
 
 def _lead(scored: Mapping[str, Scores], seeds: int) -> str:
-    """The accuracy of the first split in a sentence."""
+    """A sentence with the accuracy of the first split."""
     if not scored:
         return ""
     split, scores = next(iter(scored.items()))
@@ -148,7 +148,7 @@ def _score_row(name: str, scores: Scores) -> tuple[str, ...]:
 
 
 def _interval(scores: Scores) -> tuple[float, float]:
-    """The 95 % interval of one run's accuracy."""
+    """The (low, high) of the 95 % interval of one run's accuracy."""
     return share_interval(scores["accuracy"]["mean"], scores["examples"])
 
 
@@ -194,7 +194,7 @@ def _classes(split: str, scores: Scores, seeds: int) -> Section:
 
 
 def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Report:
-    """The scores of a split and of its partitions."""
+    """Reports the scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
     scores, _ = run.score(split)
     figures: JsonObject = {
@@ -218,7 +218,8 @@ def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Repo
 
 
 def evaluate_probe(run: Run, scores: Scores, name: str) -> Report:
-    """The scores of the pairs of a file, by category. scores: of the run; name: of the file."""
+    """Reports the scores of the pairs of a file, by category. scores: of the run; name: of the
+    file."""
     figures = {
         "run": str(run.directory.folder),
         "probe": name,
@@ -230,7 +231,7 @@ def evaluate_probe(run: Run, scores: Scores, name: str) -> Report:
 
 
 def _with_interval(scores: Scores) -> Scores:
-    """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most
+    """Adds to the scores the 95 % interval of one run's accuracy, and the share of the most
     frequent label."""
     if not scores["examples"]:
         return scores
@@ -242,7 +243,8 @@ def _with_interval(scores: Scores) -> Scores:
 def _scores_report(
     figures: JsonObject, result: RunResult, corpus: str, scored: Mapping[str, Scores]
 ) -> Report:
-    """The scores of a run. corpus: of the split. scored: the split, then its partitions."""
+    """The scores of a run as a Report. corpus: of the split. scored: the split, then its
+    partitions."""
     split = next(iter(scored))
     trained = "" if corpus == result.corpus else f", trained on {result.corpus}"
     title = f"{result.model}{trained} on {corpus}, {split}, {seeds_named(result.seeds)}"
@@ -280,7 +282,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:
-    """Whether the second run is the first with attention by knowledge; only the seeds may also
+    """Whether the second run is the first with attention by knowledge; besides, only the seeds may
     differ."""
     fields = differing(first.config, second.config)
     if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
@@ -322,7 +324,8 @@ def _statistics(runs: Sequence[Finished], compared: Sequence[Comparison], split:
 
 
 def _mean_scores(run: Finished, other_split: str) -> tuple[str, ...]:
-    """Name, config, seeds, and accuracy, macro F1 and accuracy on the other split in points."""
+    """The cells (name, config, seeds, and accuracy, macro F1 and accuracy on the other split in
+    points) of a run."""
     gold, predicted = run.outcomes.gold, run.outcomes.predicted
     f1 = float(np.mean([macro_f1(gold, of_seed) for of_seed in predicted]))
     scores = run.result.scores(other_split)
@@ -337,8 +340,8 @@ def _mean_scores(run: Finished, other_split: str) -> tuple[str, ...]:
 
 
 def _changes(row: Comparison, attention: bool) -> Section:
-    """The changes of each class. attention: whether the second run is the first with attention by
-    knowledge."""
+    """The section of the changes of each class. attention: whether the second run is the first with
+    attention by knowledge."""
     recall, changed = [], list[tuple[str, ...]]()
     for label, gain in row.class_gains.items():
         difference = points(gain.difference, "+"), interval(gain.low, gain.high)
@@ -371,8 +374,8 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
-    """The class with the most gains, and what it was before; for attention by knowledge beside
-    section 6 of the paper."""
+    """A sentence on the class with the most gains, and its predictions before; for attention by
+    knowledge beside section 6 of the paper."""
     total = sum(flip.gained for flip in flips.values())
     if not total:
         return "no prediction was gained"
@@ -388,7 +391,8 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
 
 
 def prediction_lines(rows: Iterable[JsonObject]) -> Iterator[str]:
-    """A header, then of each pair the label and the probability of each class, between tabs."""
+    """Yields a header, then for each pair the label and the probability of each class, between
+    tabs."""
     labels: Sequence[str] = ()
     for row in rows:
         if not labels:

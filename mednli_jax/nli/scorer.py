@@ -1,4 +1,4 @@
-"""Natural language inference: from rows to batches, from logits to scores.
+"""The scorer of natural language inference: from rows to batches, from logits to scores.
 
 Dimension letters: S seeds, N rows of a split, C classes, Q premise groups of a batch, G rows of a
 group, B = Q G, P and H tokens of premises and hypotheses.
@@ -49,7 +49,7 @@ class SideTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class NLIScorer:
-    """Classification of premise-hypothesis pairs (see training.task.Scorer).
+    """Classification of premise-hypothesis pairs (see training.scorer.Scorer).
 
     Args:
       pieces: whether rows hold word pieces.
@@ -77,7 +77,8 @@ class NLIScorer:
         return tuple(self.scored[number] for number in self.classes)
 
     def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
-        """The prepared corpus with the numbers of `scored` in place of those of its own labels."""
+        """The prepared corpus, with label numbers of `scored` in place of those of the corpus's own
+        labels."""
         names = cast(NLICorpus, corpus).labels.names
         if names == self.scored:
             return prepared
@@ -88,8 +89,8 @@ class NLIScorer:
         return replace(prepared, splits=splits)
 
     def on_corpus(self, other: Scorer) -> "NLIScorer":
-        """This scorer for the corpus of another: rows are also scored over labels of that corpus
-        for which the model has no logit."""
+        """This scorer for the corpus of another scorer: rows are also scored over labels of that
+        corpus for which the model has no logit."""
         scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
         if len(scored) == len(self.labels) + len(other.labels):
             theirs, ours = ", ".join(other.labels), ", ".join(self.labels)
@@ -105,7 +106,7 @@ class NLIScorer:
         return replace(self, scored=scored, classes=tuple(range(outputs)))
 
     def model_facts(self, manifest: JsonObject) -> JsonObject:
-        """Arguments of models.table.Entry.build."""
+        """The arguments of models.table.Entry.build that depend on the corpus."""
         knowledge = manifest["knowledge"]
         facts = {
             "longest_path": knowledge["longest_path"],
@@ -127,7 +128,7 @@ class NLIScorer:
         return facts
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays that stand on the device, with the rows of all splits."""
+        """The arrays that stay on the device, with the rows of all splits."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
     def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
@@ -144,8 +145,8 @@ class NLIScorer:
         shares: int,
         model: nn.Module,
     ) -> batching.Batches:
-        """A split's batches. Outside of training every premise is encoded once, and one program
-        predicts all splits of the corpus."""
+        """The batches of a split. Outside of training every premise is encoded once, and one
+        program predicts all splits of the corpus."""
         if name == "train":
             settings = self.batch_settings(prepared, training.size, shares, model)
             size = min(training.group_size, training.size)
@@ -213,7 +214,7 @@ class NLIScorer:
         )
 
     def shared(self, tokens: BothSides, model: nn.Module) -> BothSides | None:
-        """The tokens of both sides for a model that projects each distinct word of a batch once;
+        """The tokens of both sides, for a model that projects each distinct word of a batch once;
         None for other models."""
         return tokens if not self.pieces and traits(model).shares_words else None
 
@@ -256,8 +257,8 @@ class NLIScorer:
         return examples
 
     def describe(self, rows: Rows, logits: np.ndarray) -> list[JsonObject]:
-        """{"label": "entailment", "entailment": .7, "neutral": ..., "contradiction": ...} for each
-        pair: the most probable class, and mean probabilities of the seeds."""
+        """The most probable class of each pair, and mean probabilities of the seeds: {"label":
+        "entailment", "entailment": .7, "neutral": ..., "contradiction": ...}."""
         described: list[JsonObject] = []
         for mean_C in probabilities(self.whole(logits)).mean(axis=0):
             share_of = dict(zip(self.scored, mean_C.tolist(), strict=True))
@@ -293,7 +294,8 @@ class NLIScorer:
     # -- losses and scores --
 
     def loss(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
+        """Cross-entropy [B] in JAX, for training. `losses` computes it in NumPy, for dev and
+        test."""
         label_B = self._label(logits, batch)
         loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
         return loss_B if batch.weight is None else loss_B * batch.weight
@@ -302,7 +304,7 @@ class NLIScorer:
         return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
 
     def _lacks_classes(self, logits: jax.Array | np.ndarray) -> bool:
-        """Whether logits [..., C] are of the training pairs' classes, which are not all that are
+        """Whether logits [..., C] are of the training pairs' classes, and more classes are
         scored."""
         return bool(logits.shape[-1] == len(self.labels) < len(self.scored))
 
@@ -318,7 +320,8 @@ class NLIScorer:
         return label_B
 
     def whole(self, logits: np.ndarray) -> np.ndarray:
-        """Logits [..., C] of all labels; minus infinity for a class that the model lacks."""
+        """Extends logits to all labels, [..., C]; minus infinity for a class that the model
+        lacks."""
         logits = np.asarray(logits)
         if not self._lacks_classes(logits):
             return logits
@@ -333,10 +336,10 @@ class NLIScorer:
         return np.asarray(-logp_SN.mean(axis=1))
 
     def score(self, rows: Rows, logits: np.ndarray) -> Scores:
-        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows
-        ("slices").
+        """Scores logits [S, N, C]: accuracy and scores of each class, in total and for each tag of
+        the rows ("slices").
 
-        There is no loss where the rows have a class for which the model has no logit.
+        There is no loss if the rows have a class for which the model has no logit.
         """
         logits = self.whole(logits)
         predicted_SN = logits.argmax(axis=-1)
@@ -376,7 +379,7 @@ class NLIScorer:
 
 
 def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]) -> Scores:
-    """confusion and per_class are of all seeds together."""
+    """The scores of a split or a slice. confusion and per_class count all seeds together."""
     gold, predicted = np.tile(label_N, len(predicted_SN)), predicted_SN.reshape(-1)
     accuracies = [metrics.accuracy(label_N, predicted_N) for predicted_N in predicted_SN]
     f1s = [metrics.macro_f1(label_N, predicted_N) for predicted_N in predicted_SN]
@@ -390,8 +393,8 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]
 
 
 def _without_logit(logits: np.ndarray) -> np.ndarray:
-    """bool [C], the classes that a model lacks; none for a model that diverged, whose other logits
-    are not finite. logits: [S, N, C]."""
+    """bool [C], whether a model lacks each class; none for a model that diverged, whose other
+    logits are not finite. logits: [S, N, C]."""
     lacking_C = np.isneginf(logits).all(axis=(0, 1))
     return np.asarray(lacking_C & np.isfinite(logits[..., ~lacking_C]).all())
 
@@ -407,7 +410,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def _calibration(label: np.ndarray, p_SNC: np.ndarray) -> JsonObject:
-    """Expected calibration error of each seed, and the bins of the reliability diagram over all
+    """The expected calibration error of each seed, and the bins of the reliability diagram over all
     seeds."""
     seeds, _, classes = p_SNC.shape
     errors = [metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]

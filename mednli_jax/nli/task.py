@@ -1,4 +1,4 @@
-"""Sentence pairs as the commands see them: MedNLI, corpora in its form, and the user's own pairs.
+"""The TASK of sentence pairs: MedNLI, corpora in its form, and the user's own pairs.
 
 Functions that train or score import jax when they are called, so that other commands start without
 it.
@@ -104,13 +104,13 @@ class NLI:
         return broken_rules(config, self.with_builder)
 
     def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
-        """A class of the user may name another task."""
+        """Whether the task trains a model. A class of the user may name another task."""
         if ":" in name:
             return bool(getattr(module, "task", NLI.name) == NLI.name)
         return name in self.models
 
     def pairs(self, config: ConfigDict) -> NLICorpus:
-        """The corpus as pairs, also where `corpus` of a subclass is another one."""
+        """The corpus as pairs, also if a subclass has another `corpus`."""
         return corpus_of(config)
 
     def corpus(self, config: ConfigDict) -> NLICorpus:
@@ -196,7 +196,7 @@ class NLI:
         raise UsageError("--corpus is for answers to queries", fix="for pairs give --config")
 
     def _probe(self, run: Run, path: Path) -> Report:
-        """The scores of the labelled pairs of a file, which the run reads as its corpus."""
+        """Reports the scores of the labelled pairs of a file, which the run reads as its corpus."""
         data = run.config.data
         labels, columns = labels_of(data), columns_of(data.columns)
         split = read_nli_file(path, split=NEW, labels=labels, columns=columns)
@@ -305,8 +305,8 @@ MOST_NUMBERS = 10  # labels that are numbers; more may be scores
 
 
 def warnings_of(prepared: Prepared) -> Iterator[str]:
-    """Warnings of words without vectors, a missing split, quoted cells, a class without pairs,
-    shared pairs, and mentions of another terminology."""
+    """Yields warnings of words without vectors, a missing split, quoted cells, a class without
+    pairs, shared pairs, and mentions of another terminology."""
     manifest = prepared.manifest
     yield from coverage_warnings(manifest["vocabulary"])
     for split, facts in manifest["splits"].items():
@@ -346,7 +346,7 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
 
 
 def check_links(prepared: Prepared, *, few: int) -> None:
-    """Refuses a corpus without a link in the training pairs.
+    """Raises ConfigError for a corpus without a link in the training pairs.
 
     few: with fewer training pairs this is a warning, because they may have none by chance.
     """

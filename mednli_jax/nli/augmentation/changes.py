@@ -1,7 +1,8 @@
-"""Sentences in which a related word replaces a word, in their text and in their tokens alike.
+"""Changes of words in sentences: text and tokens are changed together.
 
-A word is replaced only where a noun or an adjective can stand. The training pairs of a corpus give
-the words, and an ontology gives their relations. polarity.py tells the scope of each word.
+A corpus gives the words, an ontology their relations. WordNet's words stand only at places that the
+grammar allows, and the label of a replacement follows from natural logic
+(augmentation/polarity.py).
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +27,8 @@ from mednli_jax.nli.encode.links import TextLinker, Tokens
 
 
 class Sentence(NamedTuple):
-    """A text and its tokens. spans: the characters [start, end) of each token in the text."""
+    """A text, its tokens, and the offsets of each token: its first character and the one after its
+    last."""
 
     text: str
     tokens: Tokens
@@ -34,7 +36,8 @@ class Sentence(NamedTuple):
 
     @classmethod
     def of(cls, text: str, tokens: Sequence[str]) -> "Sentence | None":
-        """The sentence; None if the tokens do not occur in the text as they are, in order."""
+        """The sentence of a text and its tokens; None if the text does not contain the tokens as
+        they stand."""
         spans = []
         end = 0
         for token in tokens:
@@ -46,17 +49,15 @@ class Sentence(NamedTuple):
         return cls(text, tuple(tokens), tuple(spans))
 
     def changed(self, first: int, last: int, text: str, tokens: Sequence[str]) -> "Sentence | None":
-        """The sentence with `text` in place of tokens `first` to `last` (exclusive).
-
-        If first == last, the text is inserted after token first - 1. tokens: those of `text`.
-        """
+        """This sentence with a text and its tokens in place of tokens `first` to `last`
+        (exclusive)."""
         start = self.spans[first][0] if last > first else self.spans[first - 1][1]
         end = self.spans[last - 1][1] if last > first else start
         new = self.text[:start] + text + self.text[end:]
         return Sentence.of(new, (*self.tokens[:first], *tokens, *self.tokens[last:]))
 
     def with_word(self, place: int, word: str) -> "Sentence | None":
-        """The sentence with another word at a place. A capital letter is kept, and "a" or "an"
+        """This sentence with another word at a place. A capital letter stays, and the article
         before the word is made to fit."""
         new = word.capitalize() if self.tokens[place].istitle() else word
         before = self.tokens[place - 1] if place else ""
@@ -68,12 +69,11 @@ class Sentence(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Another word at a place of a sentence.
+    """A sentence's word at a place is replaced by another.
 
     Args:
-      scope: "plain" in a sentence without an operator; else "negated" within the operator's scope,
-        and "outside" elsewhere.
-      kind: what the word is to the replaced one; one of RULES.
+      scope: of the place: "plain", "negated", or "outside" of a negation.
+      kind: of the relation between the words.
     """
 
     scope: str
@@ -130,11 +130,7 @@ class Word(NamedTuple):
 
 
 class RelatedWord(NamedTuple):
-    """A word that is related to another one.
-
-    kind: what this word is to the other, one of RULES. RelatedWord("hypernym", "animal") belongs to
-    "dog".
-    """
+    """A related word. kind: the relation of the first word to it, one of RULES."""
 
     kind: str
     text: str
@@ -145,7 +141,7 @@ RelatedWords = Mapping[tuple[str, str], Sequence[RelatedWord]]
 
 
 def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
-    """The words of the training pairs that may be replaced, or may replace another."""
+    """Yields the words of the training pairs that may be replaced, or may replace another."""
     names = {name for name, _ in linker.ontology.names}
     counts: Counter[str] = Counter()
     for example in train:
@@ -184,11 +180,8 @@ def _words_with_part(text: str, concepts: tuple[int, ...], ids: Sequence[str]) -
 
 
 def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
-    """The words that stand in exactly one relation of RULES to each word.
-
-    It is the same relation by the most frequent senses of the two words and by all their senses.
-    Co-hyponyms count only for nouns of CONCRETE: a cat is no dog, but an idea may be a plan.
-    """
+    """Finds, for each word, the words with a single relation to it: the only relation of the first
+    senses, and of all senses together."""
     by_first = [(word.text, word.senses[:1]) for word in words]
     by_all = [(word.text, word.concepts) for word in words]
     of_first = related(ontology, by_first, max_length=STEPS)
@@ -216,8 +209,8 @@ def fits(
     place: int,
     determiners: frozenset[str] = DETERMINERS,
 ) -> bool:
-    """Whether a word of a part of speech may stand at a place, after one of `determiners`: a noun
-    ends the noun phrase, and an adjective does not."""
+    """Whether a word of a part of speech may stand at this place: a noun ends a noun phrase, and an
+    adjective stands within one."""
     if not part:
         return True
     follows_determiner = place > 0 and tokens[place - 1] in determiners
@@ -233,7 +226,7 @@ class WordChanges:
         self.related_words = related_words_of(linker.ontology, list(words_of(train, linker)))
 
     def changes(self, sentence: Sentence) -> Iterator[Change]:
-        """All changes whose scope is known."""
+        """Yields all changes whose scope is known."""
         direction_of = directions(sentence.tokens)
         is_plain = not operators_in(sentence.tokens)
         scope_of = {UP: "plain" if is_plain else "outside", DOWN: "negated"}
@@ -243,14 +236,9 @@ class WordChanges:
                 yield Change(scope, related_word.kind, place, related_word.text)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
-        """The sentence with a negation; None where none fits.
-
-        The negation is "not" or "n't" after the first auxiliary, or "no" in place of an indefinite
-        article or of a number that begins the sentence.
-
-        turn: the number of the premise, which varies the choice. Every third premise gets "no"
-          where it can; others get "not" and "n't" by turns.
-        """
+        """Negates the sentence: "not" or "n't" after the first auxiliary, or "no" in place of an
+        indefinite article or of a number that begins the sentence; None if no negation fits. turn:
+        a number that chooses among them."""
         words = list(map(str.casefold, sentence.tokens))
         auxiliaries = [place for place, word in enumerate(words) if word in AUXILIARIES]
         determiners = list(_replaced_by_no(words))
@@ -267,8 +255,7 @@ class WordChanges:
 
 
 def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
-    """The places of words that "no" can replace: of indefinite articles, then of a number that
-    begins the sentence."""
+    """Yields the places of indefinite articles, then that of a number that begins the sentence."""
     for place, (word, after) in enumerate(pairwise((*words, "."))):
         if word in ("a", "an") and after not in _COUNTS:
             yield place
@@ -277,7 +264,7 @@ def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
 
 
 def _replaceable(tokens: Tokens, related_words: RelatedWords) -> Iterator[tuple[int, RelatedWord]]:
-    """(place of a word, a word that may replace it), for all words that the sentence has once."""
+    """Yields the places of words that have a related word, with the related word."""
     words = list(map(str.casefold, tokens))
     for place, word in enumerate(words):
         # "a group of people" is no kind of "an organization of people".

@@ -76,11 +76,11 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Withheld:
-    """What a probe tests, so that augmentation leaves it out.
+    """The words that a probe asks about, which augmentation leaves out.
 
     Args:
       words: unordered pairs of words, in their base forms.
-      operators: words that reverse entailment, without those of INSERTED.
+      operators: words that reverse entailment, other than those that are put into sentences.
     """
 
     words: frozenset[frozenset[str]] = frozenset()
@@ -103,7 +103,8 @@ class Withheld:
 
 @dataclass(frozen=True)
 class AugmentationPairs:
-    """examples: in the form of the training pairs. facts: counts for the manifest."""
+    """The augmentation pairs. examples: in the form of the training pairs. facts: counts for the
+    manifest."""
 
     examples: tuple[NLIExample, ...]
     facts: JsonObject
@@ -146,11 +147,11 @@ class _Candidate(NamedTuple):
 def augmentation_pairs(
     train: Sequence[NLIExample], linker: Lemmas, settings: Augmentation, withheld: Withheld
 ) -> AugmentationPairs:
-    """The augmentation pairs for the training pairs of a corpus.
+    """Makes the augmentation pairs for the training pairs of a corpus.
 
-    Their labels have the shares of the training pairs' labels: where one label has too few
-    candidates, fewer of the others are taken. The categories of a label have equal shares, as far
-    as there are candidates.
+    Their labels have the shares of the training pairs' labels: if one label has too few candidates,
+    fewer of the others are taken. The categories of a label have equal shares, as far as there are
+    candidates.
     """
     balance = Counter(example.label for example in train if example.label)
     if missing := [label for label in LABELS if not balance[label]]:
@@ -181,14 +182,7 @@ Queues = dict[str, list[_Candidate]]  # of each category
 def _chosen(
     candidates: Iterable[_Candidate], balance: Mapping[str, int], share: float
 ) -> list[_Candidate]:
-    """The candidates that become pairs.
-
-    1. Each category of a label has a queue of its candidates, in random order.
-    2. Each label takes share * balance candidates, from its queues in turn.
-    3. If a label has fewer, all labels are cut to the share that it reached.
-
-    balance: label -> the number of training pairs.
-    """
+    """Chooses candidates in proportion to `balance`, the number of training pairs of each label."""
     queues_of: dict[str, Queues] = {label: defaultdict(list) for label in LABELS}
     for candidate in sorted(candidates, reverse=True):  # queues are read from their ends
         queues_of[candidate.label][candidate.change.category].append(candidate)
@@ -214,7 +208,8 @@ class _Limits(NamedTuple):
 
 
 def _in_turn(queues: Queues, limits: _Limits) -> Iterator[_Candidate]:
-    """Takes candidates within the limits, one of each category in turn."""
+    """Yields candidates from the ends of the queues, one of each category in turn. counts: of the
+    words and premises that were taken, which have limits."""
     while any(queues.values()):
         for category in sorted(queues):
             candidate = _next_allowed(queues[category], limits)
@@ -242,8 +237,8 @@ def _next_allowed(queue: list[_Candidate], limits: _Limits) -> _Candidate | None
 def _candidates(
     train: Iterable[NLIExample], changer: WordChanges, withheld: Withheld, seed: int
 ) -> Iterator[_Candidate]:
-    """At most PREMISE_MOST candidates of each category for each distinct premise. Premises with a
-    withheld operator are left out."""
+    """Yields, for each distinct premise, at most PREMISE_MOST candidates of each category. Premises
+    with an operator that is withheld are left out."""
     premises: set[str] = set()
     for number, example in enumerate(train):
         if example.premise in premises:
@@ -270,7 +265,7 @@ def _candidate(number: int, premise: Sentence, change: Change, seed: int) -> _Ca
 
 
 def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExample:
-    """The pair of a candidate. source: the training example of its premise."""
+    """The augmentation pair of a candidate. source: the training example of its premise."""
     premise, change = candidate.premise, candidate.change
     hypothesis = premise.with_word(change.place, change.word)
     assert hypothesis is not None

@@ -55,9 +55,9 @@ class ProbePair(NamedTuple):
     """A pair of a probe.
 
     Args:
-      example: the example whose premise the pair is made of.
-      word, related_word: the word of the premise, and the word in its place in the hypothesis.
-      operator: the word that reverses entailment; "" for none.
+      example: the source of the premise.
+      word, related_word: the word of the premise and that of the hypothesis.
+      operator: word that reverses entailment, "" for none.
     """
 
     category: str
@@ -71,18 +71,19 @@ class ProbePair(NamedTuple):
 
 
 def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
-    """The probe of a corpus and its ontology, with the negated probe.
+    """Makes the probe of a corpus and its ontology.
 
-    A word of a held-out premise is replaced by a related word (changes.related_words_of). Both
-    words occur LEAST_OCCURRENCES times or more in training. No training pair has one of them in its
-    premise and the other in its hypothesis, in any inflection that the linker knows. Premises with
-    a word of REVERSING are left out.
+    A word of a held-out premise is replaced by a related word. Both words occur LEAST times or more
+    in training. No training pair has one of them in its premise and the other in its hypothesis, in
+    any inflection that the linker knows. The most frequent senses of the two words have one
+    relation alone, and all their senses together have the same one; antonyms may also be
+    co-hyponyms. Premises with a word of REVERSING are left out.
 
-    A word of WordNet is a noun between a determiner and a word of grammar, or an adjective between
-    a determiner and a content word. It is in its base form, and at least half of its senses have
-    that part of speech.
+    Words of WordNet are nouns between a determiner and a word of grammar, or adjectives between a
+    determiner and a content word. They stand in their base form, and at least half of their senses
+    are of that part of speech.
 
-    options: `count` is the most pairs of a category; `seed` chooses among more.
+    options: count, pairs of each category, at most; seed, of the choice among more.
     """
     pairs.check_labels("substitutions")
     linker = pairs.needs_knowledge("substitutions")
@@ -183,7 +184,7 @@ def _word_pairs_of_training(
 
 
 def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[ProbePair]:
-    """The pairs whose (word, related word) is not in `trained`."""
+    """Drops the pairs whose words stand on the two sides of a training pair."""
     return [pair for pair in pairs if (pair.word, pair.related_word) not in trained]
 
 
@@ -191,7 +192,7 @@ def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[
 
 
 def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> Iterator[ProbePair]:
-    """All pairs with one replaced word, from each distinct premise."""
+    """Yields all replacements in the premises, each distinct premise once."""
     premises = set()
     for example in examples:
         tokens = list(map(str.casefold, example.premise_tokens))
@@ -212,7 +213,7 @@ def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> 
 def _related_words_at(
     tokens: Sequence[str], place: int, related_words: RelatedWords
 ) -> Iterator[RelatedWord]:
-    """The words that may replace the word at a place; none if the sentence has the word twice."""
+    """Yields the words that may replace a word, if the sentence has it once."""
     token = tokens[place]
     if tokens.count(token) > 1:
         return
@@ -224,8 +225,8 @@ def _related_words_at(
 
 
 def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
-    """At most `count` pairs of each category, and few pairs with the same words or premise. The
-    choice depends on the seed and the pairs alone, not on their order."""
+    """Chooses at most `count` of each category, in an order that depends on the seed and the pairs
+    alone."""
 
     def key(pair: ProbePair) -> bytes:
         content = f"{seed}:{pair.category}:{pair.example.uid}:{pair.word}:{pair.related_word}"
@@ -291,13 +292,13 @@ WITHOUT = "without"
 
 
 class OperatorTemplate(NamedTuple):
-    """How an operator is put into a simple premise.
+    """The form of a simple premise with an operator.
 
     Args:
-      be: the auxiliary that the premise must have.
-      pattern: the new sentence up to the noun, with the groups of _SIMPLE; `people` is the subject
+      be: the auxiliary of the premises.
+      pattern: of the sentence up to the noun, with the fields of _SIMPLE; `people` is the subject
         without its determiner.
-      determiners: the words that the subject may begin with; empty for any subject.
+      determiners: with which the subject begins; empty for any subject.
     """
 
     operator: str
@@ -336,7 +337,7 @@ class _Frame(NamedTuple):
 def negated_pairs(
     examples: Iterable[NLIExample], related_words: RelatedWords
 ) -> Iterator[ProbePair]:
-    """All pairs of the negated probe, from each distinct premise."""
+    """Yields all pairs of the premises with operators, each distinct premise once."""
     premises = {example.premise: example for example in examples}
     for premise, example in premises.items():
         for frame in _frames(premise.strip()):
@@ -355,7 +356,7 @@ def negated_pairs(
 
 
 def _frames(premise: str) -> Iterator[_Frame]:
-    """A frame for each operator that can be put into the premise."""
+    """Yields the frame of each operator that the premise takes."""
     words = premise.casefold().replace("n't", " n't").split()
     if not _OPERATORS.isdisjoint(words):
         return

@@ -39,11 +39,12 @@ Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with
 
 @dataclass(frozen=True)
 class Encoding:
-    """How Examples become arrays. Every field is part of the prepared folder's key.
+    """The settings by which Examples become arrays. Every field is part of the prepared folder's
+    key.
 
     Args:
-      max_length: tokens kept of each sentence.
-      keep: which of them, its "first" or its "last" ones.
+      max_length: most tokens of a sentence that models see.
+      keep: which of them, the "first" or the "last" ones.
       hypothesis_only: premises are left empty.
       vectors_path: None for random vectors.
       unknown, lowered: `unknown` and `try_lower_case` of vectors.load_vectors.
@@ -53,7 +54,7 @@ class Encoding:
       graph: the ontology's "whole" graph, or that of the concepts "mentioned" in train and dev.
       relations: named relations of typed links (`knowledge.relations`), None for links without
         types.
-      polarity: whether typed links are projected, see `projected`.
+      polarity: whether typed links are projected, see `project_relations`.
     """
 
     lowercase: bool
@@ -79,7 +80,7 @@ class Encoding:
         return side != "premise" or not self.hypothesis_only
 
     def first_token(self, size: int) -> int:
-        """The position of the first token that is kept of a sentence with `size` tokens."""
+        """The position of the first token that models see of a sentence with `size` tokens."""
         return max(0, size - self.max_length) if self.keep == "last" else 0
 
 
@@ -103,12 +104,12 @@ def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
 class PairMentions(NamedTuple):
     """The concepts of N pairs.
 
-    Whole sentences are linked: where a sentence is cut within a name, the rest could be another
+    Whole sentences are linked: if a sentence were cut within a name, the rest could be another
     name.
 
     Args:
-      visible: within the tokens that models see; positions count from the first of these.
-      whole: in whole sentences.
+      visible: mentions within the tokens that models see; positions count from the first of these.
+      whole: mentions in whole sentences.
     """
 
     visible: SideMentions
@@ -146,7 +147,7 @@ class MentionFinder:
 def find_mentions(
     examples: Sequence[NLIExample], source: ConceptSource | None, encoding: Encoding
 ) -> PairMentions:
-    """The concepts of the examples; none without a source."""
+    """Finds the concepts of the examples; none without a source."""
     if source is None:
         empty: SideMentions = {side: [[]] * len(examples) for side in SIDES}
         return PairMentions(empty, empty)
@@ -161,7 +162,7 @@ def find_mentions(
 
 
 def mentions_within(mentions: Sequence[Mention], first: int, size: int) -> list[Mention]:
-    """The mentions within the `size` tokens from `first` on, counted from there."""
+    """The mentions within the `size` tokens from `first` on, with positions counted from there."""
     inside = []
     for mention in mentions:
         start, end = mention.start - first, mention.end - first
@@ -171,14 +172,14 @@ def mentions_within(mentions: Sequence[Mention], first: int, size: int) -> list[
 
 
 def rows_in(splits: Mapping[str, Split]) -> dict[str, slice]:
-    """The rows of each split in arrays of all splits, one after the other."""
+    """The rows of each split in arrays of all splits, which stand one after the other."""
     ends = np.cumsum([0, *map(len, splits.values())]).tolist()
     return {name: slice(*bounds) for name, bounds in zip(splits, pairwise(ends), strict=True)}
 
 
 def words_and_entities(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
-    """The tokens, with the tokens of each entity as one word. Of overlapping entities the first is
-    used; of several that begin at one token, the longest."""
+    """Merges the tokens of each entity to one word. Of overlapping entities the first is used; of
+    several that begin at one token, the longest."""
     end_of: dict[int, int] = {}
     for mention in mentions:
         end_of[mention.start] = max(mention.end, end_of.get(mention.start, 0))
@@ -192,7 +193,7 @@ def words_and_entities(tokens: Sequence[str], mentions: Sequence[Mention] = ()) 
 
 
 def merge_entities(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
-    """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021,
+    """Merges the tokens of each entity in the examples, brain_injury (Herlihy & Rudinger 2021,
     section 6)."""
 
     merged_examples = []
@@ -225,14 +226,15 @@ def encode_links(
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
 ) -> ArraysAndFacts:
-    """The link arrays [N, K] of some pairs, by the ontology of `source`, and counts of the links.
+    """Computes the link arrays [N, K] of some pairs, by the ontology of `source`, and counts of the
+    links.
 
     Args:
       words: of visible mentions, for typed links.
       rows: of each split, for the fact `splits`.
       paths: finds distances between concepts, see links.corpus_links.
-      concepts: of the graph, the fact `graph_concepts` of a run's corpus. None for those that
-        GRAPH_SPLITS mention, or for all, as the encoding says.
+      concepts: of the graph, the fact `graph_concepts` of a run's corpus. None takes those that
+        GRAPH_SPLITS mention, or all, as the encoding says.
     """
     graph = source.ontology
     facts: JsonObject = {"graph": encoding.graph}
@@ -267,13 +269,13 @@ def concepts_in(mentions: Iterable[Mention]) -> set[str]:
 
 
 def _concepts(sentences: Iterable[Sequence[Mention]]) -> list[str]:
-    """The concept of each mention."""
+    """The concept of each mention, of all sentences."""
     return [mention.concept for mentions in sentences for mention in mentions]
 
 
 def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
     """The ids of the concepts in the ontology. The concept of a word with several senses has
-    several; a concept that the ontology lacks stays as it is."""
+    several ids; a concept that the ontology lacks stays as it is."""
     ontology = source.ontology
     ids = set()
     for concept in concepts:
@@ -312,8 +314,8 @@ def _links(
 
 
 def term_lookup(words: MentionWords, source: ConceptSource) -> TermOf:
-    """The `term_of` of knowledge.relations. A concept that the ontology lacks gets a number after
-    those of the ontology."""
+    """Makes the `term_of` of knowledge.relations. A concept that the ontology lacks gets a number
+    after those of the ontology."""
     unknown: dict[str, int] = {}
 
     @cache
@@ -349,13 +351,12 @@ def _link_arrays(links: Links) -> dict[str, np.ndarray]:
 def project_relations(
     arrays: Mapping[str, np.ndarray], examples: Sequence[NLIExample], encoding: Encoding
 ) -> np.ndarray:
-    """link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).
+    """Projects link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).
 
-    Hypernym and hyponym are exchanged where both tokens of a link are in a downward place: "no
-    dog" is to "no animal" as "an animal" is to "a dog". A link of both relations stays.
+    If both tokens of a link are in a downward place, hypernym and hyponym are exchanged: "no dog"
+    is to "no animal" as "an animal" is to "a dog". A link of both relations stays.
 
-    Args:
-      arrays: the tokens of both sides, and the links.
+    arrays: the tokens of both sides, and the links.
     """
     relation_NK = arrays["link_relation"]
     is_down_NK = arrays["link_distance"] >= 0  # False in slots without a link
@@ -373,7 +374,7 @@ def project_relations(
 def _downward_places(
     examples: Sequence[NLIExample], side: str, encoding: Encoding, width: int
 ) -> np.ndarray:
-    """bool [N, width], which tokens are in a downward place of their sentence."""
+    """bool [N, width], whether each token is in a downward place of its sentence."""
     directions_of = cache(directions)
     is_down_NT = np.zeros((len(examples), width), bool)
     for row, example in enumerate(examples):
@@ -428,7 +429,7 @@ def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -
 
 
 def _links_per_length(distance_NK: np.ndarray) -> dict[str, int]:
-    """The number of links for each number of edges; -1 is no link."""
+    """The number of links for each number of edges; -1 is an empty slot."""
     lengths, counts = np.unique(distance_NK[distance_NK >= 0], return_counts=True)
     return dict(zip(map(str, lengths.tolist()), counts.tolist(), strict=True))
 

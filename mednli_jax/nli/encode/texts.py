@@ -64,7 +64,7 @@ class Encoded:
     Args:
       arrays: premise, hypothesis [N, T] and their lengths [N]; T = the longest.
       cut: numbers of texts that were cut: of each side, or of word pieces of "pairs".
-      pieces: of each side, the N texts before any is cut; empty for words.
+      pieces: side -> its N texts before any is cut; empty for words.
     """
 
     examples: Sequence[NLIExample]
@@ -91,8 +91,8 @@ NO_WORDS = Vocab(())
 
 @dataclass(frozen=True, eq=False)
 class WordTexts:
-    """Turns the texts of pairs into numbers of words, which have vectors. `PieceTexts` is the same
-    for pieces of words.
+    """Encodes the texts of pairs as numbers of words, which have vectors. `PieceTexts` encodes them
+    as pieces of words.
 
     vocabulary: empty until one is fitted.
     """
@@ -103,7 +103,7 @@ class WordTexts:
     unknown: ClassVar[int] = UNK
 
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
-        """The vocabulary of the words in all splits that have a vector."""
+        """Fits the vocabulary: the words in all splits that have a vector."""
         encoding = self.encoding
         counts_of = {name: self._counts(split.examples) for name, split in splits.items()}
         counts = sum(counts_of.values(), Counter())
@@ -174,7 +174,8 @@ class WordTexts:
 
 
 def mark(concept: str) -> str:
-    """The word that stands for a concept: no word of a text has a space in it."""
+    """The word that stands for a concept. It contains a space, so that no word of a text equals
+    it."""
     return f" {concept}"
 
 
@@ -226,7 +227,7 @@ class ConceptTexts(WordTexts):
         return words
 
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
-        """The vocabulary of words, and after them of concepts."""
+        """Fits the vocabulary of words, and after them of concepts."""
         texts, matrix, facts = super().fit(splits, retrofit_graph)
         words: Tokens = texts.vocabulary.words
         if self.of_run is not None:
@@ -241,7 +242,8 @@ class ConceptTexts(WordTexts):
     def _fit_concepts(
         self, splits: Mapping[str, Split], words: Sequence[str], vectors: np.ndarray
     ) -> tuple[ConceptVectors, JsonObject]:
-        """The concepts of all splits that have a vector. words, vectors [V, D]: of the texts."""
+        """Fits the concepts of all splits that have a vector. words, vectors [V, D]: of the
+        texts."""
         ontology = self.finder.source.ontology
         phrases = self._phrases(splits)
         concept_vectors, missing, moved = retrofit_concepts(
@@ -263,8 +265,8 @@ class ConceptTexts(WordTexts):
         return ConceptVectors(marks, concept_vectors[with_vector].astype(np.float32)), facts
 
     def _phrases(self, splits: Mapping[str, Split]) -> Counter[tuple[str, int]]:
-        """(phrase, number of its concept) -> occurrences in training; 0 for phrases that only other
-        splits have."""
+        """Counts the occurrences of each (phrase, number of its concept) in training; 0 for phrases
+        that only other splits have."""
         phrases: Counter[tuple[str, int]] = Counter()
         trained = {example.uid for example in splits["train"].examples}
         for side in SIDES:
@@ -299,8 +301,8 @@ class PieceEncoding:
 
 @dataclass(frozen=True, eq=False)
 class PieceTexts:
-    """WordTexts for word pieces of the raw texts, without special pieces. Concepts are found in the
-    words into which the texts are split before these are split into pieces."""
+    """Encodes the raw texts of pairs as word pieces, without special pieces. Concepts are found in
+    the words into which the texts are split before these are split into pieces."""
 
     encoding: Encoding
     pieces: PieceEncoding
@@ -311,7 +313,8 @@ class PieceTexts:
         return int(self.vocabulary.unk)
 
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
-        """The vocabulary of the weights, or one of the training texts; vectors are zeros [V, 1]."""
+        """Takes the vocabulary of the weights, or fits one to the training texts; vectors are zeros
+        [V, 1]."""
         if self.pieces.file is not None:
             vocabulary = PieceVocabulary.of_weights(self.pieces.file)
             source = f"pieces of {self.pieces.file.name}"
@@ -353,7 +356,7 @@ class PieceTexts:
         return Encoded(examples, _padded(numbers), {"pairs": pairs_cut}, pieces)
 
     def _first_piece(self, text: Pieces, size: int) -> int:
-        """The position of the first of `size` pieces that are kept of a text."""
+        """The position of the first of the `size` pieces of a text that models see."""
         return len(text.numbers) - size if self.encoding.keep == "last" else 0
 
     def tokens(self, example: NLIExample, side: str) -> list[str]:
@@ -397,7 +400,7 @@ class PieceTexts:
 
 
 def _over_pieces(mentions: Sequence[Mention], text: Pieces) -> list[Mention]:
-    """Mentions as spans of words -> the same as spans of pieces."""
+    """Converts mentions over words to mentions over pieces."""
     words = np.arange(len(text.words) + 1)
     first_piece = np.searchsorted(text.word_of_piece, words).tolist()
     over_pieces = []
@@ -421,9 +424,11 @@ def encode_splits(
     concepts: Iterable[str] | None = None,
     labels: Sequence[str] = LABELS,
 ) -> ArraysAndFacts:
-    """The arrays of some splits in the vocabulary of `texts`, and counts for the manifest.
+    """Encodes some splits in the vocabulary of `texts`: arrays, and counts for the manifest.
 
-    paths, concepts: see encode_links. labels: in the order of their numbers.
+    Args:
+      paths, concepts: see encode_links.
+      labels: in the order of their numbers.
     """
     examples = examples_of(splits)
     rows = rows_in(splits)

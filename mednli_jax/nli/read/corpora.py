@@ -28,13 +28,13 @@ class CorpusFiles:
     Args:
       files: split -> official file name.
       source: where to get the files.
-      genres: the genres that the training file has.
+      genres: of the training file.
       endings: other endings of the files, tried in this order.
-      older: (part of the names, the same part in an older release).
-      folders: split -> the corpus that the split is taken from, if it is another corpus.
-      ground_truth: the file with the test labels where the test file has none.
+      older: a part of the names, and its form in an older release.
+      folders: split -> the corpus that it is taken from, if it is another one.
+      ground_truth: the file with the test labels, for a corpus whose test file has none.
       optional: splits that may be missing.
-      restricted: the licence forbids that other users can read the data folder.
+      restricted: whether the licence forbids that other users can read the data folder.
     """
 
     files: dict[str, str]
@@ -48,7 +48,7 @@ class CorpusFiles:
     restricted: bool = False
 
     def names(self, split: str) -> list[str]:
-        """File names that may hold a split, the official one first."""
+        """The file names that may hold a split, the official one first."""
         official = self.files[split]
         stem = official.removesuffix(".jsonl")
         names = [official, *(stem + ending for ending in self.endings)]
@@ -108,8 +108,8 @@ RESTRICTED = (
 
 
 def licensed(names: Iterable[str]) -> list[str]:
-    """The folders among `names` that are RESTRICTED, and the names of their files, plain and .gz:
-    a file may also lie directly in the data folder."""
+    """The folders among these that are RESTRICTED, and their files, because readers also accept
+    these in the data folder itself."""
     folders = [name for name in names if name in RESTRICTED]
     loose: set[str] = set()
     for name in CORPORA.keys() & folders:
@@ -128,7 +128,7 @@ def check_options(name: str, genre: str) -> None:
 
 
 def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path]:
-    """split -> the file that holds it; refuses missing files. partial: one split is enough."""
+    """Maps each split to the file that holds it. partial: whether one split is enough."""
     corpus, problems = CORPORA[name], Problems()
     files = {split: _files(name, folder, split) for split in corpus.files}
     chosen = {split: paths[0] for split, paths in files.items() if paths}
@@ -149,7 +149,7 @@ def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path
 
 
 def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
-    """Every file that readers.load_nli reads for a corpus; each is there and can be read."""
+    """Every file that readers.load_nli reads for a corpus; each exists and can be read."""
     paths = find_files(name, folder, partial)
     truth = ground_truth_path(name, paths)
     files = [truth] if truth else []
@@ -161,15 +161,14 @@ def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
 
 
 def ground_truth_path(name: str, paths: dict[str, Path]) -> Path | None:
-    """The file of test labels; None for a corpus without one, or without a test split in
-    `paths`."""
+    """The file of test labels; None if the corpus has none, or there is no test split."""
     file = CORPORA[name].ground_truth
     return either_name(paths["test"].with_name(file)) if file and "test" in paths else None
 
 
 def _files(name: str, folder: Path, split: str) -> list[Path]:
-    """All files that may hold a split: for each name of CorpusFiles.names, the plain and the
-    gzipped file in the first folder that has one of the two."""
+    """All files that may hold a split. For each name, these are the plain and the gzipped file in
+    the first of the folders that holds one."""
     corpus = CORPORA[name]
     folders = _folders(name, folder, corpus.folders.get(split, name))
     if name == OWN:
@@ -185,8 +184,8 @@ def _files(name: str, folder: Path, split: str) -> list[Path]:
 
 
 def labelled_file(folder: Path) -> Path | None:
-    """The user's file from which the set of labels is read: of train, else of dev, else of test;
-    None for a folder without one."""
+    """The file whose labels are those of the user's own corpus: of train, else of the first split
+    that exists; None for a folder without one."""
     for split in OWN_STEMS:
         if paths := _files(OWN, folder, split):
             return paths[0]
@@ -206,7 +205,7 @@ def _own_files(folder: Path, split: str) -> list[Path]:
 
 
 def _folders(name: str, folder: Path, owner: str) -> list[Path]:
-    """Folders that may hold a split of corpus `name`, taken from corpus `owner`."""
+    """The folders that may hold a split of corpus `name`, taken from corpus `owner`."""
     if name == owner:
         return [folder / name if (folder / name).is_dir() else folder]
     return [folder / owner, folder / name, folder, folder.parent / owner]
@@ -267,8 +266,8 @@ def _is_data(path: Path) -> bool:
 
 
 def _misspelled(folder: Path, split: str) -> Path | None:
-    """A data file that was probably meant to hold the split, if there is one: a name with a typo
-    (tset.tsv), or a file in a folder called like the split, in a format that is not read there."""
+    """A data file with nearly the name of a split, such as tset.tsv, or in a folder of the name,
+    such as a part in another format than parts are read in."""
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):

@@ -56,18 +56,9 @@ def columns_of(setting: str) -> Columns:
 
 
 class PairFields:
-    """The named fields of one pair. A bad field is a DataError, which does not quote it.
+    """The named fields of one pair; a bad field is a DataError, which does not quote it.
 
-    Args:
-      number: the line in the file; None for the columns of a Parquet or Arrow file.
-      values: field -> its value.
-      columns: the user's names of columns.
-      names: the names of the columns in the file, for messages; by default those of the fields.
-
-    Attributes:
-      header_place: text for messages, which says where a table names its columns.
-      may_be_pair: the first line of a table may be a pair in place of names of columns, so that no
-        message quotes its cells.
+    names: of the columns in the file, for messages; by default the names of the fields.
     """
 
     def __init__(
@@ -90,9 +81,8 @@ class PairFields:
         return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
 
     def _shown(self, name: str) -> str:
-        """The name of a field for messages: the user's column if data.columns names one. Else the
-        name of SNLI's form ("sentence1") in a file in that form, and a plain name ("premise") in
-        others."""
+        """The name of a field for messages: the user's column, else the field in plain words; as it
+        is if the row names fields as SNLI does."""
         plain = PLAIN_NAMES.get(name, name)
         official = not self.values.keys().isdisjoint(REQUIRED)
         return dict(self.columns).get(plain, name if official else plain)
@@ -103,7 +93,7 @@ class PairFields:
         return [name for name in required if not {name, PLAIN_NAMES.get(name)} & present]
 
     def check(self, required: Sequence[str]) -> None:
-        """Refuses a row without one of the required fields."""
+        """Raises DataError for a row without one of the required fields."""
         missing = self.missing(required)
         if not missing:
             return
@@ -123,8 +113,8 @@ class PairFields:
         return f"name {names}, or say which they are: {setting}"
 
     def _shown_names(self) -> str:
-        """The names of the columns, for messages. Names that may be text of a pair are only
-        counted."""
+        """The names of the columns for messages; only those of fields if the line may hold
+        texts."""
         if self.may_be_pair:
             return f"{len(self.names)} other fields"
         shown = self.names[:SHOWN]
@@ -134,11 +124,7 @@ class PairFields:
         return ", ".join([*shown, f"{others} more"] if others else shown)
 
     def text(self, name: str, optional: bool = False) -> str:
-        """The field as a string of Unicode text; "" where it is optional and missing or null.
-
-        A row may name a field as SNLI does ("sentence1"), in plain words ("premise"), or both ways
-        with one value.
-        """
+        """The field as a string of Unicode text; "" if it is optional and missing or null."""
         value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, name))
         if value is None:
             value = plain
@@ -156,7 +142,8 @@ class PairFields:
         return value
 
     def kind_of_label(self) -> str:
-        """`numbers` or `texts`, for messages; "" for a pair without a label."""
+        """The kind of the label for messages, `numbers` or `texts`; "" for a pair without a
+        label."""
         label = cell_text(self.values.get("gold_label", self.values.get("label")))
         if label in ("None", "", UNLABELLED):
             return ""
@@ -183,11 +170,8 @@ ReadRows = Callable[[Path, Problems, Sequence[str], Columns], PairRows]
 
 @cache
 def fields_of_columns(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
-    """The field of each column of a file, in the spelling of FIELDS; case is ignored.
-
-    A column that is no field keeps its name. A column gets "" (is ignored) if config.data.columns
-    names another column for its field. The column `id` is the uid of a file without another one.
-    """
+    """The field of each column of a file, in the spelling of FIELDS; case is ignored. A column that
+    is no field keeps its name. A column for which config.data.columns names another gets ""."""
     chosen_field = {column.casefold(): field for field, column in columns}
     fields = []
     for name in names:
@@ -209,7 +193,7 @@ SEEN = 1000  # lines that are compared with a first line that names no field
 def json_rows(
     path: Path, problems: Problems, required: Sequence[str] = (), columns: Columns = ()
 ) -> PairRows:
-    """Rows of JSON lines: each line is an object with named fields."""
+    """Reads rows of JSON lines: one object with named fields a line."""
     for number, fields in reading.json_lines(path, problems):
         names = fields_of_columns(tuple(fields), columns)
         named = zip(names, fields.values(), strict=True)
@@ -224,7 +208,7 @@ def json_rows(
 def csv_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
-    """Rows of a CSV table (RFC 4180) with a header."""
+    """Reads rows of a CSV table (RFC 4180) with a header."""
     records = reading.csv_records(path, problems)
     return _table_rows(path, records, "commas", problems, required, columns)
 
@@ -232,13 +216,13 @@ def csv_rows(
 def tab_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
-    """Rows of a table with a header, whose cells TABs separate; quotes have no meaning."""
+    """Reads rows of a table with a header that TABs separate; quotes have no meaning."""
     records = _tab_records(path, problems)
     return _table_rows(path, records, "TABs", problems, required, columns)
 
 
 def _tab_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of each line that is not blank."""
+    """Yields (line number, cells) of each line that is not blank."""
     for number, line in reading.text_lines(path, problems):
         if line.strip():
             yield number, line.split("\t")
@@ -277,8 +261,8 @@ def _table_rows(
 def column_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
-    """Rows of a Parquet, Arrow or Feather file; numbers count from 1. Columns that are no fields of
-    a pair are not read."""
+    """Reads rows of a Parquet, Arrow or Feather file; numbers count from 1. Columns that are no
+    fields of a pair are not read."""
 
     def names_of(columns_of_file: Sequence[str]) -> list[str]:
         names = fields_of_columns(tuple(columns_of_file), columns)
@@ -303,7 +287,7 @@ ENDINGS: dict[str, ReadRows] = {
 
 
 class PairFile(NamedTuple):
-    """The existing files of a split. stem: its name without endings."""
+    """The existing files of a split. stem: the name without endings."""
 
     paths: tuple[Path, ...]
     stem: str
@@ -315,10 +299,7 @@ class PairFile(NamedTuple):
         return self.paths[0].name
 
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
-        """The rows of all files, with their numbers, which go on from one file to the next.
-
-        Refuses files whose labels are numbers in one and texts in another.
-        """
+        """Reads the rows of all files; numbers go on from one to the next."""
         before = 0
         first_file_of: dict[str, str] = {}  # kind of labels -> the first file with it
         for path in self.paths:
@@ -335,11 +316,8 @@ class PairFile(NamedTuple):
 
 
 def pair_file(path: Path) -> PairFile:
-    """The files of the split that `path` names.
-
-    path: a file, of which the plain and the gzipped form are tried; a part of a split on the Hub,
-    for all parts; or a folder, for the parts in it.
-    """
+    """Finds the files of a split: the file of this name, plain or gzipped, whether or not `path`
+    ends in .gz; all parts of a split on the Hub; the parts in a folder."""
     if path.is_dir():
         return PairFile(_parts_in(path), path.name.removesuffix(".parquet"), column_rows)
     if shard := HUB_PART.fullmatch(path.name):
@@ -399,7 +377,8 @@ def _saved_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _check_complete(parts: Sequence[Path], pattern: re.Pattern[str]) -> None:
-    """Refuses parts of two versions of a split, and a split without all of its parts."""
+    """Raises DataError for parts of two versions of a split, and for a split without all of its
+    parts."""
     numbers: list[int] = []
     versions: set[str] = set()
     for name in filter(None, map(pattern.fullmatch, [path.name for path in parts])):
@@ -419,7 +398,7 @@ def _check_complete(parts: Sequence[Path], pattern: re.Pattern[str]) -> None:
 
 
 def unread_format(path: Path) -> DataError:
-    """The error of a file whose ending names no format."""
+    """The error for a file whose ending names no format."""
     ending = Path(path.name.removesuffix(".gz")).suffix
     fix = "save it as .csv, .tsv, .jsonl or .parquet"
     return DataError(f"'{ending}' is not a format that is read", file=path.name, fix=fix)

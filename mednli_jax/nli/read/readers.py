@@ -52,10 +52,8 @@ OWN_IDS = "give each pair one of its own, or none: config.data.columns=uid:-"
 
 
 def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
-    """The labels that a training file has, for a data.labels (`setting`) that names none.
-
-    Faulty rows are skipped here; read_nli_file reports them.
-    """
+    """Reads the labels of a training file, for a config.data.labels without names. Rows with a
+    fault are left out; read_nli_file reports them."""
     labels, problems = Labels.of(setting), Problems()
     file, in_file = pair_file(path), dict[str, int]()  # label -> its first line
     column = "is this their column? config.data.columns=label:COLUMN"
@@ -87,10 +85,8 @@ def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
 
 
 def _check_appearance(file: str, line_of: Mapping[str, int]) -> None:
-    """Refuses two labels that look the same and have different characters (case aside).
-
-    line_of: label -> the line of its first pair.
-    """
+    """Raises DataError for two labels that look equal. line_of: label -> the line of its first
+    pair."""
     label_of: dict[str, str] = {}
     for label, line in line_of.items():
         twin = label_of.setdefault(appearance(label), label)
@@ -104,8 +100,8 @@ def _check_appearance(file: str, line_of: Mapping[str, int]) -> None:
 
 
 def _ground_truth(path: Path) -> dict[str, str]:
-    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line may be a
-    header."""
+    """Reads labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line
+    may be a header."""
     labels: dict[str, str] = {}
     problems = Problems()
     for number, cells in reading.csv_records(path, problems):
@@ -128,14 +124,14 @@ class _PairReader:
 
     Args:
       stem: the file's name without endings.
-      genre: rows of other genres are skipped; "" keeps all rows.
-      truth: pairID -> label, in place of the file's labels; empty if the file's labels count.
-      labels: the labels that a row may have.
-      required: the fields that each row must have.
+      genre: of the rows that become examples; "" for all.
+      truth: pairID -> label, in place of the file's labels; empty if the file has labels.
+      required: fields.
+
+    Attributes:
       lines: pairID -> the line of its pair.
       quoted: the line of each quoted cell of a table that TABs separate.
-      rows, unlabelled, other_genres: numbers of rows: all, without a label, and skipped.
-      parsed: the number of pairs whose tokens come from binary parses.
+      parsed: number of pairs whose tokens come from binary parses.
     """
 
     stem: str
@@ -179,7 +175,7 @@ class _PairReader:
         )
 
     def _label(self, row: PairFields, uid: str) -> str:
-        """The name of the label, or UNLABELLED."""
+        """The name of a row's label, or UNLABELLED."""
         if self.truth and uid not in self.truth:
             fix = "take both files from the same release"
             raise row.fault("has no label in the ground truth", "pairID", fix)
@@ -196,8 +192,7 @@ class _PairReader:
         return name
 
     def _fix(self, label: str) -> str:
-        """How to correct a label that the corpus does not have. A short number is quoted; any other
-        label could be text of a pair."""
+        """The fix for a label without a name, for the message."""
         if not self.labels.from_user_files:
             return "correct the label, or read your own files by the variant :file"
         shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
@@ -214,7 +209,7 @@ class _PairReader:
         return treebank_tokens(premise), treebank_tokens(hypothesis)
 
     def facts(self) -> JsonObject:
-        """Counts for the manifest."""
+        """The counts of the file for the manifest."""
         labels = dict.fromkeys(self.labels.names, 0)
         for example in self.examples:
             labels[example.label] += 1
@@ -261,8 +256,8 @@ def read_nli_file(
       limit: number of labelled pairs; later lines are not read.
       genre: pairs of other genres are left out.
       ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
-      columns: the user's names of columns, see pair_rows.columns_of.
-      may_lack_labels: a file in which no pair has a label is no error; its split is empty.
+      columns: of files of the user, see pair_rows.columns_of.
+      may_lack_labels: whether no pair need have a label; the split is then empty.
     """
     file = pair_file(Path(path))
     truth = _ground_truth(ground_truth) if ground_truth else {}
@@ -293,11 +288,8 @@ def read_nli_file(
 
 
 def _check_unlabelled(file: str, reader: _PairReader) -> None:
-    """Refuses a file of the user in which many pairs have no label, unless config.data.labels
-    gives a label the name UNLABELLED.
-
-    Published corpora may have unlabelled pairs (NLI_LABELS.may_be_mostly_unlabelled).
-    """
+    """Raises DataError for a file of the user in which many pairs have no label, unless
+    config.data.labels gives a label the name UNLABELLED."""
     labels = reader.labels
     most = max(1, MOST_UNLABELLED * reader.rows)
     if labels.may_be_mostly_unlabelled or reader.unlabelled <= most:
@@ -313,8 +305,8 @@ def _check_unlabelled(file: str, reader: _PairReader) -> None:
 def read_answers(
     path: Path, split: str, uids: Sequence[str], labels: Labels, columns: Columns = ()
 ) -> list[str]:
-    """The name of the label that a system gave to each pair of a split, in the order of the pairs'
-    uids.
+    """Reads the name of the label that a system gave to each pair of a split, in the order of the
+    pairs' uids.
 
     Fields: pairID (or uid, or id), and gold_label (or label), or `predicted`, the name that
     `predict --output` writes. Other fields are ignored.
@@ -361,12 +353,12 @@ def load_nli(
     labels: Labels = NLI_LABELS,
     columns: Columns = (),
 ) -> dict[str, Split[NLIExample]]:
-    """The splits of a corpus of CORPORA: train, dev, and test where its labels are public.
+    """Loads the splits of a corpus of CORPORA: train, dev, and test if its labels are public.
 
     Args:
       folder: the corpus's own folder, or the data folder that holds it under `name`.
-      limit: the most labelled pairs that are read of train; None for all.
-      genre: the genre of MultiNLI's pairs that are read; "" for all.
+      limit: of labelled pairs of train.
+      genre: of MultiNLI's train and dev, "" for all.
       partial: see corpora.find_files.
       labels, columns: of the user's own files.
     """
@@ -415,11 +407,12 @@ def _with_unique_uids(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[N
 
 
 def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
-    """The splits of the demo pairs: 3,000, 600 and 600, or for demo_full 11,232, 1,395 and 1,422.
+    """Loads the splits of the demo pairs: 3,000, 600 and 600, or for demo_full 11,232, 1,395 and
+    1,422.
 
-    Pairs of one premise are kept together, in the order of LABELS. The label of a pair with the tag
-    `relation` (train) or `unseen_relation` (dev and test) follows from an is-a path of MeSH, and
-    from nothing else. The two concepts of an `unseen_relation` are no pair of train.
+    Pairs of one premise stand together, in the order of LABELS. Only an is-a path of MeSH decides
+    pairs with the tag `relation` (in train) or `unseen_relation` (in dev and test, for two concepts
+    that are a new pair).
     """
     splits = {}
     for name, facts in demo.facts(size).items():
@@ -431,14 +424,11 @@ def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
 def from_plugin(
     name: str, folder: Path | None, names: Sequence[str]
 ) -> dict[str, Split[NLIExample]]:
-    """The splits that a function of the user reads.
+    """Reads the splits by a function of the user.
 
-    The function takes the data folder, or None, and returns {"train": rows, "dev": rows, "test":
-    rows}. A row is (premise, hypothesis, label) or an NLIExample.
-
-    Args:
-      name: the import path of the function.
-      names: the labels that its rows may have.
+    name: its import path. The function takes the data folder, None if none is set, and returns
+    {"train": rows, "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an
+    NLIExample. names: of its labels.
     """
     returned = import_object(name, "data.name")(folder)
     rows_of: dict[str, list[object]] = {}
@@ -463,8 +453,8 @@ def from_plugin(
 
 
 def _plugin_example(row: object, uid: str, names: Sequence[str]) -> NLIExample:
-    """The example of a row that a function of the user returned. uid: of a row that is not an
-    NLIExample itself."""
+    """The example of a row that a function of the user returned. uid: for a row that is not an
+    NLIExample."""
     texts = (row.premise, row.hypothesis, row.label) if isinstance(row, NLIExample) else row
     if not isinstance(texts, Sequence) or len(texts) != 3 or not all(map(_is_text, texts)):
         fix = "give premise, hypothesis and label as strings that are not blank"
@@ -484,14 +474,14 @@ def _is_text(value: object) -> bool:
 
 
 def quoted_cells(facts: Mapping[str, Json]) -> Iterator[str]:
-    """The warning of quoted cells in the file of a split, if it has some. facts: Split.facts."""
+    """Yields the warning of quoted cells in the file of a split. facts: of the split."""
     if counted := facts.get("quoted_cells"):
         yield reading.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
 
 
 def check_disjoint(splits: dict[str, Split[NLIExample]]) -> dict[str, Split[NLIExample]]:
-    """The same splits. Refuses a uid in two splits: the model would be tested on a training
-    pair."""
+    """Returns the splits. Raises DataError for a uid in two splits, because the model would be
+    tested on a training pair."""
     for earlier, later in combinations(splits.values(), 2):
         uids = {pair.uid for pair in later.examples}
         repeated = sum(pair.uid in uids for pair in earlier.examples)
@@ -507,8 +497,8 @@ SharedCounts = dict[str, dict[str, dict[str, int]]]
 
 
 def shared_texts(splits: Mapping[str, Split[NLIExample]]) -> SharedCounts:
-    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have the texts, or
-    the premise, of an earlier one."""
+    """Counts the pairs of a split that have the texts, or the premise, of an earlier split: {split:
+    {earlier split: {"pairs", "premises"}}}."""
     shared: SharedCounts = {}
     for earlier, later in combinations(splits.values(), 2):
         premises = {pair.premise for pair in earlier.examples}

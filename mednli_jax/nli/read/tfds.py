@@ -6,8 +6,8 @@ TensorFlow.
     builder.download_and_prepare(download_config=config, file_format="array_record")
     builder.as_data_source("train")[0]["premise"]
 
-`load_tfds` does this and gives the Splits that the reader gives. TFDS shuffles the records by hash
-and returns strings as bytes, so each record has its row number. Labels are strings:
+`load_tfds` does this and returns the Splits that the reader returns. TFDS shuffles the records by
+hash and returns strings as bytes, so each record has its row number. Labels are strings:
 `examples.LABELS` has the order of classes.
 """
 
@@ -53,7 +53,8 @@ ALL = BuilderSettings(name="all")  # TFDS compares configs by identity
 
 
 def part(limit: int | None = None, genre: str = "") -> BuilderSettings:
-    """The config of a part. Its name is all, slate, first2000 or slate-first2000, for example."""
+    """The builder config of a part. Its name is all, slate, first2000 or slate-first2000, for
+    example."""
     names = [genre] if genre else []
     if limit:
         names.append(f"first{limit}")
@@ -117,12 +118,13 @@ BUILDERS = {builder.name: builder for builder in (Mednli, MediqaNli, Snli, Multi
 def load_tfds(
     name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
 ) -> dict[str, Split[NLIExample]]:
-    """The Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through
-    TFDS.
+    """Loads the Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact,
+    through TFDS.
 
-    folder: where built corpora are cached. A corpus is built if it is missing or damaged, or if its
-    files or a FORMAT number changed (the older build is then removed). manual_dir: the corpus's
-    folder, or the data folder that holds it.
+    Args:
+      folder: of built corpora. A corpus is built if it is missing or damaged, or if its files or a
+        FORMAT number changed (the older build is then removed).
+      manual_dir: the corpus's folder, or the data folder that holds it.
     """
     chosen = part(limit, genre)
     sources = [[path.name, sha256(path)] for path in source_files(name, manual_dir)]
@@ -159,8 +161,8 @@ def _build(
 def _read(
     builder: type[PairBuilder], root: Path, chosen: BuilderSettings
 ) -> dict[str, Split[NLIExample]] | None:
-    """The splits below `root`; None where they are missing, or where the checksums of array_record
-    show damage."""
+    """Reads the splits below `root`; None if they are missing, or damaged by the checksums of
+    array_record."""
     if not root.is_dir():
         return None
     splits = {}
@@ -176,7 +178,7 @@ def _read(
 
 
 def _pairs(source: Sequence[Record]) -> tuple[NLIExample, ...]:
-    """The pairs in their own order."""
+    """The pairs in the order of their row numbers."""
     pairs = {}
     for record in source:
         values: dict[str, PyTree] = {name: record[name].decode() for name in _TEXTS}

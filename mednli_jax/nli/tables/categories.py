@@ -68,7 +68,7 @@ CorpusOf = Callable[["ConfigDict"], NLICorpus]  # a run's config -> its corpus, 
 def error_kinds(
     runs: Sequence[Finished], categories_of: Categories, *, annotated: bool = False
 ) -> Report:
-    """The errors of runs by category; figures: {name of a run: category_scores(...)}.
+    """Reports the errors of runs by category; figures: {name of a run: category_scores(...)}.
 
     annotated: whether the categories are from a file, in place of RULES.
     """
@@ -103,8 +103,8 @@ def categories(
 ) -> Categories:
     """The categories whose rule (RULES) each pair meets; a pair may meet several.
 
-    The published categories were given by hand. These rules describe the pair, not why a model got
-    it wrong. A short form that is also a function word ("or") counts only in capitals.
+    The published categories were given by hand. These rules describe the pair, not the reason of a
+    model's error. A short form that is also a function word ("or") counts only in capitals.
     """
     abbreviations = _folded(short_forms)
     categories_of = {}
@@ -134,8 +134,7 @@ def _is_number(token: str) -> bool:
 
 
 def read_categories(path: Path) -> Categories:
-    """From rows `uid TAB category` of a file; several rows of a uid are several
-    categories."""
+    """Reads rows `uid TAB category` of a file; several rows of a uid are several categories."""
     return partitions.names_by_uid(
         path, "category", RULES, _ALIASES, problem="the row is not an annotation"
     )
@@ -202,9 +201,9 @@ def _grid(run: str, scores: JsonObject) -> Grid:
 
 
 def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
-    """The kinds of error of the folder's BOW, InferSent and ESIM on test.
+    """Reports the kinds of error of the folder's BOW, InferSent and ESIM on test.
 
-    Without options.config_of: the table of the file that an earlier call left.
+    Without options.config_of it reports the table of the file that an earlier call left.
     """
     if options.config_of is None:
         return Report({}, [kinds_section(kinds_of(folder))])
@@ -232,7 +231,8 @@ def _examples(
     categories_of: Categories,
     runs: Sequence[Finished],
 ) -> Iterator[dict[str, Json]]:
-    """Pairs of each kind that most systems get wrong, those that all get wrong first."""
+    """Yields pairs of each kind that most systems get wrong, with the pairs that all get wrong
+    first."""
     voted: dict[str, dict[str, str]] = defaultdict(dict)
     for run in runs:
         for uid, label in zip(run.outcomes.uids, run.outcomes.voted, strict=True):
@@ -257,7 +257,7 @@ def _examples(
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """A kind of Table 8: the pairs of it and the accuracies of the systems."""
+    """A kind of Table 8: its pairs and the accuracies of the systems."""
 
     pairs: int
     accuracy: dict[str, float]
@@ -272,7 +272,7 @@ class Kinds:
 
 
 def kinds_of(folder: Path) -> Kinds | str:
-    """Table 8: the kinds of error of the systems of Table 3, or why there are none."""
+    """Table 8: the kinds of error of the systems of Table 3, or the reason why there are none."""
     values = figures_in(folder / KINDS, "corpus", "categories")
     if isinstance(values, str):
         return values

@@ -137,7 +137,7 @@ class PathCounts:
 
     Args:
       version: the release of the ontology; "" for a name that is no release.
-      concepts: how they were found.
+      concepts: the program that found the concepts.
       occurrences: length -> pairs of concepts; lengths of few pairs are left out.
     """
 
@@ -154,7 +154,7 @@ class PathCounts:
 class GainedPredictions:
     """The predictions that became right: shares of the classes among them.
 
-    entailment_before: the share of the neutral ones that were taken for entailment before.
+    entailment_before: among the neutral ones, the share that was taken for entailment before.
     """
 
     by: str
@@ -170,8 +170,8 @@ class Check:
     Args:
       variants: of MedNLI, of the runs' configs.
       tables: number -> its cells.
-      paths: name of a PathFigure -> its counts, or why there are none.
-      kinds: of Table 8, or why there are none.
+      paths: name of a PathFigure -> its counts, or the reason why there are none.
+      kinds: of Table 8, or the reason why there are none.
     """
 
     variants: list[str]
@@ -184,7 +184,7 @@ class Check:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """verdict -> number of cells of Tables 2 to 7."""
+        """The number of cells of Tables 2 to 7 by verdict."""
         counts = Counter(cell.verdict for cells in self.tables.values() for cell in cells)
         return {verdict: counts[verdict] for verdict in VERDICTS}
 
@@ -323,8 +323,8 @@ def _verdict(cell: Cell, ours: float, bounds: list[float] | None, remarks: Seque
 
 
 def _gained(folder: Path) -> Iterator[GainedPredictions]:
-    """Section 6, by the seeds' majority votes. Gains of fewer than LEAST neutral predictions are
-    left out."""
+    """Yields section 6, by the seeds' majority votes. Gains of fewer than LEAST neutral predictions
+    are left out."""
     for by, (run, baseline) in _GAINING.items():
         for model in MODELS:
             folders = [folder / f"{name}{model}" for name in (baseline, run)]
@@ -344,7 +344,8 @@ def _gained(folder: Path) -> Iterator[GainedPredictions]:
 
 
 def _paths(path: Path) -> PathCounts | str:
-    """The path lengths in a file of `analyze paths`, or why there are none."""
+    """Reads the path lengths from a file of `analyze paths`, or returns the reason why there are
+    none."""
     values = figures_in(path, "corpus", "ontology", "version", "occurrences")
     if isinstance(values, str):
         return values
@@ -367,7 +368,7 @@ def _paths(path: Path) -> PathCounts | str:
 
 
 def sections(check: Check) -> list[Section]:
-    """The check for a page, a terminal and Markdown."""
+    """The check as sections, for a page, a terminal and Markdown."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in check.verdicts.items() if count)
     version = " ".join(filter(None, (check.version, check.commit)))
     variants = f"configs :{', :'.join(check.variants)}; " if check.variants else ""

@@ -49,7 +49,7 @@ RunKey = tuple[str, str]  # (name of a run, split)
 
 
 def _systems() -> Iterator[PaperRun]:
-    """Table 3, and the classifier of hypotheses alone of section 7."""
+    """Yields the runs of Table 3, and the classifier of hypotheses alone of section 7."""
     yield PaperRun("features", "features")
     yield PaperRun("hypothesis", "hypothesis_only", OWN_VECTORS)
     for model in MODELS:
@@ -57,7 +57,7 @@ def _systems() -> Iterator[PaperRun]:
 
 
 def _transfer() -> Iterator[PaperRun]:
-    """Table 4: SNLI and the genres of MultiNLI as sources."""
+    """Yields the runs of Table 4: SNLI and the genres of MultiNLI as sources."""
     for model in MODELS:
         for domain in ("snli", *GENRES):
             corpus = domain if domain == "snli" else f"multinli/{domain}"
@@ -70,15 +70,16 @@ def _transfer() -> Iterator[PaperRun]:
 
 
 def _vectors() -> Iterator[PaperRun]:
-    """Table 5."""
+    """Yields the runs of Table 5."""
     for names in VECTORS:
         for model in MODELS:
             yield PaperRun(f"vectors-{names[0]}-{model}", model, vectors=names)
 
 
 def _retrofitting() -> Iterator[PaperRun]:
-    """Table 6: retrofitting of concepts as in the paper, retrofitting of words, and, as `unit`,
-    vectors of length 1 without retrofitting. Section 5.4.1: words of MultiNLI's fiction."""
+    """Yields the runs of Table 6: retrofitting of concepts as in the paper, retrofitting of words,
+    and, as `unit`, vectors of length 1 without retrofitting; and of section 5.4.1: words of
+    MultiNLI's fiction."""
     for model in MODELS:
         yield PaperRun(f"concepts-{model}", model, {"vectors.retrofit": "concepts"})
         yield PaperRun(f"retrofit-{model}", model, RETROFIT)
@@ -88,8 +89,8 @@ def _retrofitting() -> Iterator[PaperRun]:
 
 
 def _attention() -> Iterator[PaperRun]:
-    """Table 7: attention by knowledge, with the vectors of the config and with those of
-    MIMIC-III."""
+    """Yields the runs of Table 7: attention by knowledge, with the vectors of the config and with
+    those of MIMIC-III."""
     for knowledge in ("replace", "bias"):
         settings = {"model.knowledge": knowledge}
         is_ours = knowledge == "bias"  # the paper has `replace`
@@ -171,7 +172,7 @@ def own_corpus(name: str) -> str:
 
 
 class MedNLI:
-    """See report.options.ReproductionPlan."""
+    """The plan of the paper's reproduction, see report.options.ReproductionPlan."""
 
     name = NAME
     numbers = (STATISTICS, *TABLES, ERRORS)
@@ -225,14 +226,14 @@ def _is_mednli(request: Request) -> bool:
 
 
 def _names(table: Table, request: Request) -> Sequence[str]:
-    """The runs of a table. Those of section 5.4.1, on another corpus, stand beside MedNLI's."""
+    """The runs of a table. Runs of section 5.4.1, on another corpus, stand beside MedNLI's."""
     if _is_mednli(request):
         return table.runs
     return [name for name in table.runs if not own_corpus(name)]
 
 
 def _adapted(run: PaperRun, request: Request) -> PaperRun:
-    """The run for a request of another corpus, of the published code's variants, or with a
+    """Adapts a run to a request of another corpus, of the published code's variants, or with a
     lexicon."""
     corpus, settings = run.corpus, dict(run.settings)
     if corpus and request.corpus.endswith("_code"):
@@ -246,7 +247,7 @@ def _adapted(run: PaperRun, request: Request) -> PaperRun:
 
 
 def _further_vectors(request: Request) -> Iterator[PaperRun]:
-    """Rows of Table 5 for other files in the folder's vectors/."""
+    """Yields the rows of Table 5 for other files in the folder's vectors/."""
     paper_names = {name for names in VECTORS for name in names}
     for path in sorted((request.folder / "vectors").glob("*")):
         ending = next((end for end in ENDINGS[1:] if path.name.endswith(end)), "")
@@ -257,7 +258,7 @@ def _further_vectors(request: Request) -> Iterator[PaperRun]:
 
 
 def _analysis(name: str, file: str, request: Request) -> Step:
-    """An analysis of whole training sentences, for Table 2 and Figure 3."""
+    """The step that analyses whole training sentences, for Table 2 and Figure 3."""
     out = request.folder / file.partition("/")[0]
     words = ("analyze", name, "--lengths=train", f"--out={out}")
     return Step(file, words, (STATISTICS,), config="esim_kd", settings=WHOLE_SENTENCES)

@@ -57,7 +57,7 @@ class Measured:
 class FilledCell:
     """A cell with the state of its run.
 
-    state: see _Runs.states; that of the baseline where only this one lacks.
+    state: see _Runs.states; that of the baseline if only the baseline lacks.
     """
 
     cell: Cell
@@ -74,7 +74,7 @@ class FilledTable:
     """A table with the figures of the runs in a folder.
 
     Args:
-      corpus: of the runs; "" where none is finished.
+      corpus: of the runs; "" if none is finished.
       pairs: split -> number of pairs.
       lacking: command -> the names of the runs that it makes. It skips finished runs.
     """
@@ -120,7 +120,7 @@ class _Runs:
     Args:
       corpus: the paper's if there is a run of it, else the most frequent one.
       of_key: the finished runs of this corpus and of the same pairs, which stand in one order.
-      states: of all runs, see report.tables.state; or in words, that a run is of another corpus or
+      states: of all runs, see report.tables.state; or a sentence: the run is of another corpus or
         of other pairs, so that it is not in of_key.
     """
 
@@ -130,7 +130,7 @@ class _Runs:
 
 
 def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable:
-    """The table filled with the results of the folder's runs and of the user's systems."""
+    """Fills the table with the results of the folder's runs and of the user's systems."""
     folder = tables.check_folder(folder)
     every_cell = (*table.cells, *_further_cells(table, folder), *_cells_of(options.systems))
     runs = _open_runs(folder, every_cell)
@@ -157,7 +157,7 @@ def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable
 
 
 def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
-    """Opens the runs of the cells. Of a split, the pairs of the largest run decide."""
+    """Opens the runs of the cells. The pairs of a split are those of the largest run."""
     states: dict[RunKey, str] = {}
     complete: dict[RunKey, Finished] = {}
     for name, split in dict.fromkeys(key for cell in cells for key in cell.keys):
@@ -185,7 +185,8 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
 
 
 def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:
-    """Cells of the folder's runs that the paper has not, e.g. another source domain."""
+    """Yields cells of the folder's runs that the paper does not have, e.g. another source
+    domain."""
     if not table.others:
         return
     for path in sorted(folder.iterdir()):
@@ -199,8 +200,8 @@ def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:
 
 
 def _cells_of(systems: Mapping[str, Path]) -> Iterator[Cell]:
-    """The cells of systems that the paper has not; the absolute path of a run takes the place of
-    its name."""
+    """Yields cells of systems that the paper does not have; the absolute path of a run takes the
+    place of its name."""
     for name, folder in systems.items():
         for split in RunDirectory.existing(folder).result().scored():
             yield Cell(split, name, str(folder.resolve()), None, split=split)
@@ -232,13 +233,13 @@ def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
 
 
 def _sd_over_seeds(right_SN: np.ndarray) -> float | None:
-    """The deviation of the accuracies of S seeds, in points."""
+    """The standard deviation of the accuracies of S seeds, in points; None for a single seed."""
     accuracy_S = 100 * right_SN.mean(axis=1)
     return float(np.std(accuracy_S, ddof=1)) if len(accuracy_S) > 1 else None
 
 
 def _notes(cell: Cell, runs: _Runs) -> Iterator[str]:
-    """Remarks below the table on a cell's runs."""
+    """Yields the remarks below the table on a cell's runs."""
     run = runs.of_key[cell.run, cell.split]
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if run.config.get("knowledge", {}).get("mentions"):
@@ -248,7 +249,7 @@ def _notes(cell: Cell, runs: _Runs) -> Iterator[str]:
 
 
 def _command(folder: Path, table: Table, runs: _Runs) -> str:
-    """The command that makes what is missing."""
+    """The command that makes the missing runs."""
     corpus = runs.corpus or CORPUS
     if any("_code" in run.result.config for run in runs.of_key.values()):
         corpus += "_code"
@@ -259,8 +260,8 @@ def _command(folder: Path, table: Table, runs: _Runs) -> str:
 
 
 def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
-    """How a run, the run that it was transferred from, and its baseline differ from those of the
-    paper."""
+    """The differences of a run, of the run that it was transferred from, and of its baseline from
+    those of the paper."""
     directory = RunDirectory.existing(folder)
     result = directory.result()
     remarks = _unlike_paper(folder, read)
@@ -280,8 +281,8 @@ def _new_remarks(of: str, remarks: Iterable[str], earlier: Sequence[str]) -> lis
 
 
 def _unlike_paper(folder: Path, read: Read) -> list[str]:
-    """How one run differs; on MedNLI also in the number of training pairs, and in the program that
-    found the concepts."""
+    """The differences of one run from the paper's; on MedNLI also in the number of training pairs,
+    and in the program that found the concepts."""
     directory = RunDirectory.existing(folder)
     config, result = directory.config, directory.result()
     model = config["model"]["name"]
@@ -309,7 +310,7 @@ def _other_data(directory: RunDirectory, config: tables.Fields) -> Iterator[str]
 
 
 def table_section(filled_table: FilledTable) -> Section:
-    """A table, the paper's figures beside ours."""
+    """The table as a section, the paper's figures beside ours."""
     words = [
         "points of accuracy, mean over the seeds; 95 % intervals by bootstrap over pairs and seeds"
     ]
