@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax import cli, rundir, tasks
-from mednli_jax.data.corpus import cache_folder, data_folder, exposure
+from mednli_jax.data.corpus import cache_folder, corpora_folder, exposure
 from mednli_jax.errors import UsageError, UserError
 
 ONTOLOGIES = {
@@ -52,7 +52,7 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> int:
-    folder = data_folder(values.data)
+    folder = corpora_folder(values.data)
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder", fix="check $MEDNLI_JAX_DATA or --data")
     machine = rundir.environment()

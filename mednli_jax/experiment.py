@@ -17,7 +17,7 @@ from mednli_jax import checks, cli, defaults, tasks
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import VECTORS_OF_RUN, Prepared, npy
 from mednli_jax.data.cache import CONCEPTS
-from mednli_jax.data.corpus import Corpus, cache_folder, data_folder, file_path
+from mednli_jax.data.corpus import Corpus, cache_folder, corpora_folder, file_path
 from mednli_jax.data.pieces import PieceVocabulary, find_weights
 from mednli_jax.errors import ConfigError
 from mednli_jax.files.writing import private_folder, write_atomic, write_sealed
@@ -252,7 +252,7 @@ def _model(config: ConfigDict, entry: table.Entry) -> Model:
     """The model. Pretrained weights set its sizes; a size that the config gives must be theirs."""
     fields, weights = config.model.to_dict(), None
     if entry.pretrained and fields.get("weights"):
-        path = file_path(fields["weights"], data_folder(config.data.dir))
+        path = file_path(fields["weights"], corpora_folder(config.data.dir))
         assert path is not None
         weights = find_weights(path)
         sizes = pretrained_sizes(weights)

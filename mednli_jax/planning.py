@@ -14,7 +14,7 @@ from ml_collections.config_dict import ConfigDict
 
 from mednli_jax import cli, tasks
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.corpus import cache_folder, data_folder, file_path
+from mednli_jax.data.corpus import cache_folder, corpora_folder, file_path
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import RunError, UsageError, UserError
 from mednli_jax.files.writing import sha256, write_json
@@ -404,7 +404,7 @@ def _text(value: Setting) -> str:
 
 
 def _missing_corpus(config: ConfigDict) -> Iterator[str]:
-    folder, corpus = data_folder(config.data.dir), config.data.name
+    folder, corpus = corpora_folder(config.data.dir), config.data.name
     for task in tasks.tasks().values():
         if corpus in task.sources:
             files, origin = task.sources[corpus]
@@ -413,7 +413,7 @@ def _missing_corpus(config: ConfigDict) -> Iterator[str]:
 
 
 def _missing_vectors(config: ConfigDict) -> Iterator[str]:
-    path = file_path(config.vectors.path, data_folder(config.data.dir))
+    path = file_path(config.vectors.path, corpora_folder(config.data.dir))
     if path and not path.exists():
         yield f"word vectors {path.name} (docs/data.md)"
 
@@ -423,7 +423,7 @@ def _missing_ontology(config: ConfigDict) -> Iterator[str]:
         return
     from mednli_jax.knowledge.load import NAMES, needed_files  # imports scipy
 
-    ontology, folder = config.knowledge.ontology, data_folder(config.data.dir)
+    ontology, folder = config.knowledge.ontology, corpora_folder(config.data.dir)
     if ontology == "mesh" or ontology not in NAMES:
         return
     if not _is_any_there(partial(needed_files, ontology, folder)):

@@ -32,7 +32,7 @@ from diskne_from_pairs import build as build_from_pairs
 from diskne_from_pairs import read_vectors, vectors_of_ancestors
 
 from mednli_jax import cli
-from mednli_jax.data.corpus import data_folder
+from mednli_jax.data.corpus import corpora_folder
 from mednli_jax.demo import SIZES
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.data import WORDINGS, Benchmark, SourcePairs, read_published, source_pairs
@@ -111,7 +111,7 @@ def pairs_of(values: cli.Flags) -> SourcePairs:
 
 
 def data_of(values: cli.Flags) -> Path:
-    folder = data_folder(values.data)
+    folder = corpora_folder(values.data)
     if folder is None:
         fix = "set $MEDNLI_JAX_DATA, or give --data=FOLDER"
         raise ConfigError("no data folder is set", fix=fix)

@@ -339,7 +339,7 @@ def _passage(report: Report, mended: Counter[str]) -> Passage:
         title=title.tokens,
         tokens=tuple(tokens),
         entities=tuple(entities),
-        sentences=tuple(ends),
+        sentence_ends=tuple(ends),
         specialty=report.specialty,
         title_entities=tuple(Entity(mark.start, mark.end) for mark in title.marks),
     )

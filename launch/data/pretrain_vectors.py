@@ -121,7 +121,7 @@ def sentences_of(corpora: Iterable[str]) -> Iterator[Sequence[str]]:
 def passage_sentences(split: Split) -> Iterator[Sequence[str]]:
     """The same of a split's passages; each passage once."""
     for passage, _ in by_passage(split.examples):
-        for start, end in pairwise((0, *passage.sentences)):
+        for start, end in pairwise((0, *passage.sentence_ends)):
             yield passage.tokens[start:end]
 
 

@@ -189,7 +189,9 @@ def most_similar_entity(
             span_M2 = np.stack([place_T, place_T + 1], axis=1)
         if not len(span_M2):
             continue
-        context_MD = _contexts(passage.tokens, span_M2, passage.sentences, vocab, vectors, window)
+        context_MD = _contexts(
+            passage.tokens, span_M2, passage.sentence_ends, vocab, vectors, window
+        )
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
             sentence = (len(query.query),)

@@ -379,7 +379,7 @@ class _Reader:
             title=title.tokens,
             tokens=context.tokens,
             entities=context.entities,
-            sentences=context.sentences,
+            sentence_ends=context.sentences,
             specialty=specialty,
             title_entities=title.entities,
         )
@@ -538,7 +538,7 @@ def _article(passage: Passage, examples: Iterable[ClozeExample]) -> JsonObject:
         queries.append({"id": example.uid, "query": text, "answers": answers})
     document: JsonObject = {
         "title": marked_text(passage.title, passage.title_entities),
-        "context": marked_text(passage.tokens, passage.entities, passage.sentences),
+        "context": marked_text(passage.tokens, passage.entities, passage.sentence_ends),
         "qas": queries,
     }
     if passage.specialty:

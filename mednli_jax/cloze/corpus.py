@@ -13,7 +13,7 @@ from mednli_jax.cloze.arrays import FORMAT, ClozeEncoding, encode_cloze, encode_
 from mednli_jax.cloze.setups import tag_seen, with_titles
 from mednli_jax.data.arrays import Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
+from mednli_jax.data.corpus import cache_folder, checked_folder, warn_of_exposure
 from mednli_jax.data.examples import ClozeExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.data.vector_formats import checked_vector_files
@@ -53,7 +53,7 @@ class ClozeCorpus:
             splits["train"] = replace(train, examples=train.examples[: self.limit])
             return tag_seen(splits)
         is_clicr = self.name == CLICR
-        folder = required_folder(self.name, self.folder)
+        folder = checked_folder(self.name, self.folder)
         # with_titles puts titles into passages; before it, load counts their phrases as candidates.
         splits = clicr.load(folder, limit=self.limit, titles=is_clicr)
         if is_clicr:
@@ -104,7 +104,7 @@ class ClozeCorpus:
         if self.name == DEMO:
             files = demo.demo_files("cloze")
         else:
-            files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
+            files = list(clicr.source_files(checked_folder(self.name, self.folder)).values())
         return [*files, *checked_vector_files(self.encoding.vectors_path)]
 
 

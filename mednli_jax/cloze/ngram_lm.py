@@ -188,7 +188,7 @@ def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:
     blank."""
     for passage, queries in by_passage(examples):
         start = 0
-        for end in passage.sentences:
+        for end in passage.sentence_ends:
             yield _merged(passage.tokens[start:end], _between(passage.entities, start, end))
             start = end
         for query in queries:

@@ -211,14 +211,14 @@ def _with_title(passage: Passage) -> Passage:
     if not shift:
         return passage
     moved = [Entity(entity.start + shift, entity.end + shift) for entity in passage.entities]
-    ends = [end + shift for end in passage.sentences]
+    ends = [end + shift for end in passage.sentence_ends]
     return replace(
         passage,
         title=(),
         title_entities=(),
         tokens=passage.title + passage.tokens,
         entities=(*passage.title_entities, *moved),
-        sentences=(shift, *ends),
+        sentence_ends=(shift, *ends),
     )
 
 

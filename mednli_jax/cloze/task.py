@@ -20,7 +20,7 @@ from mednli_jax.cloze.runs import TABLE
 from mednli_jax.cloze.scores import ANSWERS
 from mednli_jax.cloze.setups import SETUPS
 from mednli_jax.data.arrays import Prepared, Rows
-from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
+from mednli_jax.data.corpus import check_name, corpora_folder, corpus_folder, file_path
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import InputForm
 from mednli_jax.data.vectors import coverage_warnings
@@ -134,7 +134,7 @@ class Cloze:
             max_words=data.max_words,
             query_bounds=data.query_bounds,
             vectors_sd=config.vectors.random_sd,
-            vectors_path=file_path(config.vectors.path, data_folder(data.dir)),
+            vectors_path=file_path(config.vectors.path, corpora_folder(data.dir)),
             vectors_dim=config.vectors.dim,
             vectors_seed=config.vectors.seed,
         )
@@ -148,7 +148,7 @@ class Cloze:
         return ClozeScorer(
             loose=data.setup == "noent" and pointer not in (None, "span"),
             masses=pointer == "sum",
-            answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
+            answer_vectors=file_path(data.answer_vectors, corpora_folder(data.dir)),
         )
 
     def fit(self, config: ConfigDict) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -53,19 +53,19 @@ class Corpus(Protocol[Example, Vocabulary]):
         splits: Mapping[str, Split[Example]],
         vocabulary: Vocabulary,
         vectors: np.ndarray,
-        names: Sequence[str] | None = None,
+        fixed_names: Sequence[str] | None = None,
         /,
     ) -> Prepared:
         """Encodes texts of any source as arrays in memory, in the vocabulary [V] and the vectors
-        [V, D] of a run.
+        [V, D] of a run. Nothing is written.
 
-        names: the concepts of the run's graph, or the phrases that its model scores; None if the
-        run stores neither.
+        fixed_names: what else the run fixed in training: the concepts of its knowledge graph, or
+        the phrases that its model scores; None if the run stores neither.
         """
 
     def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
-        """Reads the vocabulary.json of a prepared corpus. `words` stand in the order of their
-        numbers."""
+        """Reads the vocabulary.json of a prepared corpus. In the result, `words[i]` is the word or
+        piece of number i."""
 
 
 ORDER = ("train", "dev", "test")
@@ -83,12 +83,12 @@ def cache_folder() -> Path:
     return variable_path("MEDNLI_JAX_CACHE") or Path("~/.cache/mednli_jax").expanduser()
 
 
-def data_folder(folder: str | Path | None) -> Path | None:
+def corpora_folder(folder: str | Path | None) -> Path | None:
     """The folder of licensed corpora: that of the config, else $MEDNLI_JAX_DATA, else None."""
     return local_path(folder, "config.data.dir") if folder else variable_path("MEDNLI_JAX_DATA")
 
 
-def data_folders(folder: Path | None) -> list[Path]:
+def search_folders(folder: Path | None) -> list[Path]:
     """The folders in which ontologies, vectors and weights are searched: the data folder of the
     config, then $MEDNLI_JAX_DATA."""
     folders = (folder and Path(folder).expanduser(), variable_path("MEDNLI_JAX_DATA"))
@@ -98,11 +98,12 @@ def data_folders(folder: Path | None) -> list[Path]:
 def file_path(path: str | None, folder: Path | None) -> Path | None:
     """The path of a file that a config names, plain or gzipped; None for an empty path.
 
-    $MEDNLI_JAX_DATA in the path stands for the first of `data_folders` that has the file.
+    $MEDNLI_JAX_DATA in the path stands for each of `search_folders` in turn, and the first file or
+    folder that exists is taken. If there is none, the first path is returned.
     """
     if not path:
         return None
-    folders = map(str, data_folders(folder))
+    folders = map(str, search_folders(folder))
     texts = [path.replace("$MEDNLI_JAX_DATA", place) for place in folders] or [path]
     paths = [local_path(os.path.expandvars(text), "a path of the config") for text in texts]
     for candidate in paths:
@@ -112,18 +113,19 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
     return paths[0]
 
 
-def required_folder(name: str, folder: Path | None) -> Path:
-    """The folder with the files of a corpus."""
+def checked_folder(name: str, folder: Path | None) -> Path:
+    """The folder of the corpus `name`, unchanged. Raises ConfigError if it is None, a file or
+    missing."""
     if folder is None:
         raise _no_folder(name)
     if folder.is_file():
         fix = "give the folder that holds a file for each split: train, dev and, for a score, test"
         raise ConfigError(f"{folder}: is a file, not a folder", field="data.dir", fix=fix)
     if not folder.is_dir():
-        by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
+        by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == corpora_folder(None)
         source = "$MEDNLI_JAX_DATA" if by_variable else "config.data.dir"
-        reason = "names this folder, which does not exist (moved, or another working folder?)"
-        problem = f"{folder}: {source} {reason}"
+        hint = "was it moved, or is the path relative to another directory?"
+        problem = f"{folder}: {source} names this folder, which does not exist ({hint})"
         raise ConfigError(problem, fix=f"put it back, or correct {source}")
     return folder
 
@@ -137,9 +139,11 @@ def _no_folder(name: str) -> ConfigError:
 
 
 def corpus_folder(data: ConfigDict) -> Path | None:
-    """The data folder for a config's section `data`. The user's own files (`file`) have one only if
-    the section names it."""
-    return None if data.name == "file" and not data.dir else data_folder(data.dir)
+    """The folder with the corpus of a config's section `data`. $MEDNLI_JAX_DATA is not used for the
+    user's own files (the corpus "file")."""
+    if data.name == "file" and not data.dir:
+        return None
+    return corpora_folder(data.dir)
 
 
 def check_name(name: str, names: Sequence[str]) -> None:
@@ -173,30 +177,35 @@ def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
     licensed = [folder / name for name in names if os.path.exists(folder / name)]
     if not licensed:
         return {}
-    exposure = {}
+    problems = {}
     paths = {folder, *licensed}
-    for place in licensed:
-        paths.update(place.rglob("*"))
+    for root in licensed:
+        paths.update(root.rglob("*"))
     # A link to nothing holds no text.
-    readable = [path for path in paths if path.exists() and path.stat().st_mode & 0o077]
-    if readable:
-        # The data folder as a whole stays open, because it may also hold public corpora.
-        places = [place for place in licensed if _is_above(place, readable)]
-        fixes = []
-        if folder in readable:
-            fixes.append(f"chmod go-rwx {folder}")
-        if places:
-            fixes.append(f"chmod -R go-rwx {' '.join(map(str, places))}")
-        problem = f"{len(readable)} files or folders are readable by others"
-        exposure["permissions"] = f"{problem}: {'; '.join(fixes)}"
+    exposed = [path for path in paths if path.exists() and path.stat().st_mode & 0o077]
+    if exposed:
+        commands = "; ".join(_chmod_commands(folder, licensed, exposed))
+        problem = f"{len(exposed)} files or folders are readable by others"
+        problems["permissions"] = f"{problem}: {commands}"
     absolute = folder.absolute()
     if any(os.path.lexists(parent / ".git") for parent in (absolute, *absolute.parents)):
-        exposure["git"] = "the folder lies in a git work tree: licensed text could be committed"
-    return exposure
+        problems["git"] = "the folder lies in a git work tree: licensed text could be committed"
+    return problems
 
 
-def _is_above(place: Path, paths: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(place) for path in paths)
+def _chmod_commands(
+    folder: Path, licensed: Sequence[Path], exposed: Sequence[Path]
+) -> Iterator[str]:
+    """Yields the commands that close the exposed paths to others. The data folder is closed without
+    -R, because it may also hold public corpora, which keep their permissions."""
+    if folder in exposed:
+        yield f"chmod go-rwx {folder}"
+    roots = []
+    for root in licensed:
+        if any(path.is_relative_to(root) for path in exposed):
+            roots.append(str(root))
+    if roots:
+        yield f"chmod -R go-rwx {' '.join(roots)}"
 
 
 @cache

@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 
 from mednli_jax.types import JsonObject
 
-# The label order of the whole package. Numbers of labels are never read from files, because systems
-# disagree on them.
+# The number of a label is its place here, in the whole package. Numbers in files are not used for
+# it, because corpora disagree on them.
 LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -27,7 +27,8 @@ class NLIExample:
 
     Args:
       uid: stable identifier (the corpus's pairID, else file name and line).
-      label: one of LABELS, or "" for an unlabelled pair.
+      label: a name of the corpus's labels (data/labels.py), for published corpora one of LABELS; ""
+        for an unlabelled pair.
       premise_tokens, hypothesis_tokens: as the corpus tokenises them, case kept.
       group: the same string for all pairs of one premise.
       tags: slices that are also scored separately (a MultiNLI genre, the demo's `unseen_relation`).
@@ -76,9 +77,10 @@ class Passage:
 
     Args:
       uid: the field "source" of the file.
-      title, tokens: tokens of all sentences, without marks, case kept.
+      title: the tokens of the title, without marks, case kept.
+      tokens: the tokens of all sentences one after the other, without marks, case kept.
       entities: marked phrases in order; they do not overlap, and each lies in one sentence.
-      sentences: the end (exclusive) of each sentence in `tokens`.
+      sentence_ends: the end (exclusive) of each sentence in `tokens`.
       specialty: the branch of medicine, "" if the corpus names none; several are joined by SEVERAL.
     """
 
@@ -86,7 +88,7 @@ class Passage:
     title: tuple[str, ...]
     tokens: tuple[str, ...]
     entities: tuple[Entity, ...]
-    sentences: tuple[int, ...]
+    sentence_ends: tuple[int, ...]
     specialty: str = ""
     title_entities: tuple[Entity, ...] = ()
 

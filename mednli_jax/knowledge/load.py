@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.cache import Cache, Key, cached_arrays, key_digest
-from mednli_jax.data.corpus import data_folders
+from mednli_jax.data.corpus import search_folders
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.reading import check_readable, either_name
@@ -157,7 +157,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
 
 def _named(name: str, data_dir: Path | None) -> OntologyFiles:
     """Finds the files of "umls", "snomed" or "wordnet"."""
-    folders = data_folders(data_dir)
+    folders = search_folders(data_dir)
     places = [folder / name for folder in folders]
     if name == "wordnet":
         places.append(wordnet.FOLDER)

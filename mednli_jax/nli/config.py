@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
+from mednli_jax.data.corpus import check_name, corpora_folder, corpus_folder, file_path
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.labels import MOST_LABELS, NLI_LABELS, Labels
 from mednli_jax.data.pieces import find_weights
@@ -235,7 +235,7 @@ def corpus_of(
       names: of the corpora that this class knows.
     """
     data, vectors, model = config.data, config.vectors, config.model
-    folder = data_folder(data.dir)
+    folder = corpora_folder(data.dir)
     if ":" not in data.name:
         check_name(data.name, names)
     pieces = None

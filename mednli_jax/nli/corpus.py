@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from mednli_jax import demo
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
+from mednli_jax.data.corpus import cache_folder, checked_folder, in_order, warn_of_exposure
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
@@ -332,7 +332,7 @@ class NLICorpus:
         return readers.from_plugin(self.name, self.folder, self.labels.names)
 
     def _folder(self) -> Path:
-        return required_folder(self.name, self.folder)
+        return checked_folder(self.name, self.folder)
 
     def warn_of_readers(self) -> None:
         """Warns if other users can read the licensed text, or the ontology, that the corpus was

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mednli_jax.data.corpus import data_folder
+from mednli_jax.data.corpus import corpora_folder
 from mednli_jax.data.partitions import Partition
 from mednli_jax.report.sections import Report
 
@@ -154,7 +154,7 @@ class Request:
     def vectors(self, names: Sequence[str]) -> Path | None:
         """The first file of vectors with one of these names and a usual ending, in the folder of
         the runs or in $MEDNLI_JAX_DATA. Text comes first: the papers read words alone."""
-        for folder in filter(None, (self.folder, data_folder(None))):
+        for folder in filter(None, (self.folder, corpora_folder(None))):
             for name in names:
                 for ending in ENDINGS:
                     path = folder / "vectors" / f"{name}{ending}"

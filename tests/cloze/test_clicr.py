@@ -52,7 +52,7 @@ def test_an_article_has_its_text_title_and_specialty(read):
     assert passage is second.passage
     assert " ".join(passage.tokens) == f"The rare Tumour was treated {SECRET} . No relapse ."
     assert passage.entities == (Entity(1, 3), Entity(8, 9))
-    assert passage.sentences == (7, 10)
+    assert passage.sentence_ends == (7, 10)
     assert " ".join(passage.title) == "A rare tumour"
     assert passage.title_entities == (Entity(1, 3),)
 

@@ -108,7 +108,7 @@ def test_the_title_may_become_the_first_sentence():
     assert view.candidates == ("gout", "heart failure", "pain", "mri")
     assert " ".join(view.tokens[:5]) == "on @entitygout the @entityheart_failure and"
     assert titled.passage.title == ()
-    assert titled.passage.sentences == (2, 8, 17)
+    assert titled.passage.sentence_ends == (2, 8, 17)
     assert titled.passage is second.passage
     assert untitled.passage is examples[2].passage
 

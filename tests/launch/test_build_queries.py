@@ -137,7 +137,7 @@ def test_the_passage_of_a_case_report_is_that_worked_out_by_hand(build):
     assert passage.specialty == "cardiology"
     assert " ".join(passage.title) == "A case of heart failure"
     assert passage.title_entities == (Entity(3, 5),)
-    assert passage.sentences == (11, 16, 23)
+    assert passage.sentence_ends == (11, 16, 23)
     phrases = [" ".join(passage.tokens[span.start : span.end]) for span in passage.entities]
     assert phrases == ["dropsy", "heart failure", "echocardiogram", "digoxin"]
 
