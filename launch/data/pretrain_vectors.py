@@ -202,7 +202,8 @@ def search(values: cli.Flags, settings: FastTextSettings) -> None:
         }
         sentences = chain(passage_sentences(splits["train"]), sentences_of(values.corpora))
         train(sentences, candidate, {**settings, **drawn, "minn": 0, "maxn": 0})
-        window, scores = baselines.best_window(dev, *baselines.known_vectors(candidate, dev))
+        vocab, vectors = baselines.known_vectors(candidate, baselines.words_of_examples(dev))
+        window, scores = baselines.best_window(dev, vocab, vectors)
         f1 = scores[window]["f1"]
         if f1 > max((trial["f1"] for trial in trials), default=-1.0):
             candidate.replace(best)

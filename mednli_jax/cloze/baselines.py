@@ -1,29 +1,32 @@
 """The baselines of Šuster & Daelemans 2018 (section 5.1, Table 4), which need no network: a random
 entity, the most frequent, the most similar context, the language model's continuation.
 
-Appendix A has the details. A baseline takes examples and gives {uid: text}, lower-cased with a
-space between tokens; a query whose passage has nothing to choose from gets none. An entity is a
-marked phrase of the passage, distinguished from others by its lower-cased words.
+Appendix A has the details. A baseline takes examples and returns {uid: text}: the text is
+lower-cased, with a space between tokens. A query has no answer if its passage has nothing to choose
+from. An entity is a marked phrase of the passage; mentions are of one entity if their lower-cased
+words are equal.
 
   rand-entity
-      a mention drawn at random, frequent entities more often; `random_expectation`: the mean of
-      many draws
+      a mention drawn at random, so that frequent entities are drawn more often;
+      random_expectation: the scores to expect of it
   maxfreq-entity
-      the entity with most mentions, the first to occur of several
+      the entity with the most mentions, in a tie the one that occurs first
   sim-entity
       the mention whose context is most like the blank's: cosine of the summed vectors of up to
-      `window` words to each side within the sentence, the phrase itself left out (eq. 1)
+      `window` words on each side within the sentence, without the phrase itself (eq. 1)
   rand-word, sim-word
-      the same of single words of the passage, as in the paper's code
+      the same with single words of the passage in place of mentions, as in the paper's code
   lang-model
       see ngram_lm.py
   upper_bound
-      the entity that scores best: the limit of a reader that answers with an entity of the passage
+      the entity with the best score: no reader that answers with an entity can have a better one
+
+Dimension letters: M mentions (or words) of a passage, T its tokens, V words, D numbers per word.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,15 +40,15 @@ from mednli_jax.cloze.scores import (
     answer_lines,
     embedding_score,
     exact_match,
-    figures,
     normalise,
     query_scores,
     summary,
+    summary_with_slices,
     texts,
     token_f1,
 )
 from mednli_jax.cloze.tables import all_systems
-from mednli_jax.data.examples import ClozeExample, Entity, Split
+from mednli_jax.data.examples import ClozeExample, Passage, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.data.vectors import load_vectors
@@ -58,28 +61,40 @@ SPLIT = "test"
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
 DRAWS = 10
+CHANCE = "rand-entity, expected"  # name of random_expectation among the baselines
 SEED = 0  # of the random answers
 Answers = dict[str, str]  # uid of a query -> its answer
 Splits = Mapping[str, Split[ClozeExample]]
 
 
-def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
+def mentions(passage: Passage) -> list[str]:
     """The phrase of each mention, lower-cased, in order."""
-    return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
+    phrases = []
+    for entity in passage.entities:
+        phrases.append(" ".join(passage.tokens[entity.start : entity.end]).lower())
+    return phrases
+
+
+def lowered_words(passage: Passage) -> list[str]:
+    """The words of a passage, lower-cased, in order."""
+    return list(map(str.lower, passage.tokens))
 
 
 def random_entity(
-    examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False
+    examples: Sequence[ClozeExample],
+    *,
+    seed: int = 0,
+    choices_of: Callable[[Passage], list[str]] = mentions,
 ) -> Answers:
-    """The same answers for the same seed and the same examples in the same order. words: draws
-    words of the passage in place of entities."""
+    """Answers each query with one of the choices of its passage, drawn at random. The choices are
+    its mentions, for rand-word its words.
+
+    The answers depend on the seed and on the order of the examples.
+    """
     rng = np.random.default_rng(seed)
     answers = {}
     for passage, queries in by_passage(examples):
-        if words:
-            choices = list(map(str.lower, passage.tokens))
-        else:
-            choices = mentions(passage.tokens, passage.entities)
+        choices = choices_of(passage)
         if choices:
             places = rng.integers(len(choices), size=len(queries))
             for query, place in zip(queries, places, strict=True):
@@ -94,15 +109,15 @@ def random_expectation(
     *,
     seed: int = 0,
 ) -> dict[str, float | None]:
-    """The expected figures of `scores.summary` for a random mention, computed exactly.
+    """The scores (see scores.summary) to expect of `random_entity`.
 
-    BLEU is of all queries together. It is the mean of DRAWS draws by `random_entity` instead, with
-    seeds from `seed` on.
+    They are computed exactly, except for BLEU, a score of all queries together. BLEU is the mean of
+    DRAWS draws by `random_entity`, whose seeds begin at `seed`.
     """
     exact = f1 = embedding = words = 0.0
     answered = 0
     for passage, queries in by_passage(examples):
-        counts = Counter(mentions(passage.tokens, passage.entities))
+        counts = Counter(mentions(passage))
         if counts:
             answered += len(queries)
         for phrase, count in counts.items():
@@ -131,34 +146,37 @@ def random_expectation(
 
 
 def most_frequent_entity(examples: Sequence[ClozeExample]) -> Answers:
+    """Answers each query with the entity of its passage that has the most mentions, in a tie the
+    one that occurs first."""
     answers = {}
     for passage, queries in by_passage(examples):
-        counts = Counter(mentions(passage.tokens, passage.entities))
-        for phrase, _ in counts.most_common(1):
+        counts = Counter(mentions(passage))
+        if counts:
+            phrase = max(counts, key=counts.__getitem__)
             for query in queries:
                 answers[query.uid] = phrase
     return answers
 
 
-def known_vectors(
-    path: str | Path, examples: Iterable[ClozeExample], more: Iterable[str] = ()
-) -> tuple[Vocab, np.ndarray]:
-    """The words of passages, queries and answers that a file has vectors for, and these [2 + words,
-    D].
-
-    more: texts beside the examples, such as predictions. Words are looked up lower-cased, and also
-    as `normalise` returns them.
-    """
+def words_of_examples(examples: Iterable[ClozeExample]) -> set[str]:
+    """The words of passages, queries and answers, in the forms in which sim-entity and
+    embedding_score look them up."""
     words: set[str] = set()
-    normalised = set(more)
     for passage, queries in by_passage(examples):
-        words.update(map(str.lower, passage.tokens))
-        normalised.add(" ".join(passage.tokens))
+        words.update(lowered_words(passage), words_of_texts([" ".join(passage.tokens)]))
         for query in queries:
-            words.update(map(str.lower, query.query))
-            normalised.update(texts(query))
-    for text in normalised:
-        words.update(normalise(text).split())
+            words.update(map(str.lower, query.query), words_of_texts(texts(query)))
+    return words
+
+
+def words_of_texts(texts: Iterable[str]) -> set[str]:
+    """The words of texts, in the form in which embedding_score looks them up."""
+    return set(normalise(" ".join(texts)).split())
+
+
+def known_vectors(path: str | Path, words: Iterable[str]) -> tuple[Vocab, np.ndarray]:
+    """A vocabulary of those of the words for which a file has vectors, and its matrix [2 + words,
+    D], PAD and UNK first."""
     vocab = Vocab.build([sorted(words)])
     vectors = load_vectors(path, vocab.words, dim=read_head(path).dim, seed=0)
     if not vectors.with_vector:
@@ -168,66 +186,80 @@ def known_vectors(
     return vectors.vocabulary_with_vectors()
 
 
+def mention_spans(passage: Passage) -> np.ndarray:
+    """int [M, 2], (start, end) of each mention."""
+    return np.array([(entity.start, entity.end) for entity in passage.entities])
+
+
+def word_spans(passage: Passage) -> np.ndarray:
+    """int [T, 2], (start, end) of each word."""
+    place_T = np.arange(len(passage.tokens))
+    return np.stack([place_T, place_T + 1], axis=1)
+
+
 def most_similar_entity(
     examples: Sequence[ClozeExample],
     vocab: Vocab,
     vectors: np.ndarray,
     *,
     window: int = WINDOW,
-    words: bool = False,
+    spans_of: Callable[[Passage], np.ndarray] = mention_spans,
 ) -> Answers:
-    """The entity whose context is most like the blank's, the first of several. words: chooses
-    among all words of the passage.
+    """Answers each query with the mention whose context is most like the blank's, in a tie the
+    first.
 
-    vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum.
+    Args:
+      vocab, vectors: words and their vectors [V, D]. A word without one adds nothing to a context.
+      spans_of: passage -> the spans to choose from, [M, 2]; word_spans for sim-word.
     """
     answers = {}
     for passage, queries in by_passage(examples):
-        span_M2 = np.array([(entity.start, entity.end) for entity in passage.entities])
-        if words:
-            place_T = np.arange(len(passage.tokens))
-            span_M2 = np.stack([place_T, place_T + 1], axis=1)
+        span_M2 = spans_of(passage)
         if not len(span_M2):
             continue
-        context_MD = _contexts(
-            passage.tokens, span_M2, passage.sentence_ends, vocab, vectors, window
-        )
+        ends = passage.sentence_ends
+        context_MD = _window_vectors(passage.tokens, span_M2, ends, vocab, vectors, window)
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
-            sentence = (len(query.query),)
-            context_D = _contexts(query.query, blank, sentence, vocab, vectors, window)[0]
+            ends = (len(query.query),)
+            context_D = _window_vectors(query.query, blank, ends, vocab, vectors, window)[0]
             cosine_M = context_MD @ context_D
-            # Contexts of one direction differ only by rounding, which must not decide.
+            # Cosines of equal contexts differ by rounding, so the best one may not be the first.
             first = np.flatnonzero(cosine_M >= cosine_M.max() - 1e-9)[0]
             start, end = span_M2[first]
             answers[query.uid] = " ".join(passage.tokens[start:end]).lower()
     return answers
 
 
-def _contexts(
+def _window_vectors(
     tokens: Sequence[str],
-    spans: np.ndarray,
-    sentences: Sequence[int],
+    span_M2: np.ndarray,
+    sentence_ends: Sequence[int],
     vocab: Vocab,
     vectors: np.ndarray,
     window: int,
 ) -> np.ndarray:
-    """float64 [M, D]: summed vectors of the words around each span [M, 2], at length 1; zeros where
-    none has a vector. sentences: their ends."""
+    """float64 [M, D]: for each span, the sum of the vectors of the words around it, scaled to
+    length 1; zeros if no word around it has a vector.
+
+    The words around a span are up to `window` on each side, within its sentence. sentence_ends: the
+    end (exclusive) of each sentence in `tokens`.
+    """
     rows = np.array(vocab.encode(map(str.lower, tokens)))
     vector_TD = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
-    sum_before = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
+    # sum_before[t] is the sum of the first t vectors; that of t to u is sum_before[u] less it.
+    sum_before = np.zeros((len(tokens) + 1, vectors.shape[1]))
     np.cumsum(vector_TD, axis=0, dtype=np.float64, out=sum_before[1:])
-    ends = np.asarray(sentences)
-    sentence = np.searchsorted(ends, spans[:, 0], side="right")
-    sentence_start = np.concatenate(([0], ends))[sentence]
-    first = np.maximum(sentence_start, spans[:, 0] - window)
-    last = np.minimum(ends[sentence], spans[:, 1] + window)
-    left = sum_before[spans[:, 0]] - sum_before[first]
-    around = left + sum_before[last] - sum_before[spans[:, 1]]
-    length = np.linalg.norm(around, axis=1, keepdims=True)
+    start_M, end_M = span_M2.T
+    end_of_sentence = np.asarray(sentence_ends)
+    start_of_sentence = np.concatenate(([0], end_of_sentence))
+    sentence_M = np.searchsorted(end_of_sentence, start_M, side="right")
+    first_M = np.maximum(start_of_sentence[sentence_M], start_M - window)
+    last_M = np.minimum(end_of_sentence[sentence_M], end_M + window)  # exclusive
+    sum_MD = sum_before[start_M] - sum_before[first_M] + sum_before[last_M] - sum_before[end_M]
+    length = np.linalg.norm(sum_MD, axis=1, keepdims=True)
     # If there are no words around, the subtraction leaves only rounding errors.
-    return np.where(length > 1e-9, around / np.maximum(length, 1e-9), 0.0)
+    return np.where(length > 1e-9, sum_MD / np.maximum(length, 1e-9), 0.0)
 
 
 def best_window(
@@ -236,23 +268,24 @@ def best_window(
     vectors: np.ndarray,
     windows: Sequence[int] = WINDOWS,
 ) -> tuple[int, dict[int, JsonObject]]:
-    """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of
-    each window)."""
-    figures = {}
+    """Scores sim-entity with each window. Returns (the window with the highest F1, {window:
+    summary}); in a tie the smallest window."""
+    scores_of_window = {}
     with Bar("sim-entity", len(windows), noun="windows") as bar:
         for window in windows:
             answers = most_similar_entity(examples, vocab, vectors, window=window)
-            figures[window] = summary(query_scores(examples, answers, vocab, vectors))
+            scores_of_window[window] = summary(query_scores(examples, answers, vocab, vectors))
             bar.advance(1, f"window {window}")
-    return max(sorted(figures), key=lambda window: figures[window]["f1"]), figures
+    best = max(sorted(scores_of_window), key=lambda window: scores_of_window[window]["f1"])
+    return best, scores_of_window
 
 
 def upper_bound(examples: Sequence[ClozeExample]) -> Answers:
-    """Per query the entity that matches an answer, else the one with the highest F1; the first of
-    several."""
+    """Answers each query with the entity that matches an answer, else with the one that has the
+    highest F1; in a tie with the one that occurs first."""
     best = {}
     for passage, queries in by_passage(examples):
-        phrases = dict.fromkeys(mentions(passage.tokens, passage.entities))
+        phrases = dict.fromkeys(mentions(passage))
         for query in queries if phrases else ():
             answers = texts(query)
             score_of = {}
@@ -263,7 +296,8 @@ def upper_bound(examples: Sequence[ClozeExample]) -> Answers:
 
 
 def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) -> list[ClozeExample]:
-    """The queries whose answers are no entity of their passage. best: of `upper_bound`."""
+    """The queries none of whose answers is an entity of their passage. best: the result of
+    upper_bound."""
     outside = []
     for query in examples:
         if query.uid not in best or not exact_match(best[query.uid], texts(query)):
@@ -275,7 +309,8 @@ def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) ->
 
 
 class Answered(NamedTuple):
-    """Answers of baselines, by name, and facts about these."""
+    """The answers of baselines, and facts about how they were made. answers: {name of a baseline:
+    its answers}."""
 
     answers: dict[str, Answers]
     facts: dict[str, Json]
@@ -289,20 +324,22 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
     splits = read_splits(corpus)
     queries = split_of(splits, SPLIT).examples
     model = _language_model(splits, queries)
-    said = {**_by_rules(queries), **model.answers}
+    answers_of_baseline = {**_by_rules(queries), **model.answers}
     facts: dict[str, Json] = {"lang-model": model.facts}
     vocab, matrix = None, None
     if vectors:
-        predictions = set().union(*(of_query.values() for of_query in said.values()))
         dev = split_of(splits, "dev").examples
-        vocab, matrix = known_vectors(vectors, [*dev, *queries], predictions)
+        words = words_of_examples([*dev, *queries])
+        for answers in answers_of_baseline.values():
+            words |= words_of_texts(answers.values())
+        vocab, matrix = known_vectors(vectors, words)
         similar = _similar(dev, queries, vocab, matrix)
-        said |= similar.answers
+        answers_of_baseline |= similar.answers
         facts["sim-entity"] = similar.facts
-    rows = dict(_scored(queries, said, vocab, matrix))
+    rows = dict(_scored(queries, answers_of_baseline, vocab, matrix))
     private = {}
-    for name, of_query in said.items():
-        private[answers_file(name, SPLIT)] = answer_lines(of_query)
+    for name, answers in answers_of_baseline.items():
+        private[answers_file(name, SPLIT)] = answer_lines(answers)
     title = f"Baselines on {corpus}, {SPLIT}: {len(queries):,} queries"
     return Report(
         {"split": SPLIT, "rows": rows, "facts": facts},
@@ -315,7 +352,7 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
 def _by_rules(queries: Sequence[ClozeExample]) -> dict[str, Answers]:
     """Answers of the baselines that need neither vectors nor training."""
     return {
-        "rand-word": random_entity(queries, seed=SEED, words=True),
+        "rand-word": random_entity(queries, seed=SEED, choices_of=lowered_words),
         "rand-entity": random_entity(queries, seed=SEED),
         "maxfreq-entity": most_frequent_entity(queries),
         "upper bound": upper_bound(queries),
@@ -338,31 +375,27 @@ def _language_model(splits: Splits, queries: Sequence[ClozeExample]) -> Answered
 def _similar(
     dev: Sequence[ClozeExample], queries: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray
 ) -> Answered:
-    """Answers by similarity of contexts, with the window that is best on dev. vectors: [V, D]."""
+    """The answers of sim-word and sim-entity, with the window that is best on dev. vectors: [V,
+    D]."""
     window, scores = best_window(dev, vocab, vectors)
     say(f"sim-entity: dev F1 {100 * scores[window]['f1']:.1f} with a window of {window}")
-    said = {
-        "sim-word": most_similar_entity(queries, vocab, vectors, window=window, words=True),
-        "sim-entity": most_similar_entity(queries, vocab, vectors, window=window),
-    }
-    return Answered(said, {"window": window, "dev": scores})
+    words = most_similar_entity(queries, vocab, vectors, window=window, spans_of=word_spans)
+    entities = most_similar_entity(queries, vocab, vectors, window=window)
+    answers = {"sim-word": words, "sim-entity": entities}
+    return Answered(answers, {"window": window, "dev": scores})
 
 
 def _scored(
     queries: Sequence[ClozeExample],
-    said: Mapping[str, Answers],
+    answers_of_baseline: Mapping[str, Answers],
     vocab: Vocab | None,
     vectors: np.ndarray | None,
 ) -> Iterator[tuple[str, Json]]:
-    """(name, scores) of each row."""
-    yield (
-        "rand-entity, mean of all draws",
-        random_expectation(queries, vocab, vectors, seed=SEED),
-    )
-    for name, of_query in said.items():
-        scores = query_scores(queries, of_query, vocab, vectors)
-        yield name, figures(queries, scores)
-    best = said["upper bound"]
+    """(name, scores) of each row of the table."""
+    yield CHANCE, random_expectation(queries, vocab, vectors, seed=SEED)
+    for name, answers in answers_of_baseline.items():
+        yield name, summary_with_slices(queries, query_scores(queries, answers, vocab, vectors))
+    best = answers_of_baseline["upper bound"]
     if outside := out_of_passage(queries, best):
         name = f"upper bound of the {len(outside):,} without their answer in the passage"
         yield name, summary(query_scores(outside, best, vocab, vectors))

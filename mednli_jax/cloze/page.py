@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze.baselines import known_vectors
+from mednli_jax.cloze.baselines import CHANCE, known_vectors, words_of_texts
 from mednli_jax.cloze.corpus import read_splits, split_of
 from mednli_jax.cloze.scores import comparison, queries_of, read_system
 from mednli_jax.cloze.setups import SEEN, UNSEEN
@@ -68,14 +68,14 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
     split = options.split
     rows = cast("ClozeRows | None", run.prepared.splits.get(split))
     if options.vectors and rows:
-        words = known_vectors(options.vectors, (), sorted(rows.strings()))
-        rows = replace(rows, words=words)
+        word_vectors = known_vectors(options.vectors, words_of_texts(rows.strings()))
+        rows = replace(rows, word_vectors=word_vectors)
         splits = {**run.prepared.splits, split: rows}
         run = run.with_arrays(replace(run.prepared, splits=splits))
     scores, logits = run.score(split)
     assert rows is not None
     scorer = cast("ClozeScorer", run.scorer)
-    scored = scorer.scored(rows, logits) if options.item_scores or options.skills else ()
+    scored = scorer.query_scores(rows, logits) if options.item_scores or options.skills else ()
     if options.skills:
         by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
         of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}
@@ -93,7 +93,7 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
     return Report(
         figures,
         [_scores({split: scores}), _slices(split, scores)],
-        private={ITEMS: item_lines(answers.rows(scored))} if options.item_scores else {},
+        private={ITEMS: item_lines(answers.query_rows(scored))} if options.item_scores else {},
         title=f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}",
         notes=run.result.notes,
     )
@@ -111,16 +111,16 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     vocab, vectors = None, None
     if options.vectors:
         texts = set(predicted.values()).union(*map(answers.texts, queries))
-        vocab, vectors = known_vectors(options.vectors, (), texts)
+        vocab, vectors = known_vectors(options.vectors, words_of_texts(texts))
     scored = answers.query_scores(queries, predicted, vocab, vectors)
-    scores = answers.figures(queries, scored, skills)
+    scores = answers.summary_with_slices(queries, scored, skills)
     shown = {"all": scores}
     for family, named in scores["slices"].items():
         for name, of_slice in named.items():
             shown[f"{family} {name} ({of_slice['queries']:,})"] = of_slice
     private = {}
     if options.item_scores:
-        rows = ({**row, "answered": bool(row["answered"])} for row in answers.rows([scored]))
+        rows = ({**row, "answered": bool(row["answered"])} for row in answers.query_rows([scored]))
         private[ITEMS] = item_lines(rows)
     low, high = share_interval(scores["exact_match"], scores["queries"])
     title = (
@@ -158,7 +158,6 @@ def _judged(row: Scores) -> Judged:
 # -- the page of a run -----------------------------------------------------------------------------
 
 EXACT = "exact match"
-CHANCE = "rand-entity, mean of all draws"  # the baseline that draws a candidate
 # What the queries of a row have in common.
 FAMILIES = {
     "answers of training": "whether training also has the right candidate",

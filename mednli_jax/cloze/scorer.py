@@ -1,9 +1,13 @@
 """Cloze queries about passages (Šuster & Daelemans 2018): from rows to batches, from logits to
 answers.
 
-A row is a query. A group is a passage with some of its queries. Logits [S, N, C] are scores of the
-passage's candidates in the order of their first occurrence; C is the largest number of candidates
-of a passage.
+A row is a query. A group is a passage with some of its queries. A candidate is a marked phrase of
+the passage; a passage's candidates are in the order of their first mention. Logits [S, N, C] are
+scores of the candidates.
+
+Dimension letters: S seeds, N queries of a split, C candidates of the passage that has most. In a
+batch: Q groups, G queries of a group, B = Q G queries, T tokens (or candidates, or positions) of
+the passage that has most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +21,21 @@ import numpy as np
 import optax
 from flax import linen as nn
 
-from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.arrays import ClozeTexts, Query, training_phrases
-from mednli_jax.cloze.baselines import known_vectors
+from mednli_jax.cloze.baselines import known_vectors, words_of_texts
 from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.corpus import ClozeCorpus
+from mednli_jax.cloze.scores import (
+    QueryScores,
+    mean_sd_of,
+    query_scores,
+    seed_scores,
+    slices,
+    summary,
+)
 from mednli_jax.cloze.setups import passage_in_setup, query_in_setup
 from mednli_jax.data import batching
-from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
+from mednli_jax.data.arrays import LEAST, NEW, Prepared, Rows, power_of_two
 from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
 from mednli_jax.data.text import Vocab
@@ -32,13 +43,14 @@ from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.table import traits
 from mednli_jax.report import metrics
-from mednli_jax.training.scorer import frozen, summary
+from mednli_jax.training.scorer import frozen
+from mednli_jax.training.scorer import summary as summary_line
 from mednli_jax.types import JsonObject
 
-PREDICT_ROWS = 64
-# queries of a passage in one group; CliCR has about nine per passage
-PREDICT_GROUP = 8
-BEST = 5
+PREDICT_ROWS = 64  # of a batch on dev, test and new queries
+PREDICT_GROUP = 8  # queries of a group, then; CliCR has about nine queries per passage
+BEST = 5  # candidates that predictions name
+NO_CANDIDATE = MASKED_ENERGY / 2  # logits of real candidates are above it
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
@@ -48,19 +60,24 @@ Arrays = Mapping[str, jax.Array]
 
 @dataclass(frozen=True)
 class ClozeRows(Rows):
-    """The rows of one split. passage: [N], of each query. words: (Vocab, vectors [V, D]) for the
-    embedding score."""
+    """The queries of one split.
+
+    Args:
+      texts: the candidates and answers of all splits.
+      passage: [N], number of each query's passage.
+      word_vectors: words and their vectors [V, D] for the embedding score; None = no such score.
+    """
 
     texts: ClozeTexts
     passage: np.ndarray
-    words: tuple[Vocab, np.ndarray] | None = None
+    word_vectors: tuple[Vocab, np.ndarray] | None = None
 
     def candidates(self, row: int) -> tuple[str, ...]:
-        """The candidates of the split's query `row`."""
+        """The candidates of query `row` of the split."""
         return self.texts.candidates(int(self.passage[row]))
 
     def queries(self) -> list[Query]:
-        """The queries of the split with their accepted answers, for scoring."""
+        """The queries with their accepted answers."""
         return self.texts.queries(self)
 
     def strings(self) -> set[str]:
@@ -73,16 +90,20 @@ class ClozeRows(Rows):
 
 @dataclass(frozen=True)
 class ClozeScorer:
-    """Choice of a candidate of the passage (see training.task.Scorer).
+    """Choice of a candidate of the passage (see training.scorer.Scorer).
 
-    loose: whether the places of a candidate are all tokens that are one of its words, not its
-    marked spans. masses: whether logits are logs of masses that are not normalised over the
-    candidates. The loss is then minus the log of the right candidate's mass, as published for
-    unmarked passages. answer_vectors: file of word vectors for the embedding score of dev and test.
+    Args:
+      loose: whether the positions of a candidate are all tokens that are one of its words, in its
+        mentions or not. Else they are the tokens of its mentions.
+      unnormalised: whether a logit is the log of a candidate's attention, which need not sum to 1
+        over the candidates. The loss is then minus the logit of the right candidate, as published
+        for unmarked passages. Else the loss is the cross-entropy of the softmax over candidates.
+      answer_vectors: file of word vectors for the embedding score of dev and test; None = no such
+        score.
     """
 
     loose: bool = False
-    masses: bool = False
+    unnormalised: bool = False
     answer_vectors: Path | None = None
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
@@ -96,39 +117,46 @@ class ClozeScorer:
     # -- rows and batches
 
     def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
-        """The splits with the texts of their candidates and answers."""
+        """The prepared corpus with ClozeRows as splits."""
         texts = ClozeTexts(prepared.arrays)
         splits: dict[str, ClozeRows] = {}
-        strings: set[str] = set()
         for name, rows in prepared.splits.items():
-            passage = prepared.arrays["query_passage"][rows.place]
-            fields = (rows.name, rows.first, rows.label, rows.length, rows.uids, rows.tags)
-            splits[name] = ClozeRows(*fields, texts, np.array(passage))
-            if self.answer_vectors and name not in ("train", NEW):
-                strings |= splits[name].strings()
-        if self.answer_vectors and strings:
-            words = known_vectors(self.answer_vectors, (), sorted(strings))
-            splits = {name: replace(rows, words=words) for name, rows in splits.items()}
+            splits[name] = ClozeRows(
+                name=rows.name,
+                first=rows.first,
+                label=rows.label,
+                length=rows.length,
+                uids=rows.uids,
+                tags=rows.tags,
+                texts=texts,
+                passage=np.array(prepared.arrays["query_passage"][rows.place]),
+            )
+        if self.answer_vectors:
+            splits = _with_word_vectors(splits, self.answer_vectors)
         return replace(prepared, splits={**splits})
 
     def model_facts(self, manifest: JsonObject) -> JsonObject:
-        """Arguments of models.table.Entry.build: the number of different phrases in the training
-        split."""
+        """Arguments of models.table.Entry.build: the number of phrases that occur in training."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays on the device. Starts are converted to 32 bits. The length of `*_places` is
-        the largest count."""
-        marks = "loose_position" if self.loose else "position"
+        """The arrays on the device, with all numbers in 32 bits.
+
+        "position" has the positions of mentions, or all loose ones. Beside arrays of the corpus
+        there are "candidate_type_columns" and "position_columns": 0, 1, ... below the largest
+        number of candidates, and of positions, of a passage. These are the columns of padded
+        arrays in `to_batch`.
+        """
+        positions = "loose_position" if self.loose else "position"
         resident = {}
-        for name in (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate"):
+        for name in (*_FLAT, *_OF_QUERY, positions, f"{positions}_start", f"{positions}_candidate"):
             array = np.asarray(prepared.arrays[name])
             resident[name.removeprefix("loose_")] = array.astype(np.int32, copy=False)
         for name in ("candidate_type", "position"):
             most = int(np.diff(resident[f"{name}_start"]).max(initial=1))
-            if NEW in prepared.splits:
+            if NEW in prepared.splits:  # other inputs then have the same shape, mostly
                 most = power_of_two(most, LEAST)
-            resident[f"{name}_places"] = np.arange(most, dtype=np.int32)
+            resident[f"{name}_columns"] = np.arange(most, dtype=np.int32)
         return resident
 
     def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
@@ -143,19 +171,19 @@ class ClozeScorer:
         shares: int,
         model: nn.Module,
     ) -> batching.Batches:
-        """A split's batches. On dev and test a passage is encoded once for several of its
-        queries."""
-        passage, query = (prepared.arrays[f"{side}_length"].max(initial=1) for side in SIDES)
+        """A split's batches. A batch holds each passage once for several of its queries."""
+        passage_width = int(prepared.arrays["premise_length"].max(initial=1))
+        query_width = int(prepared.arrays["hypothesis_length"].max(initial=1))
         settings = batching.BatchSettings(
             training.size,
-            width=(max(int(passage), 1), max(int(query), 1)),
+            width=(passage_width, query_width),
             shares=shares,
             joint=False,
             least_rows=batching.least_rows_on(traits(model).platform),
         )
         if name == "train":
-            size = min(training.group_size, training.size)
-            return _batches(prepared, name, size, settings.for_training(training))
+            group_size = min(training.group_size, training.size)
+            return _batches(prepared, name, group_size, settings.for_training(training))
         settings = replace(
             settings,
             batch_size=PREDICT_ROWS,
@@ -165,6 +193,7 @@ class ClozeScorer:
         )
         if name == NEW:
             return _batches(prepared, name, PREDICT_GROUP, settings)
+        # The same layouts for dev and test, so that one compiled program serves both.
         batches = {}
         for split in prepared.splits:
             if split != "train":
@@ -175,8 +204,8 @@ class ClozeScorer:
     def new_examples(
         self, inputs: Sequence[tuple[str, str]], manifest: JsonObject
     ) -> list[ClozeExample]:
-        """Queries without answers from marked (passage, query) strings; equal passages become one
-        object."""
+        """Queries from marked (passage, query) strings. Equal passages become one object. The only
+        answer is "", because other code reads the first answer."""
         passages: dict[str, Passage] = {}
         examples = []
         for number, (passage, query) in enumerate(inputs):
@@ -199,27 +228,32 @@ class ClozeScorer:
         return examples
 
     def to_batch(self, data: Arrays, index: jax.Array, layout: batching.Layout) -> QueryBatch:
-        """The QueryBatch of rows `index` [Q, G]; the G queries of a group share its passage."""
-        row_of_group, index = index.max(axis=1), index.reshape(-1)
-        row, is_real = jnp.maximum(index, 0), index >= 0
-        passage = data["query_passage"][jnp.maximum(row_of_group, 0)]
-        is_present = row_of_group >= 0
-        tokens = _places_of(data, "passage", jnp.arange(layout.width[0]), passage, is_present)
-        place = data["candidate_type_places"]
-        types = _places_of(data, "candidate_type", place, passage, is_present)
-        marks = _places_of(data, "position", data["position_places"], passage, is_present)
+        """The QueryBatch of the rows `index` [Q, G]; -1 is padding. The rows of a group are about
+        one passage."""
+        any_row_Q = index.max(axis=1)  # a row of each group, or -1 where all are padding
+        is_present_Q = any_row_Q >= 0
+        passage_Q = data["query_passage"][jnp.maximum(any_row_Q, 0)]
+        index_B = index.reshape(-1)
+        row_B, is_real_B = jnp.maximum(index_B, 0), index_B >= 0
+        columns = jnp.arange(layout.width[0])
+        tokens = _flat_index(data, "passage", columns, passage_Q, is_present_Q)
+        columns = data["candidate_type_columns"]
+        candidates = _flat_index(data, "candidate_type", columns, passage_Q, is_present_Q)
+        no_candidate = len(columns)
+        columns = data["position_columns"]
+        positions = _flat_index(data, "position", columns, passage_Q, is_present_Q)
         return QueryBatch(
             passage=tokens.take(data["passage"]),
-            passage_length=tokens.length,
-            candidate_type=types.take(data["candidate_type"]),
-            candidate_length=types.take(data["candidate_length"]),
-            position=marks.take(data["position"]),
-            position_candidate=marks.take(data["position_candidate"], len(place)),
-            query=jnp.where(is_real[:, None], data["query"][row][:, : layout.width[1]], 0),
-            query_length=jnp.where(is_real, data["query_length"][row], 0),
-            blank=data["blank"][row],
-            label=jnp.maximum(data["gold"][row], 0),
-            mask=is_real.astype(jnp.float32),
+            passage_length=tokens.length_Q,
+            candidate_type=candidates.take(data["candidate_type"]),
+            candidate_length=candidates.take(data["candidate_length"]),
+            position=positions.take(data["position"]),
+            position_candidate=positions.take(data["position_candidate"], no_candidate),
+            query=jnp.where(is_real_B[:, None], data["query"][row_B][:, : layout.width[1]], 0),
+            query_length=jnp.where(is_real_B, data["query_length"][row_B], 0),
+            blank=data["blank"][row_B],
+            label=jnp.maximum(data["gold"][row_B], 0),
+            mask=is_real_B.astype(jnp.float32),
             layout=layout,
         )
 
@@ -227,7 +261,7 @@ class ClozeScorer:
 
     def loss(self, logits: jax.Array, batch: QueryBatch) -> jax.Array:
         label = _label(batch)
-        if self.masses:
+        if self.unnormalised:
             return -jnp.take_along_axis(logits, label[:, None], axis=1)[:, 0]
         losses_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label)
         return losses_B
@@ -236,80 +270,86 @@ class ClozeScorer:
         return jnp.equal(jnp.argmax(logits, axis=-1), _label(batch)).astype(jnp.float32)
 
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
-        """Mean loss of each seed [S] over the queries whose answer is a candidate with a score;
-        None without any.
+        """Mean loss of each seed [S]; NaN for a seed that diverged.
 
-        NaN for a seed that diverged.
+        The mean is over queries that have a right candidate which no seed masks. None if there is
+        no such query.
         """
-        gold_SN = _of_label(logits, np.maximum(rows.label, 0))
-        is_scored_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
+        gold_logit_SN = _of_label(logits, np.maximum(rows.label, 0))
+        is_masked_N = (gold_logit_SN <= NO_CANDIDATE).any(axis=0)
+        is_scored_N = (rows.label >= 0) & ~is_masked_N
         if not is_scored_N.any():
             return None
         p_SNC = self.probabilities(logits[:, is_scored_N])
-        log_p_SN = _of_label(np.log(np.maximum(p_SNC, 1e-300)), rows.label[is_scored_N])
-        log_p_SN = np.where(np.isnan(gold_SN[:, is_scored_N]), np.nan, log_p_SN)
+        gold_p_SN = _of_label(p_SNC, rows.label[is_scored_N])
+        log_p_SN = np.log(np.maximum(gold_p_SN, 1e-300))
+        # `probabilities` gives 0 for the logits NaN of a seed that diverged.
+        log_p_SN = np.where(np.isnan(gold_logit_SN[:, is_scored_N]), np.nan, log_p_SN)
         return np.asarray(-log_p_SN.mean(axis=1))
 
     def score(self, rows: ClozeRows, logits: np.ndarray) -> JsonObject:
-        """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices
-        of the queries.
+        """The scores of the best candidates: mean_sd over the seeds, see scores.summary.
 
-        accuracy is exact match, under the name that the loop reads. in_passage: number of queries
-        whose answer is a candidate. loss: None where no answer can be scored.
+        accuracy: exact match, under the name that the training loop reads. in_passage: number of
+        queries that have a right candidate. loss: see `losses`. families: {family: {name: scores of
+        these queries}}, see scores.slices; "slices" is the family "tag", under the name that the
+        training loop and reports read.
         """
-        scores_S = self.scored(rows, logits)
-        summaries = list(map(answers.summary, scores_S))
+        scores_S = self.query_scores(rows, logits)
+        summaries = list(map(summary, scores_S))
         losses = self.losses(rows, logits)
         families: dict[str, JsonObject] = {}
-        for family, named in answers.slices(rows.queries()).items():
+        for family, named in slices(rows.queries()).items():
             families[family] = {}
             for name, places in named.items():
-                families[family][name] = answers.seed_scores(scores_S, places)
-        slices = families.pop("tag", {})
+                families[family][name] = seed_scores(scores_S, places)
+        by_tag = families.pop("tag", {})
         return {
             "examples": len(rows),
             "in_passage": int((rows.label >= 0).sum()),
-            "accuracy": _mean(summaries, "exact_match"),
-            **{name: _mean(summaries, name) for name in FIGURES},
+            "accuracy": mean_sd_of(summaries, "exact_match"),
+            **{name: mean_sd_of(summaries, name) for name in FIGURES},
             "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
-            **({"slices": slices} if slices else {}),
+            **({"slices": by_tag} if by_tag else {}),
             "families": families,
         }
 
-    def scored(self, rows: ClozeRows, logits: np.ndarray) -> list[answers.QueryScores]:
-        """The scores of each query, by seed."""
-        queries, words = rows.queries(), rows.words or ()
+    def query_scores(self, rows: ClozeRows, logits: np.ndarray) -> list[QueryScores]:
+        """The scores of each query, one QueryScores for each seed."""
+        queries = rows.queries()
+        vocab, vectors = rows.word_vectors or (None, None)
         scores_S = []
         for logits_NC in logits:
             predicted = self.answers(rows, logits_NC)
-            scores_S.append(answers.query_scores(queries, predicted, *words))
+            scores_S.append(query_scores(queries, predicted, vocab, vectors))
         return scores_S
 
     def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
-        """{uid: text} of the best candidates, from the logits [N, C] of one seed."""
+        """{uid: the best candidate}, from the logits [N, C] of one seed. A query about a passage
+        without candidates has no answer."""
         texts = {}
         for row, best in enumerate(logits.argmax(axis=-1).tolist()):
-            if logits[row, best] > MASKED_ENERGY / 2:
+            if logits[row, best] > NO_CANDIDATE:
                 texts[rows.uids[row]] = rows.candidates(row)[best]
         return texts
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """Probabilities [..., C] of the candidates in float64, 0 without a candidate. Masses may
-        sum to more than 1."""
+        """float64 [..., C], the probability of each candidate; 0 in columns beyond the passage's
+        candidates. Where logits are unnormalised, the sum may be more than 1."""
         logits = np.asarray(logits, np.float64)
-        is_candidate = logits > MASKED_ENERGY / 2
-        if not self.masses:
+        is_candidate = logits > NO_CANDIDATE
+        if not self.unnormalised:
             logits = logits - logits.max(axis=-1, keepdims=True)
-        masses = np.where(is_candidate, np.exp(np.where(is_candidate, logits, 0.0)), 0.0)
-        if self.masses:
-            return masses
-        return np.asarray(masses / np.maximum(masses.sum(axis=-1, keepdims=True), 1e-300))
+        weights: np.ndarray = np.exp(np.where(is_candidate, logits, -np.inf))
+        if not self.unnormalised:
+            weights /= np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
+        return weights
 
     # -- predictions
 
     def describe(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
-        """For each query "answer", the most likely candidate ("" for none), "best", the five most
-        likely ones with their probabilities, and "candidates", their number."""
+        """For each query {"answer": the candidate with the highest mean probability over the seeds,
+        or "", "best": see best_of, "candidates": how many candidates the passage has}."""
         descriptions: list[JsonObject] = []
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)
@@ -319,8 +359,8 @@ class ClozeScorer:
         return descriptions
 
     def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
-        """A JSON row per query: uid, the answer of each seed ("" for none), and the most likely
-        candidates."""
+        """For each query {"uid", "predicted": the answer of each seed, "" for none, "best": see
+        best_of}."""
         answers_S = [self.answers(rows, logits_NC) for logits_NC in logits]
         mean_NC = self.probabilities(logits).mean(axis=0)
         predictions: list[JsonObject] = []
@@ -332,7 +372,7 @@ class ClozeScorer:
 
     def summary(self, split: str, scores: JsonObject) -> str:
         f1 = f", F1 {scores['f1']['mean']:.4f}"
-        return summary(f"{split} exact match", scores, self.row_noun, f1)
+        return summary_line(f"{split} exact match", scores, self.row_noun, f1)
 
     def attention_map(
         self,
@@ -342,9 +382,14 @@ class ClozeScorer:
         lengths: tuple[int, int],
         sown: JsonObject,
     ) -> JsonObject:
-        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents};
-        "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
-        to the passage's tokens [S, N]."""
+        """The texts of one query, and where the reader looked.
+
+        "passage", "query": tokens. "names": {token: the phrase that it stands for}. "candidates":
+        texts [C]. "spans": the (start, end) of each mention of each candidate. "weights": attention
+        to the passage's tokens [S, tokens].
+
+        sown: "places" holds the attention, [S, 1, padded tokens] for a batch of one query.
+        """
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
         passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
         view = query_in_setup(example, setup, passage)
@@ -360,10 +405,23 @@ class ClozeScorer:
         }
 
 
+def _with_word_vectors(splits: Mapping[str, ClozeRows], path: Path) -> dict[str, ClozeRows]:
+    """The splits with the word vectors of all candidates and answers of dev and test. Training
+    queries and new ones have no embedding score."""
+    strings: set[str] = set()
+    for name, rows in splits.items():
+        if name not in ("train", NEW):
+            strings |= rows.strings()
+    if not strings:
+        return dict(splits)
+    word_vectors = known_vectors(path, words_of_texts(strings))
+    return {name: replace(rows, word_vectors=word_vectors) for name, rows in splits.items()}
+
+
 def _batches(
     prepared: Prepared, name: str, group_size: int, settings: batching.BatchSettings
 ) -> batching.Batches:
-    """The batches of a split; up to `group_size` queries of a passage stay together."""
+    """The batches of a split. group_size: the most queries of a group."""
     rows = prepared.splits[name]
     assert isinstance(rows, ClozeRows)  # see with_rows
     groups = batching.premise_groups(rows.passage[:, None], group_size) if group_size > 1 else None
@@ -371,34 +429,41 @@ def _batches(
 
 
 def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[JsonObject]:
-    """The most likely candidates of a query, best first: [{"answer": ..., "probability": ...},
-    ...]."""
+    """The five most likely candidates of a query, best first: [{"answer": ..., "probability": ...},
+    ...]. p_C: their probabilities."""
     candidates = rows.candidates(row)
     order = np.argsort(-p_C[: len(candidates)], kind="stable")[:BEST]
     return [{"answer": candidates[i], "probability": round(float(p_C[i]), 6)} for i in order]
 
 
-class _Places(NamedTuple):
-    """Indices `place` [U, T] in a flat array, whether each belongs to the passage, and the number
-    [U] that do."""
+class _FlatIndex(NamedTuple):
+    """Where the items of each passage of a batch are in a flat array (see arrays.py).
 
-    place: jax.Array
-    is_inside: jax.Array
-    length: jax.Array
+    Args:
+      index_QT: int, the index of item t of passage q; 0 beyond its last item.
+      is_item_QT: bool, whether passage q has an item t.
+      length_Q: int, the number of items of passage q.
+    """
+
+    index_QT: jax.Array
+    is_item_QT: jax.Array
+    length_Q: jax.Array
 
     def take(self, flat: jax.Array, padding: int = 0) -> jax.Array:
-        """[U, T], the values of a flat array."""
-        return jnp.where(self.is_inside, flat[self.place], padding)
+        """[Q, T], the items of each passage, padded."""
+        return jnp.where(self.is_item_QT, flat[self.index_QT], padding)
 
 
-def _places_of(
-    data: Arrays, name: str, place_T: jax.Array, passage_U: jax.Array, is_present_U: jax.Array
-) -> _Places:
-    """The places of a flat array that belong to each passage."""
-    start = data[f"{name}_start"][passage_U]
-    length = jnp.where(is_present_U, data[f"{name}_start"][passage_U + 1] - start, 0)
-    is_inside = place_T < length[:, None]
-    return _Places(jnp.where(is_inside, start[:, None] + place_T, 0), is_inside, length)
+def _flat_index(
+    data: Arrays, name: str, column_T: jax.Array, passage_Q: jax.Array, is_present_Q: jax.Array
+) -> _FlatIndex:
+    """The indices of the passages' items in the flat array `name`. is_present_Q: whether there is a
+    passage."""
+    start_Q = data[f"{name}_start"][passage_Q]
+    length_Q = jnp.where(is_present_Q, data[f"{name}_start"][passage_Q + 1] - start_Q, 0)
+    is_item_QT = column_T < length_Q[:, None]
+    index_QT = jnp.where(is_item_QT, start_Q[:, None] + column_T, 0)
+    return _FlatIndex(index_QT, is_item_QT, length_Q)
 
 
 def _label(batch: QueryBatch) -> jax.Array:
@@ -409,9 +474,3 @@ def _label(batch: QueryBatch) -> jax.Array:
 def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
     """[S, N], the value of the label of each row."""
     return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]
-
-
-def _mean(summaries: Sequence[JsonObject], name: str) -> metrics.MeanSd | None:
-    """mean_sd of a score over seeds, None where a seed has none."""
-    values = [figures[name] for figures in summaries]
-    return None if None in values else metrics.mean_sd(values)

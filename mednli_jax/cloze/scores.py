@@ -73,8 +73,8 @@ def exact_match(prediction: str, answers: Iterable[str]) -> bool:
 
 
 def token_f1(prediction: str, answers: Iterable[str]) -> float:
-    """The highest F1 over the answers, of words as bags. Where both sides are empty: as
-    `exact_match`."""
+    """The F1 of the bags of words, highest over the answers. If `normalise` leaves both sides
+    without words, the F1 is `exact_match`: 1 or 0."""
     predicted = Counter(normalise(prediction).split())
     highest = 0.0
     for answer in answers:
@@ -89,8 +89,11 @@ def token_f1(prediction: str, answers: Iterable[str]) -> float:
 
 
 def _bleu_counts(prediction: str, answers: Iterable[str]) -> list[int]:
-    """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of
-    both sides."""
+    """The counts of one query from which BLEU is computed, [2 * ORDERS + 2].
+
+    In order: matching n-grams of each order, predicted n-grams of each order, words of the
+    prediction, words of the answer that is nearest in length.
+    """
     from nltk.translate import bleu_score
 
     tokens = normalise(prediction).split()
@@ -106,32 +109,36 @@ def _bleu_counts(prediction: str, answers: Iterable[str]) -> list[int]:
 
 def _bleu(counts: np.ndarray, order: int) -> float:
     """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to
-    `order` words. counts: [N, 2 * ORDERS + 2].
+    `order` words. counts: [N, 2 * ORDERS + 2], see _bleu_counts.
 
-    The accepted answers of a query are the references; the reference length is the nearest, of two
-    the shorter. There is no smoothing: an order without a match makes BLEU 0. The paper used the
-    package of Chen et al. 2015, which puts 1e-6 for an order in which neither side has an n-gram: a
-    perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
-    nltk's `corpus_bleu` is not used: it counts an n-gram in predictions too short to have one.
+    The accepted answers of a query are the references. The reference length is that of the answer
+    nearest in length to the prediction, of the shorter one in a tie. An order without a match makes
+    BLEU 0.
+
+    The paper's package (Chen et al. 2015) smooths: where no text is long enough for an order, the
+    precision of this order is 1e-6. A perfect system whose answers all have fewer than four words
+    has BLEU-4 .032 in the paper and 0 here. nltk's `corpus_bleu` is not used, because it counts an
+    n-gram in predictions that are too short to have one.
     """
     from nltk.translate.bleu_score import brevity_penalty
 
     sums = counts.sum(axis=0)
     matches, totals = sums[:order], sums[ORDERS : ORDERS + order]
-    predicted_length, expected_length = sums[-2:]
+    predicted_length, reference_length = sums[-2:]
     if not matches.all():
         return 0.0
     mean_precision = np.exp(np.log(matches / totals).mean())
-    return float(brevity_penalty(expected_length, predicted_length) * mean_precision)
+    return float(brevity_penalty(reference_length, predicted_length) * mean_precision)
 
 
 def embedding_score(
     prediction: str, answers: Iterable[str], vocab: Vocab, vectors: np.ndarray
 ) -> float:
-    """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu
-    et al. 2016).
+    """The cosine between the mean vectors of prediction and answer (Liu et al. 2016), highest over
+    the answers.
 
-    Words without a vector are left out. A side without words scores 0. vectors: [V, D].
+    Words without a vector are left out. If no word is left on a side, the cosine is 0. vectors:
+    [V, D].
     """
     predicted = _mean_vector(prediction, vocab, vectors)
     cosines = []
@@ -141,6 +148,7 @@ def embedding_score(
 
 
 def _mean_vector(text: str, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
+    """float64 [D]; zeros if no word has a vector."""
     rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
     if not rows:
         return np.zeros(vectors.shape[1])
@@ -159,8 +167,12 @@ def _cosine(first: np.ndarray, second: np.ndarray) -> float:
 class QueryScores:
     """The scores of each of N queries.
 
-    answered, exact: bool [N]. f1, embedding: float64 [N]; None without word vectors. bleu_counts:
-    int64 [N, 10], see `_bleu_counts`. answer_length: int64 [N], words of the dataset's answer.
+    Args:
+      answered, exact: bool [N].
+      f1: float64 [N].
+      embedding: float64 [N]; None without word vectors.
+      bleu_counts: int64 [N, 10], see _bleu_counts.
+      answer_length: int64 [N], words of the dataset's answer.
     """
 
     uids: tuple[str, ...]
@@ -183,7 +195,7 @@ def query_scores(
     vocab: Vocab | None = None,
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
-    """Scores predictions; without word vectors there is no embedding score."""
+    """Scores predictions. vocab, vectors [V, D]: for the embedding score; None = there is none."""
     uids, answered, length = [], [], []
     exact, f1, bleu_counts, embedding = [], [], [], []
     for query in queries:
@@ -207,26 +219,35 @@ def query_scores(
     )
 
 
-def summary(scores: QueryScores, rows: Selection = ALL) -> JsonObject:
-    """Scores of some queries, as plain numbers for JSON; lengths are means, in words."""
-    answered, counts = scores.answered[rows], scores.bleu_counts[rows]
-    lengths = counts[:, -2][answered]
+def summary(scores: QueryScores, selection: Selection = ALL) -> JsonObject:
+    """The scores of some queries together, as JSON numbers.
+
+    missing: number of queries without an answer. exact_match, f1, embedding: means over the
+    queries. predicted_length, answer_length: mean words of the predictions, and of the dataset's
+    answers. embedding is None without word vectors, predicted_length without a prediction.
+    """
+    answered, counts = scores.answered[selection], scores.bleu_counts[selection]
+    predicted_lengths = counts[answered, -2]
+    embedding = None if scores.embedding is None else float(scores.embedding[selection].mean())
     return {
         "queries": len(answered),
         "missing": int((~answered).sum()),
-        "exact_match": float(scores.exact[rows].mean()),
-        "f1": float(scores.f1[rows].mean()),
+        "exact_match": float(scores.exact[selection].mean()),
+        "f1": float(scores.f1[selection].mean()),
         "bleu2": _bleu(counts, 2),
         "bleu4": _bleu(counts, 4),
-        "embedding": None if scores.embedding is None else float(scores.embedding[rows].mean()),
-        "predicted_length": float(lengths.mean()) if len(lengths) else None,
-        "answer_length": float(scores.answer_length[rows].mean()),
+        "embedding": embedding,
+        "predicted_length": float(predicted_lengths.mean()) if answered.any() else None,
+        "answer_length": float(scores.answer_length[selection].mean()),
     }
 
 
-def rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
-    """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding
-    with vectors."""
+def query_rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
+    """One JSON object per query.
+
+    uid; answered: the share of the seeds that gave an answer; exact_match, f1 and, with word
+    vectors, embedding: means over the seeds.
+    """
     answered_S, exact_S, f1_S, embedding_S = [], [], [], []
     for scores in scores_S:
         answered_S.append(scores.answered)
@@ -245,30 +266,33 @@ def rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
     return objects
 
 
-def seed_scores(scores_S: Sequence[QueryScores], rows: Selection = ALL) -> JsonObject:
-    """Exact match (as accuracy) and F1 of some queries, mean_sd over the seeds, with how many there
-    are."""
-    exact_match_S, f1_S = [], []
-    for scores in scores_S:
-        seed_figures = summary(scores, rows)
-        exact_match_S.append(seed_figures["exact_match"])
-        f1_S.append(seed_figures["f1"])
+def seed_scores(scores_S: Sequence[QueryScores], selection: Selection = ALL) -> JsonObject:
+    """Scores of some queries over the seeds: {"examples": number of queries, "accuracy": mean_sd of
+    exact match, "f1": mean_sd}."""
+    summaries = [summary(scores, selection) for scores in scores_S]
     return {
-        "examples": seed_figures["queries"],
-        "accuracy": metrics.mean_sd(exact_match_S),
-        "f1": metrics.mean_sd(f1_S),
+        "examples": summaries[0]["queries"],
+        "accuracy": mean_sd_of(summaries, "exact_match"),
+        "f1": mean_sd_of(summaries, "f1"),
     }
+
+
+def mean_sd_of(summaries: Sequence[JsonObject], name: str) -> metrics.MeanSd | None:
+    """mean_sd of a score over the summaries of the seeds; None where a seed has none."""
+    values = [summary_of_seed[name] for summary_of_seed in summaries]
+    return None if None in values else metrics.mean_sd(values)
 
 
 def slices(
     queries: Sequence[ClozeExample | Query],
     skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> dict[str, dict[str, list[int]]]:
-    """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that
-    the query needs}.
+    """Subsets of the queries: {family: {name: row numbers}}, names sorted.
 
     The families: "answer length" in words of the dataset's answer, "semantic type" of that answer,
-    "tag" of the example, such as seen and unseen, and "skill".
+    "tag" of the query, such as seen and unseen, and "skill". A family without a subset is left out.
+
+    skills: {uid: skills that the query needs}.
     """
     by_length, by_type = defaultdict(list), defaultdict(list)
     by_tag, by_skill = defaultdict(list), defaultdict(list)
@@ -290,12 +314,12 @@ def slices(
     return {family: dict(sorted(named.items())) for family, named in families.items() if named}
 
 
-def figures(
+def summary_with_slices(
     queries: Sequence[ClozeExample | Query],
     scores: QueryScores,
     skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> JsonObject:
-    """`summary` of all queries, and under the key `slices` the `summary` of each slice."""
+    """The summary of all queries, and under "slices" {family: {name: summary}}, see `slices`."""
     summaries = {}
     for family, named in slices(queries, skills).items():
         summaries[family] = {name: summary(scores, rows) for name, rows in named.items()}
@@ -310,8 +334,10 @@ _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid
 def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[str, str]:
     """The answers of a system, {uid: text}.
 
-    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own
-    script reads. queries: those that may be answered; not all need be.
+    Args:
+      path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own
+        script reads.
+      queries: those that the file may answer. It need not answer all.
     """
     path, problems = Path(path), Problems()
     uids = {query.uid for query in queries}
@@ -320,9 +346,11 @@ def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[st
         problem, fix = "", _FORMS
         if not (isinstance(uid, str) and isinstance(answer, str)):
             problem = "uid or answer is missing or no text"
-        elif uid in answers or uid not in uids:
-            problem = "uid is that of an earlier row, or of no query of this split"
-            fix = "keep one answer a query, and score its split: --corpus and --split"
+        elif uid in answers:
+            problem, fix = "uid is that of an earlier answer", "keep one answer for each query"
+        elif uid not in uids:
+            problem = "uid is of no query of this split"
+            fix = "give the corpus and the split of the answers: --corpus and --split"
         if problem:
             problems.add(DataError(problem, file=path.name, line=place, fix=fix))
         else:
@@ -334,13 +362,15 @@ def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[st
 
 
 def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, Json]]:
-    """(line or "entry NUMBER", uid, answer) of each entry of either form."""
+    """(place, uid, answer) of each answer in a file of either form. place: a line number, or "entry
+    NUMBER" of a JSON object."""
     with open_text(path) as stream:
         try:
             whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
         except (json.JSONDecodeError, RecursionError):
             whole = None
-    if not isinstance(whole, dict) or "uid" in whole or ".jsonl" in path.suffixes:
+    is_lines = not isinstance(whole, dict) or ".jsonl" in path.suffixes
+    if is_lines or "uid" in whole:  # a single line is one JSON object, too
         for line, row in json_lines(path, problems):
             yield line, row.get("uid"), row.get("answer")
         return
@@ -363,8 +393,8 @@ def answer_lines(answers: Answers) -> str:
 
 
 class ScoredSystem(NamedTuple):
-    """Scores of a system's answers to the queries of a split. exact: bool [S, N]. f1: [N], mean
-    over the seeds."""
+    """Scores of a system's answers to N queries of a split. exact: bool [S, N]. f1: [N], means over
+    the seeds."""
 
     name: str
     corpus: str
@@ -376,7 +406,7 @@ class ScoredSystem(NamedTuple):
 def scored_system(
     name: str, corpus: str, queries: Sequence[Query], predictions_S: Iterable[Answers]
 ) -> ScoredSystem:
-    """predictions_S: the answers of each seed."""
+    """Scores a system's answers. predictions_S: those of each seed."""
     exact_S, f1_S = [], []
     for predictions in predictions_S:
         scores = query_scores(queries, predictions)
@@ -386,7 +416,7 @@ def scored_system(
 
 
 def queries_of(folder: Path, split: str) -> list[Query]:
-    """The queries of a run's split with their accepted answers, which the run saves."""
+    """The queries of a run's split with their accepted answers, from a file of the run."""
     directory = RunDirectory.existing(folder)
     if directory.task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries", fix="name runs of one task")
@@ -397,7 +427,8 @@ def queries_of(folder: Path, split: str) -> list[Query]:
 
 
 def read_system(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem:
-    """A finished run on the queries of its split, joined by uid."""
+    """Scores the predictions of a finished run. Raises RunError unless they have the uids of
+    `queries`."""
     directory, result = complete(folder)
     name, seeds = directory.folder.resolve().name, len(result.seeds)
 
@@ -410,19 +441,20 @@ def read_system(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSys
     if predicted.keys() != uids:
         shared = len(predicted.keys() & uids)
         problem = f"{len(predicted):,} predictions for {len(queries):,} queries in {split}"
-        raise RunError(f"{name}: {problem}, {shared:,} of them the same", fix=SAME_FILES)
+        raise RunError(f"{name}: {problem}, {shared:,} uids are in both", fix=SAME_FILES)
     predictions_S: list[dict[str, str]] = [{} for _ in range(seeds)]
     for uid, answer_S in predicted.items():
-        for answers, answer in zip(predictions_S, answer_S, strict=True):
-            if answer:
-                answers[uid] = answer
+        for predictions, answer in zip(predictions_S, answer_S, strict=True):
+            if answer:  # "" = the seed gave no answer
+                predictions[uid] = answer
     return scored_system(name, result.corpus, queries, predictions_S)
 
 
 def comparison(first: ScoredSystem, second: ScoredSystem) -> JsonObject:
-    """The second system less the first on the same queries, as JSON values; shares are 0-1.
+    """Compares two systems on the same queries; JSON values.
 
-    The interval of exact_match is drawn over queries and seeds, the interval of f1 over queries.
+    "exact_match" and "f1": the difference, second minus first, of shares from 0 to 1, with its
+    interval. The bootstrap of exact_match draws queries and seeds, that of f1 queries.
     """
     check_corpora(first, second)
     return {
@@ -438,12 +470,16 @@ def comparison(first: ScoredSystem, second: ScoredSystem) -> JsonObject:
 
 
 def f1_difference(first: np.ndarray, second: np.ndarray) -> JsonObject:
-    """mean(second) - mean(first), both [N], with an interval: the percentiles of samples that draw
-    queries with replacement, the same for both systems (Koehn 2004)."""
-    gains, counts = np.unique(second - first, return_counts=True)
-    n = int(counts.sum())
-    # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
+    """mean(second) - mean(first) of F1 [N], with an interval.
+
+    Paired bootstrap (Koehn 2004): a sample draws queries with replacement, the same ones for both
+    systems. The interval is between percentiles of the samples' differences.
+    """
+    gain_G, count_G = np.unique(second - first, return_counts=True)
+    n = int(count_G.sum())
     rng = np.random.default_rng(0)
-    drawn = rng.multinomial(n, counts / n, size=metrics.SAMPLES) @ gains / n
-    mean = float(gains @ counts / n)
-    return asdict(metrics.Difference(mean, *metrics.interval(drawn)))
+    # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
+    sample_SG = rng.multinomial(n, count_G / n, size=metrics.SAMPLES)
+    difference_S = sample_SG @ gain_G / n
+    mean = float(gain_G @ count_G / n)
+    return asdict(metrics.Difference(mean, *metrics.interval(difference_S)))

@@ -147,7 +147,7 @@ class Cloze:
         data, pointer = config.data, config.model.get("pointer")  # None for sa_reader
         return ClozeScorer(
             loose=data.setup == "noent" and pointer not in (None, "span"),
-            masses=pointer == "sum",
+            unnormalised=pointer == "sum",
             answer_vectors=file_path(data.answer_vectors, corpora_folder(data.dir)),
         )
 

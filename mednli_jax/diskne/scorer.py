@@ -64,7 +64,7 @@ class FoldRows:
 
 @dataclass(frozen=True)
 class DisKnEScorer(nli.NLIScorer):
-    """Whether a premise entails a disease, in the classes of NLI (see training.task.Scorer).
+    """Whether a premise entails a disease, in the classes of NLI (see training.scorer.Scorer).
 
     The name of a split is a group of folds and a part, such as "medical/train".
     """

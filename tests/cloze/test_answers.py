@@ -12,9 +12,9 @@ from support.tables import table_rows
 from mednli_jax.cloze.scores import (
     embedding_score,
     exact_match,
-    figures,
     query_scores,
     summary,
+    summary_with_slices,
     token_f1,
 )
 from mednli_jax.data.text import SPECIALS, Vocab
@@ -163,7 +163,7 @@ PREDICTIONS = {"q1": "Asthma", "q2": "pain", "q3": "", "q5": "asthma"}
 
 @pytest.fixture(scope="module")
 def scores():
-    return figures(EXAMPLES, query_scores(EXAMPLES, PREDICTIONS))
+    return summary_with_slices(EXAMPLES, query_scores(EXAMPLES, PREDICTIONS))
 
 
 def test_the_scores_of_a_split_are_means_over_its_queries(scores):
@@ -195,7 +195,7 @@ def test_a_split_is_sliced_by_answer_length_semantic_type_and_tag(scores):
 
 
 def test_a_split_without_predictions_scores_nothing():
-    scores = figures(EXAMPLES, query_scores(EXAMPLES, {}, VOCAB, VECTORS))
+    scores = summary_with_slices(EXAMPLES, query_scores(EXAMPLES, {}, VOCAB, VECTORS))
 
     assert scores["missing"] == 4
     for name in ("exact_match", "f1", "bleu2", "bleu4", "embedding"):

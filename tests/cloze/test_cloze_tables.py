@@ -13,7 +13,13 @@ from support.files import write
 from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.corpus import read_splits, split_of
-from mednli_jax.cloze.scores import answer_lines, query_scores, read_answers, rows, seed_scores
+from mednli_jax.cloze.scores import (
+    answer_lines,
+    query_rows,
+    query_scores,
+    read_answers,
+    seed_scores,
+)
 from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.files.writing import write_atomic
@@ -54,7 +60,7 @@ def test_cloze_scores_of_several_seeds_are_means(seeds):
 
 
 def test_cloze_scores_of_a_query_are_means_over_seeds(seeds):
-    of_query = {row.pop("uid"): row for row in rows(seeds)}
+    of_query = {row.pop("uid"): row for row in query_rows(seeds)}
 
     assert of_query["p.1"] == {"answered": 1, "exact_match": 0.5, "f1": 0.75}
     assert of_query["p.2"] == {"answered": 0.5, "exact_match": 0.5, "f1": 0.5}
@@ -111,7 +117,7 @@ def test_the_table_of_baselines_has_their_scores_beside_the_papers(tmp_path):
     # Rash is the most frequent entity, but it occurs in the query. Fever answers one query of two.
     assert cells["maxfreq-entity"][0] == "0.0"
     assert cells["upper bound"][0] == "100.0"
-    assert cells["rand-entity, mean of all draws"][0] == "25.0"
+    assert cells["rand-entity, expected"][0] == "25.0"
     assert set(PAPER) < set(cells)
     assert cells["human-expert"][6] == "35.0"
     assert "human-expert" in out

@@ -12,12 +12,16 @@ from support.tables import table_rows
 from mednli_jax.cloze.baselines import (
     best_window,
     known_vectors,
+    lowered_words,
     most_frequent_entity,
     most_similar_entity,
     out_of_passage,
     random_entity,
     random_expectation,
     upper_bound,
+    word_spans,
+    words_of_examples,
+    words_of_texts,
 )
 from mednli_jax.cloze.scores import query_scores, summary
 from mednli_jax.data.text import SPECIALS, Vocab
@@ -63,7 +67,7 @@ def test_a_random_entity_is_drawn_by_its_mentions(many):
 
 
 def test_a_random_word_is_any_word_of_the_passage(many):
-    words = set(random_entity(many[:300], words=True).values())
+    words = set(random_entity(many[:300], choices_of=lowered_words).values())
 
     assert words == {word.lower() for word in passage(REPORT).tokens}
 
@@ -142,7 +146,7 @@ def test_the_context_of_an_entity_ends_with_its_sentence():
 def test_the_baseline_of_contexts_takes_any_word_in_the_context_most_like_the_query():
     text = "North a south | east Wanted [fever] east"
 
-    assert most_similar("east _ fever", text, window=1, words=True) == "wanted"
+    assert most_similar("east _ fever", text, window=1, spans_of=word_spans) == "wanted"
 
 
 # Windows up to 4 words give "cough", larger ones "fever".
@@ -205,7 +209,9 @@ def test_the_words_of_a_corpus_and_further_texts_have_vectors(tmp_path):
     rows = "fever 1 2\ntcell 3 4\ncough 5 6\nrash 7 8\nzebra 9 9\n"
     examples = [cloze("q", "Fever of the T-cell", "cough _", "fever")]
 
-    vocab, vectors = known_vectors(write(tmp_path / "v.txt", rows), examples, more=["the Rash!"])
+    words = words_of_examples(examples) | words_of_texts(["the Rash!"])
+
+    vocab, vectors = known_vectors(write(tmp_path / "v.txt", rows), words)
 
     assert set(vocab.words[2:]) == {"fever", "tcell", "cough", "rash"}
     assert vectors[vocab.words.index("tcell")].tolist() == [3, 4]
@@ -213,4 +219,4 @@ def test_the_words_of_a_corpus_and_further_texts_have_vectors(tmp_path):
 
 def test_vectors_without_a_word_of_the_corpus_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"v\.txt: .* Fix: "):
-        known_vectors(write(tmp_path / "v.txt", "zebra 1 2\n"), EXAMPLES)
+        known_vectors(write(tmp_path / "v.txt", "zebra 1 2\n"), words_of_examples(EXAMPLES))

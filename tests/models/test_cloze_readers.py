@@ -95,18 +95,18 @@ def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word(form, v
 
 
 @cases(
-    "form, masses, expected",
+    "form, unnormalised, expected",
     {
         "published": ("sum", True, [0.5, 1]),
         "normalised": ("share", False, [1 / 3, 2 / 3]),
     },
 )
 def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidates(
-    form, masses, expected
+    form, unnormalised, expected
 ):
     """The passage is "chest ct", the candidates are "ct" and "chest ct", and both words have equal
     energies. The published loss gives "chest ct" all of the mass and "ct" half of it."""
-    task = ClozeScorer(loose=True, masses=masses)
+    task = ClozeScorer(loose=True, unnormalised=unnormalised)
     batch = query(
         places=[1, 0, 1],
         owners=[0, 1, 1],
@@ -197,13 +197,13 @@ def test_scores_loss_and_gradients_of_a_cloze_reader_equal_the_pytorch_reference
     fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
     entry = table.entry(case["model"])
     model = entry.build(fields, num_types=FACTS["num_types"])
-    masses = case["model"] == "ga_reader" and fields.get("pointer", "sum") == "sum"
+    unnormalised = case["model"] == "ga_reader" and fields.get("pointer", "sum") == "sum"
     has_candidate = (batch.mask > 0) & cloze_readers.candidate_mask(batch).any(axis=1)
 
     def loss_of(params):
         frozen = {"embedding": {"vectors": vectors}}
         logits = model.apply({"params": params, "frozen": frozen}, batch, train=False)
-        losses = ClozeScorer(masses=masses).loss(logits, batch)
+        losses = ClozeScorer(unnormalised=unnormalised).loss(logits, batch)
         return jnp.sum(jnp.where(has_candidate, losses, 0.0)), logits
 
     with jax.enable_x64(True):
@@ -212,7 +212,7 @@ def test_scores_loss_and_gradients_of_a_cloze_reader_equal_the_pytorch_reference
         vectors = params["embedding"]["vectors"]
         slope = jax.jit(jax.value_and_grad(loss_of, has_aux=True))
         (loss, logits), gradient = slope(params)
-        scores = logits[:5] if masses else jax.nn.log_softmax(logits[:5])
+        scores = logits[:5] if unnormalised else jax.nn.log_softmax(logits[:5])
         scores = jnp.where(GOLDEN["input/candidate_length"] > 0, scores, 0.0)
 
     expected = f"{name}/float64"
@@ -307,11 +307,11 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
 @pytest.mark.parametrize(
     "setup, form, read_as",
     table_rows("""
-        noent | sum | loose masses
+        noent | sum | loose unnormalised
         noent | share | loose
         noent | mean | loose
         noent | span |
-        anonym | sum | masses
+        anonym | sum | unnormalised
     """),
 )
 def test_the_task_reads_logits_as_the_reader_means_them(setup, form, read_as):
@@ -320,8 +320,8 @@ def test_the_task_reads_logits_as_the_reader_means_them(setup, form, read_as):
 
     task = experiment_of(config).scorer
 
-    assert [name for name in ("loose", "masses") if getattr(task, name)] == read_as.split()
+    assert [name for name in ("loose", "unnormalised") if getattr(task, name)] == read_as.split()
 
 
-def test_logits_of_the_sa_reader_are_no_masses():
-    assert not experiment_of(read_config("sa:demo/ent")).scorer.masses
+def test_logits_of_the_sa_reader_are_normalised():
+    assert not experiment_of(read_config("sa:demo/ent")).scorer.unnormalised
