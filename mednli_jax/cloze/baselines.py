@@ -221,8 +221,8 @@ def most_similar_entity(
         context_MD = _window_vectors(passage.tokens, span_M2, ends, vocab, vectors, window)
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
-            ends = (len(query.query),)
-            context_D = _window_vectors(query.query, blank, ends, vocab, vectors, window)[0]
+            query_end = (len(query.query),)  # a query is one sentence
+            context_D = _window_vectors(query.query, blank, query_end, vocab, vectors, window)[0]
             cosine_M = context_MD @ context_D
             # Cosines of equal contexts differ by rounding, so the best one may not be the first.
             first = np.flatnonzero(cosine_M >= cosine_M.max() - 1e-9)[0]
