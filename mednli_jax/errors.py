@@ -105,7 +105,9 @@ class DataError(UserError):
 
     def _headline(self) -> str:
         problem = _sentence(self.problem)
-        place = "".join(f"{part}:" for part in (self.file, self.line) if part is not None)
+        place = "".join(
+            f"{position}:" for position in (self.file, self.line) if position is not None
+        )
         return f"{place} {problem}" if place else problem
 
 

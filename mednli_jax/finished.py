@@ -187,8 +187,8 @@ class System(ABC):
         if not inside.any():
             return {"examples": 0}
         tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
-        part = replace(rows, label=rows.label[inside], tags=tags)
-        return self.scorer.score(part, logits[:, inside])
+        labelled = replace(rows, label=rows.label[inside], tags=tags)
+        return self.scorer.score(labelled, logits[:, inside])
 
     def write(self, folder: Path, command_line: Sequence[str] = ()) -> None:
         """Writes the scores and predictions of the system as a complete run directory, which

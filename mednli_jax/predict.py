@@ -367,9 +367,9 @@ def _write_parquet(rows: Iterable[OutputRow], stream: BinaryIO) -> None:
 
     names_of_prediction: set[str] = set()
     tables, remaining = [pa.table({})], iter(rows)
-    while part := list(islice(remaining, CHUNK)):
-        tables.append(_table([{**columns, **prediction} for columns, prediction in part]))
-        names_of_prediction.update(part[0][1])
+    while chunk := list(islice(remaining, CHUNK)):
+        tables.append(_table([{**columns, **prediction} for columns, prediction in chunk]))
+        names_of_prediction.update(chunk[0][1])
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
         names = sorted(table.column_names, key=names_of_prediction.__contains__)

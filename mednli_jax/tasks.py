@@ -298,8 +298,8 @@ def with_flag(command: str, flag: str) -> Task:
 def analyses_of(task: Task) -> dict[str, Analysis]:
     """name -> analysis of the corpora of a task, those of other papers, too."""
     analyses = dict(task.analyses)
-    for part in papers().get(task.name, ()):
-        analyses |= part.analyses
+    for paper in papers().get(task.name, ()):
+        analyses |= paper.analyses
     return analyses
 
 
@@ -319,9 +319,9 @@ def with_table(name: str) -> PaperTable:
     tables: dict[str, PaperTable] = {}
     for task in tasks().values():
         tables |= task.tables
-    for parts in papers().values():
-        for part in parts:
-            tables |= part.tables
+    for papers_of_task in papers().values():
+        for paper in papers_of_task:
+            tables |= paper.tables
     if name not in tables:
         raise UsageError(f"--table={name}: no such table", fix=f"give one of {', '.join(tables)}")
     return tables[name]

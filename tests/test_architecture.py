@@ -120,7 +120,7 @@ def type_imports(tree: ast.Module) -> Iterator[ast.stmt]:
             yield from node.body
 
 
-def part_of(path: Path) -> str:
+def top_level_name(path: Path) -> str:
     """The name in LAYERS that a file belongs to."""
     name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return "report.__main__" if (name, path.stem) == ("report", "__main__") else name
@@ -128,7 +128,7 @@ def part_of(path: Path) -> str:
 
 def wrong_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
     """Imports that the layers do not allow."""
-    own = part_of(path)
+    own = top_level_name(path)
     has_arrays = own in WITH_ARRAYS or (own in TASKS and path.stem in ARRAYS_OF_TASKS)
     for module, line, is_for_types in imports(tree):
         library, _, rest = module.partition(".")

@@ -12,7 +12,7 @@ one run.
 
 Seeds need nothing of each other, so no device waits for another one. DIR is a run like one of a
 single process, with the same scores. The same command continues after an interruption; DIR.parts
-may be deleted at the end. Exit codes: 0 done, 2 bad input, or a part failed, 3 interrupted.
+may be deleted at the end. Exit codes: 0 done, 2 bad input, or a run failed, 3 interrupted.
 """
 
 import collections
@@ -30,7 +30,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax import cli, run
+from mednli_jax import cli
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import RunError
 from mednli_jax.experiment import Experiment, experiment_of
@@ -81,7 +81,7 @@ def start(seeds: Sequence[int], folder: Path, device: int) -> subprocess.Popen:
 
 
 def joined(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """One row of metrics, or the facts of one result, from those of the parts. Lists with a value a
+    """One row of metrics, or the facts of one result, from those of the runs. Lists with a value a
     seed are joined."""
     whole = dict(rows[0])
     for name, value in rows[0].items():
@@ -99,25 +99,25 @@ def fit(
     runs: Sequence[RunDirectory], experiment: Experiment, prepared: Prepared, session: Session
 ) -> Fitted:
     """A fit (see docs/architecture.md) that takes the best weights of each seed from the finished
-    parts."""
+    runs."""
     directory = session.directory
     assert directory  # this process alone writes the run
     program, batches = experiment.program(prepared)
     session.write_facts(prepared.manifest, program.devices.all)
     experiment.save_for_prediction(directory, prepared)
     of_epoch = collections.defaultdict(list)
-    for part in runs:
-        part.check_data(prepared.manifest)
-        for row in read_metrics(part):
+    for run in runs:
+        run.check_data(prepared.manifest)
+        for row in read_metrics(run):
             of_epoch[row["epoch"]].append(row)
     for epoch in sorted(of_epoch):
         row = joined(of_epoch[epoch])
         directory.append_metrics(row)
         directory.write_scalars(row)
     best_of_runs = []
-    for part in runs:
-        checkpoint = Checkpoints(part.checkpoints).load()
-        assert checkpoint  # the part is finished
+    for run in runs:
+        checkpoint = Checkpoints(run.checkpoints).load()
+        assert checkpoint  # the run is finished
         best_of_runs.append(checkpoint[0]["best"])
     best = jax.tree.map(lambda *leaves: np.concatenate(leaves), *best_of_runs)
     Checkpoints(directory.checkpoints).save({"best": best}, {})
@@ -125,15 +125,15 @@ def fit(
         {name: best.get(name, {}) for name in ("params", "batch_stats")}
     )
     facts, notes = [], []
-    for part in runs:
-        result = part.result()
+    for run in runs:
+        result = run.result()
         facts.append({name: result.values[name] for name in FACTS if name in result.values})
         notes += [note for note in result.notes if note.startswith("seed ")]
     return Fitted(joined(facts), lambda split: program.logits(weights, batches[split]), notes)
 
 
 def shares(seeds: Sequence[int], count: int) -> list[Sequence[int]]:
-    """The seeds in `count` parts of about equal size."""
+    """The seeds in `count` runs of about equal size."""
     first = [len(seeds) * k // count for k in range(count + 1)]
     return [seeds[start:end] for start, end in itertools.pairwise(first)]
 
@@ -151,7 +151,7 @@ def wait(processes: Sequence[subprocess.Popen]) -> list[int]:
 
 
 def main(values: cli.Flags) -> None:
-    """Trains the parts that are not finished, and joins them."""
+    """Trains the runs that are not finished, and joins them."""
     config = cli.config(values)
     folder = Path(cli.required(values, "workdir", "--workdir=DIR"))
     experiment = experiment_of(config)
@@ -159,18 +159,18 @@ def main(values: cli.Flags) -> None:
         problem = "only seeds of networks on one corpus can be shared out"
         raise RunError(problem, fix="python -m mednli_jax.train")
     RunDirectory.check(folder)
-    experiment.prepare()  # once, before the parts read it
+    experiment.prepare()  # once, before the runs read it
     root = private_folder(Path(f"{folder}.parts"))
     seeds = shares(config.seeds, min(values.workers, len(config.seeds)))
     folders = [root / str(k) for k in range(len(seeds))]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    processes = [start(seeds[k], part, k) for k, part in enumerate(folders)]
-    for code, part in zip(wait(processes), folders, strict=True):
+    processes = [start(seeds[k], run, k) for k, run in enumerate(folders)]
+    for code, run in zip(wait(processes), folders, strict=True):
         if code == cli.INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            raise RunError(f"training in {part} failed", fix=f"see {part}.log")
-    runs = [RunDirectory.existing(part) for part in folders]
+            raise RunError(f"training in {run} failed", fix=f"see {run}.log")
+    runs = [RunDirectory.existing(run) for run in folders]
     together = replace(experiment, trained_by=functools.partial(fit, runs))
     content = {**config.to_dict(), "model": experiment.model.fields}
     again = shlex.join(cli.command_line())

@@ -173,23 +173,23 @@ def _easy_and_difficult(
 
 
 def _counts(pairs: Pairs, state: State) -> JsonObject:
-    """Counts the pairs of each part: {split: {part: {label: pairs}}}."""
+    """Counts the pairs of each partition: {split: {partition: {label: pairs}}}."""
     splits: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in rows_in(pairs.splits).items():
         splits[split] = {}
-        for part, examples in _easy_and_difficult(pairs, state, rows):
+        for partition, examples in _easy_and_difficult(pairs, state, rows):
             counts = Counter(example.label for example in examples)
-            splits[split][part] = {label: counts[label] for label in pairs.labels}
+            splits[split][partition] = {label: counts[label] for label in pairs.labels}
     return splits
 
 
 def _lists(pairs: Pairs, state: State) -> dict[str, bytes]:
-    """The lists of uids, one a line, of the parts of all pairs and of each split: {file name:
+    """The lists of uids, one a line, of the partitions of all pairs and of each split: {file name:
     content}."""
     files = {}
     for split, rows in {"": slice(None), **rows_in(pairs.splits)}.items():
-        for part, examples in _easy_and_difficult(pairs, state, rows):
-            name = f"{part}_{split}.txt" if split else f"{part}.txt"
+        for partition, examples in _easy_and_difficult(pairs, state, rows):
+            name = f"{partition}_{split}.txt" if split else f"{partition}.txt"
             files[name] = "".join(f"{example.uid}\n" for example in examples).encode()
     return files
 
@@ -464,7 +464,7 @@ def _section(name: str, figures: JsonObject, labels: Sequence[str]) -> Section:
     # The paper's settings cannot lead to the partition that it published.
     if paper := corpus_fields("artifacts", name, "partition").get(figures["input"]):
         words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
-    header = ("split", "part", "pairs", "% of the split", *map("{}, %".format, labels))
+    header = ("split", "partition", "pairs", "% of the split", *map("{}, %".format, labels))
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
     grids = [
         Grid("", header, _split_rows(figures["splits"]), left=2),
@@ -482,11 +482,11 @@ def _split_rows(splits: JsonObject) -> list[tuple[str, ...]]:
     rows = []
     for split, counts_of in splits.items():
         total = sum(sum(counts.values()) for counts in counts_of.values())
-        for part, counts in counts_of.items():
+        for partition, counts in counts_of.items():
             size = sum(counts.values())
             share = f"{100 * size / max(total, 1):.1f}"
             of_labels = (f"{100 * n / size:.1f}" if size else "-" for n in counts.values())
-            rows.append((split, part, f"{size:,}", share, *of_labels))
+            rows.append((split, partition, f"{size:,}", share, *of_labels))
     return rows
 
 

@@ -20,7 +20,7 @@ FILTERED = {HYPOTHESIS.name: "analysis/aflite.json", PAIR.name: "analysis-pair/a
 
 
 class PartitionScores(NamedTuple):
-    """The scores of a run on the parts of a split."""
+    """The scores of a run on the partitions of a split."""
 
     input: str
     split: str
@@ -88,7 +88,7 @@ def _out(request: Request, file: str) -> str:
 
 
 def _partitions(request: Request) -> Iterator[Step]:
-    """Yields the steps that score the classifiers on the easy and the difficult part, entities
+    """Yields the steps that score the classifiers on the easy and the difficult partition, entities
     merged."""
     for name, file in PARTITIONS.items():
         filtered = FILTERED[name.input]

@@ -144,8 +144,8 @@ def _partitions(folder: Path) -> Filled:
             for split in SPLITS:
                 scores = scores_of[PartitionScores(input_name, split)]
                 partitions = scores["partitions"]
-                of_parts = (scores, partitions["easy"], partitions["difficult"])
-                ours = [_part_cell(of_part, classifier) for of_part in of_parts]
+                scores_of_cells = (scores, partitions["easy"], partitions["difficult"])
+                ours = [_accuracy_cell(cell, classifier) for cell in scores_of_cells]
                 paper = map(str, FIGURES["6"][input_name][classifier][split])
                 rows.append((title, classifier, split, *ours, *paper))
     texts = sorted({scores.get("merged_by", "") for scores in scores_of.values()})
@@ -154,14 +154,14 @@ def _partitions(folder: Path) -> Filled:
         f"the same and with the premise, by partition, %, {text}; majority: the most frequent "
         "class of each"
     )
-    ours_of_parts = ("full (pairs)", "easy (pairs)", "difficult (pairs)")
-    paper_of_parts = ("paper, full", "paper, easy", "paper, difficult")
-    header = ("input", "model", "split", *ours_of_parts, *paper_of_parts)
+    columns = ("full (pairs)", "easy (pairs)", "difficult (pairs)")
+    paper_columns = ("paper, full", "paper, easy", "paper, difficult")
+    header = ("input", "model", "split", *columns, *paper_columns)
     grid = Grid(caption, header, rows, left=3)
     return Filled(next(iter(scores_of.values()))["corpus"], grid)
 
 
-def _part_cell(scores: Mapping[str, Json], classifier: str) -> str:
+def _accuracy_cell(scores: Mapping[str, Json], classifier: str) -> str:
     if not scores["examples"]:
         return "- (0)"
     return f"{_shares(scores)[classifier]:.1f} ({scores['examples']:,})"

@@ -48,8 +48,8 @@ class TableRow:
 
     Args:
       kind: baseline, run or human.
-      paper: metric -> published share. CliCR's test part; the humans answered 100 queries of the
-        validation part (sections 4.1 and 7.1).
+      paper: metric -> published share. CliCR's test split; the humans answered 100 queries of the
+        validation split (sections 4.1 and 7.1).
       named: names of the baseline in the file of baselines.
       run: the name of the run's folder.
     """
@@ -284,7 +284,7 @@ def table_section(table: FilledTable) -> Section:
         paper="CliCR",
         lacking=table.lacking,
         more=[
-            "the paper's humans answered 100 queries of the validation part (sections 4.1 and 7.1)",
+            "the humans of the paper answered 100 validation queries (sections 4.1 and 7.1)",
             "words: mean length of an answer; in the paper 3.7 for GA-NoEnt, 2.3 to 2.5 for others "
             "(section 7)",
         ],

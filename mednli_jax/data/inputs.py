@@ -47,7 +47,7 @@ class InputForm:
 
     def with_columns(self, setting: str) -> "InputForm":
         """The form that also takes the columns of a config.data.columns, "premise:note"."""
-        column_of = {part.left: part.right.casefold() for part in label_entries(setting)}
+        column_of = {entry.left: entry.right.casefold() for entry in label_entries(setting)}
         fields = []
         for names in self.fields:
             column = column_of.get(names[0])

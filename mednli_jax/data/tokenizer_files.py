@@ -166,13 +166,15 @@ def read_tokenizer(files: TokenizerFiles) -> JsonObject:
     over the vocabulary file, as in Transformers."""
     readers = {WORD_PIECE_FILE: _word_pieces, BPE_FILE: _byte_pairs}
     tokenizer = readers.get(files.file.name, _tokenizer_json)(files)
-    options, part = files.options, library()
+    options, modules = files.options, library()
     normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
-    if files.class_name in BERT_CLASSES and isinstance(normalizer, part.normalizers.BertNormalizer):
+    if files.class_name in BERT_CLASSES and isinstance(
+        normalizer, modules.normalizers.BertNormalizer
+    ):
         normalizer.lowercase = options.get("do_lower_case", True)
         normalizer.strip_accents = options.get("strip_accents")
         normalizer.handle_chinese_chars = options.get("tokenize_chinese_chars", True)
-    if files.class_name == ROBERTA and isinstance(splitter, part.pre_tokenizers.ByteLevel):
+    if files.class_name == ROBERTA and isinstance(splitter, modules.pre_tokenizers.ByteLevel):
         splitter.add_prefix_space = options.get("add_prefix_space", False)
     _add_pieces(tokenizer, files)
     # The form has to give the row that the file's own post_processor gives.
@@ -241,28 +243,28 @@ def word_piece_tokenizer(
     number_of: dict[str, int], unknown: str = "[UNK]", *, lowercase: bool = True
 ) -> "Tokenizer":
     """BERT's tokenizer of these pieces, without special pieces."""
-    part = library()
-    model = part.models.WordPiece(
+    modules = library()
+    model = modules.models.WordPiece(
         number_of, unk_token=unknown, max_input_chars_per_word=LONGEST_WORD
     )
-    tokenizer: Tokenizer = part.Tokenizer(model)
-    tokenizer.normalizer = part.normalizers.BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = part.pre_tokenizers.BertPreTokenizer()
+    tokenizer: Tokenizer = modules.Tokenizer(model)
+    tokenizer.normalizer = modules.normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = modules.pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
 
 def _byte_pairs(files: TokenizerFiles) -> "Tokenizer":
-    part, number_of = library(), _json(files.file)
+    modules, number_of = library(), _json(files.file)
     lines = _text(files.file.with_name(MERGES_FILE)).splitlines()
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     try:
-        tokenizer: Tokenizer = part.Tokenizer(part.models.BPE(number_of, merges))
+        tokenizer: Tokenizer = modules.Tokenizer(modules.models.BPE(number_of, merges))
     except Exception:  # the library has no class of its own for its errors
         problem = f"it does not fit {BPE_FILE}"
         raise DataError(problem, file=MERGES_FILE, fix=_COPY) from None
-    tokenizer.pre_tokenizer = part.pre_tokenizers.ByteLevel()
-    tokenizer.decoder = part.decoders.ByteLevel()
-    tokenizer.post_processor = part.processors.RobertaProcessing(
+    tokenizer.pre_tokenizer = modules.pre_tokenizers.ByteLevel()
+    tokenizer.decoder = modules.decoders.ByteLevel()
+    tokenizer.post_processor = modules.processors.RobertaProcessing(
         _special(files, "sep_token", number_of), _special(files, "cls_token", number_of)
     )
     return tokenizer

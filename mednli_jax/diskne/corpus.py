@@ -1,8 +1,8 @@
-"""DisKnE as a corpus: all examples, encoded once, and the part of each example in each fold.
+"""DisKnE as a corpus: all examples, encoded once, and the split of each example in each fold.
 
 The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it
 has
-  fold [F, N] int8      the part of an example in a fold: a place in PARTS
+  fold [F, N] int8      the split of an example in a fold: an index into FOLD_SPLITS
   disease, target [N]   places in the manifest's `diskne.diseases`
   category [N] int8     a place in CATEGORIES
 and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
@@ -47,7 +47,7 @@ FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 DEMO, FILE = NAMES[:2]
-PARTS = ("", "train", "dev", "test")
+FOLD_SPLITS = ("", "train", "dev", "test")
 ALL = "train"
 FIELDS = ("fold", "disease", "target", "category")
 EXAMPLES, ABOUT, DROPPED = "examples.jsonl", "benchmark.json", "dropped.tsv"
@@ -141,10 +141,10 @@ class DisKnECorpus(NLICorpus):
         built = super().build()
         examples = self.benchmark.examples
         folds = divide(self.benchmark, least=self.least)
-        part_FN = np.zeros((len(folds), len(examples)), np.int8)
-        for part_N, fold in zip(part_FN, folds, strict=True):
-            for part in PARTS[1:]:
-                part_N[fold.rows(part)] = PARTS.index(part)
+        split_FN = np.zeros((len(folds), len(examples)), np.int8)
+        for split_N, fold in zip(split_FN, folds, strict=True):
+            for split in FOLD_SPLITS[1:]:
+                split_N[fold.rows(split)] = FOLD_SPLITS.index(split)
         diseases = list(self.benchmark.names)
         number_of = {disease: number for number, disease in enumerate(diseases)}
         disease_N, target_N, category_N = [], [], []
@@ -154,7 +154,7 @@ class DisKnECorpus(NLICorpus):
             category_N.append(CATEGORIES.index(example.category))
         arrays = {
             **built.arrays,
-            "fold": part_FN,
+            "fold": split_FN,
             "disease": np.array(disease_N, np.int32),
             "target": np.array(target_N, np.int32),
             "category": np.array(category_N, np.int8),
@@ -240,10 +240,10 @@ def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
     only."""
     folds = []
     facts_of_folds = prepared.manifest["diskne"]["folds"]
-    for part_N, facts in zip(prepared.arrays["fold"], facts_of_folds, strict=True):
+    for split_N, facts in zip(prepared.arrays["fold"], facts_of_folds, strict=True):
         rows = {}
-        for part in PARTS[1:]:
-            rows[part] = np.flatnonzero(part_N == PARTS.index(part)).astype(np.int32)
+        for split in FOLD_SPLITS[1:]:
+            rows[split] = np.flatnonzero(split_N == FOLD_SPLITS.index(split)).astype(np.int32)
         categories = tuple(facts["categories"])
         folds.append(Fold(facts["disease"], facts["group"], categories, **rows, dropped={}))
     return tuple(folds)
@@ -274,7 +274,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     for fold in folds:
         facts = _fold_facts(fold)
         facts["name"] = benchmark.names[fold.disease]
-        facts["examples"] = {part: len(fold.rows(part)) for part in PARTS[1:]}
+        facts["examples"] = {split: len(fold.rows(split)) for split in FOLD_SPLITS[1:]}
         facts_of_folds.append(facts)
         for reason, rows in fold.dropped.items():
             for row in rows:

@@ -85,9 +85,9 @@ class Fold:
     test: np.ndarray
     dropped: dict[str, np.ndarray]
 
-    def rows(self, part: str) -> np.ndarray:
-        """part: "train", "dev" or "test"."""
-        return {"train": self.train, "dev": self.dev, "test": self.test}[part]
+    def rows(self, split: str) -> np.ndarray:
+        """split: "train", "dev" or "test"."""
+        return {"train": self.train, "dev": self.dev, "test": self.test}[split]
 
 
 def phrase(text: str) -> str:
@@ -322,7 +322,7 @@ class FoldBatches(Batches):
         tokens: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.member, self.folds = np.asarray(member, bool), tuple(folds)
-        self._buckets_of: dict[int, list[Bucket]] = {}  # fold -> its part of each bucket
+        self._buckets_of: dict[int, list[Bucket]] = {}  # fold -> its share of each bucket
         if groups is None:
             groups = np.flatnonzero(self.member[list(folds)].any(axis=0)).astype(np.int32)[:, None]
         codes = tuple(slot_code(fold, seed) for seed in settings.seeds for fold in self.folds)
@@ -338,13 +338,13 @@ class FoldBatches(Batches):
         groups = int(held_FMG[largest].any(axis=1).sum())
         per_batch = max(1, round(self.settings.batch_size * groups / max(int(rows_F[largest]), 1)))
         count = max(1, min(self.settings.max_buckets, groups // (2 * per_batch)))
-        parts_of = {}
+        groups_by_fold = {}
         for fold in self.folds:
             groups_of_fold = np.flatnonzero(held_FMG[fold].any(axis=1))
-            parts_of[fold] = self.cut_by_work(groups_of_fold, count)
+            groups_by_fold[fold] = self.cut_by_work(groups_of_fold, count)
         self._buckets_of = {fold: [] for fold in self.folds}
         buckets = []
-        for groups_of_folds in zip(*parts_of.values(), strict=True):
+        for groups_of_folds in zip(*groups_by_fold.values(), strict=True):
             sizes = list(map(len, groups_of_folds))
             batches = max(1, min(ceil_div(max(sizes), per_batch), *sizes))
             even = ceil_div(max(sizes), batches)

@@ -25,7 +25,7 @@ from mednli_jax.data.arrays import SIDES, Prepared, Rows
 from mednli_jax.data.batching import MAX_BUCKETS, Batches, Shapes, TrainingBatches, premise_groups
 from mednli_jax.data.corpus import left_out
 from mednli_jax.diskne import scores as fold_scores
-from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS, benchmark_of, folds_of
+from mednli_jax.diskne.corpus import ALL, FIELDS, FOLD_SPLITS, benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS, POSITIVE, Benchmark
 from mednli_jax.diskne.folds import Fold, FoldBatches, FoldChoice, Slot, slot_code, slot_of
 from mednli_jax.errors import ConfigError, DataError
@@ -48,9 +48,9 @@ AT_ONCE = "at_once.json"
 
 @dataclass(frozen=True)
 class FoldRows:
-    """The rows of one part (train, dev, test) of several folds.
+    """The rows of one split (train, dev, test) of several folds.
 
-    label: [N], of all examples. member: bool [F, N], whether an example is in this part of a fold.
+    label: [N], of all examples. member: bool [F, N], whether an example is in this split of a fold.
     longest: rows of the largest of these folds.
     """
 
@@ -66,7 +66,7 @@ class FoldRows:
 class DisKnEScorer(nli.NLIScorer):
     """Whether a premise entails a disease, in the classes of NLI (see training.scorer.Scorer).
 
-    The name of a split is a group of folds and a part, such as "medical/train".
+    A split is named by a group of folds and train, dev or test: "medical/train".
     """
 
     name: str = "diskne"
@@ -86,11 +86,11 @@ class DisKnEScorer(nli.NLIScorer):
         model: nn.Module,
     ) -> Batches:
         """Batches of a group of folds: of train, each slot has the rows of its fold; of dev and
-        test, all rows of this part in any fold of the group, once for all slots."""
-        group, _, part = name.partition("/")
-        member, folds = self.members(prepared, part), folds_of_group(prepared, group)
+        test, all rows of this split in any fold of the group, once for all slots."""
+        group, _, split = name.partition("/")
+        member, folds = self.members(prepared, split), folds_of_group(prepared, group)
         is_in_any: np.ndarray = np.any(member[folds], axis=0)
-        if part != "train":
+        if split != "train":
             return self.prediction(prepared, is_in_any, shares=shares, model=model)
         together = min(training.group_size, training.size)
         settings = self.batch_settings(prepared, training.size, shares, model)
@@ -132,15 +132,15 @@ class DisKnEScorer(nli.NLIScorer):
             tokens=None if coarse else self.shared(_sides(prepared), model),
         )
 
-    def members(self, prepared: Prepared, part: str) -> np.ndarray:
-        """bool [F, N], whether an example is in this part of a fold."""
-        part_FN = np.asarray(prepared.arrays["fold"])
-        return np.asarray(part_FN == PARTS.index(part))
+    def members(self, prepared: Prepared, split: str) -> np.ndarray:
+        """bool [F, N], whether an example is in this split of a fold."""
+        split_FN = np.asarray(prepared.arrays["fold"])
+        return np.asarray(split_FN == FOLD_SPLITS.index(split))
 
     def rows(self, prepared: Prepared, name: str) -> FoldRows:
         """The rows of a split for the training loop."""
-        group, _, part = name.partition("/")
-        member = self.members(prepared, part)
+        group, _, split = name.partition("/")
+        member = self.members(prepared, split)
         longest = int(member[folds_of_group(prepared, group)].sum(axis=1).max())
         return FoldRows(prepared.splits[ALL].label, member, longest)
 
@@ -239,9 +239,9 @@ def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> 
         raise ConfigError(problem, fix="give other settings of config.diskne")
     for place in chosen:
         fold = folds[place]
-        for part in ("train", "dev"):
-            if not len(fold.rows(part)):
-                problem = f"the fold of {fold.disease} has no {part} examples"
+        for split in ("train", "dev"):
+            if not len(fold.rows(split)):
+                problem = f"the fold of {fold.disease} has no {split} examples"
                 raise DataError(f"{benchmark.name}: {problem}", fix="give more pairs")
     return chosen
 
@@ -292,7 +292,7 @@ class FoldTraining:
 
     def _compile(self) -> None:
         """Makes the program, and the batches and the optimiser of each group."""
-        names = [f"{group}/{part}" for group in self.groups for part in ("train", "dev")]
+        names = [f"{group}/{split}" for group in self.groups for split in ("train", "dev")]
         self.program, self.batches = self.experiment.program(self.prepared, names)
         self.program.compile_seconds += self.session.compile_seconds
         self.optimizers = {}

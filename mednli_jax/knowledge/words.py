@@ -65,7 +65,7 @@ _ENDINGS = {
 }
 # Numbers have opposites, as other adjectives have.
 _OF_GRAMMAR = FUNCTION_WORDS - {"one", "two", "three"}
-_GRAMMAR_PARTS = "ar"
+_GRAMMAR_POS = "ar"
 
 
 @lru_cache(maxsize=1 << 17)
@@ -146,8 +146,8 @@ class Lemmas:
         """Maps (name, letter of its part of speech) to synsets."""
         synsets: dict[tuple[str, str], list[int]] = {}
         for name, concept in self.ontology.names:
-            part_of_speech = self.ontology.ids[concept][0]
-            synsets.setdefault((name.casefold(), part_of_speech), []).append(concept)
+            pos = self.ontology.ids[concept][0]
+            synsets.setdefault((name.casefold(), pos), []).append(concept)
         return synsets
 
     @cached_property
@@ -179,11 +179,11 @@ class Lemmas:
     def indices(self, key: str) -> list[int]:
         """The synsets of a key, the most frequent sense first; [] for an unknown key."""
         if key not in self._indices_of:
-            parts_of_speech = _GRAMMAR_PARTS if key.endswith("|") else _ENDINGS
+            all_pos = _GRAMMAR_POS if key.endswith("|") else _ENDINGS
             indices: list[int] = []
             for form in key.split("|"):
-                for part in parts_of_speech:
-                    indices += self._synsets.get((form, part), ())
+                for pos in all_pos:
+                    indices += self._synsets.get((form, pos), ())
             self._indices_of[key] = list(dict.fromkeys(indices))
         return self._indices_of[key]
 
@@ -191,21 +191,21 @@ class Lemmas:
         """The key of a word: its base forms; "" if WordNet has none."""
         if word not in self._key_of:
             is_of_grammar = word in _OF_GRAMMAR
-            forms = self._base_forms(word, _GRAMMAR_PARTS if is_of_grammar else _ENDINGS)
+            forms = self._base_forms(word, _GRAMMAR_POS if is_of_grammar else _ENDINGS)
             key = "|".join(forms)
             self._key_of[word] = f"{key}|" if key and is_of_grammar else key
         return self._key_of[word]
 
-    def _base_forms(self, word: str, parts_of_speech: Iterable[str]) -> list[str]:
+    def _base_forms(self, word: str, all_pos: Iterable[str]) -> list[str]:
         forms: list[str] = []
-        for part in parts_of_speech:
-            if (word, part) in self._synsets:
+        for pos in all_pos:
+            if (word, pos) in self._synsets:
                 forms.append(word)
                 continue
-            for pair in _ENDINGS[part].split():
+            for pair in _ENDINGS[pos].split():
                 ending, replacement = pair.split(":")
                 form = word.removesuffix(ending) + replacement
                 is_inflected = word.endswith(ending) and word != ending
-                if is_inflected and (form, part) in self._synsets:
+                if is_inflected and (form, pos) in self._synsets:
                     forms.append(form)
         return list(dict.fromkeys(forms))

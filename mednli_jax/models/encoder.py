@@ -557,8 +557,8 @@ class Layer(nn.Module):
         norm_attended = norm(name="norm_attended") if self.has_first_norm else _identity
         norm_outer = norm(name="norm_outer")
 
-        def dropped(states: jax.Array, part: str) -> jax.Array:
-            return drop(states, self.dropout, noise_B2, f"{site}/{part}")
+        def dropped(states: jax.Array, place: str) -> jax.Array:
+            return drop(states, self.dropout, noise_B2, f"{site}/{place}")
 
         affine = partial(Affine, product_dtype=self.product_dtype)
         qkv = affine(3 * size, biased=form.attention_bias, name="qkv")

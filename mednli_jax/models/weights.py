@@ -58,7 +58,7 @@ class Loaded(NamedTuple):
 
     Args:
       unused: names of weights in the file that belong to other heads.
-      drawn: parts that keep their random values, because the file lacks them.
+      drawn: layers that keep their random values, because the file lacks them.
       warning: names the head that is not used, or "".
     """
 
@@ -197,10 +197,10 @@ def exported_files(model: Encoder, params: Params, labels: Sequence[str]) -> dic
     tensors = {}
     for place, names in (inside | outside).items():
         prefix = family.prefix if place in inside else ""
-        for name, part in zip(
+        for name, weight in zip(
             names, np.split(np.asarray(leaves[place]), len(names), axis=-1), strict=True
         ):
-            array = part.T if place[-1] == "kernel" else part
+            array = weight.T if place[-1] == "kernel" else weight
             tensors[prefix + name] = np.ascontiguousarray(array, np.float32)
     config = families.config_of(fields, labels)
     return {
@@ -255,8 +255,8 @@ def weight_files(path: str | Path) -> list[Path]:
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
     if (path / INDEX).is_file():
-        parts = _json(path / INDEX).get("weight_map", {})
-        files = [path / name for name in sorted(set(parts.values()))]
+        shards = _json(path / INDEX).get("weight_map", {})
+        files = [path / name for name in sorted(set(shards.values()))]
         missing = [file.name for file in files if not file.is_file()]
         if not files or missing:
             problem = f"names files that are not there: {', '.join(missing) or 'none'}"
@@ -343,10 +343,10 @@ def _fitted(
         raise DataError(problem, file=file, fix=fix)
     for place, names in sources.items():
         shape = leaves[place].shape[1 if stacked else 0 :]
-        part_shape = (*shape[:-1], shape[-1] // len(names))
+        weight_shape = (*shape[:-1], shape[-1] // len(names))
         is_kernel = place[-1] == "kernel"
-        their_shape = part_shape[::-1] if is_kernel else part_shape
-        parts = []
+        their_shape = weight_shape[::-1] if is_kernel else weight_shape
+        weights = []
         for name in names:
             array = tensors.arrays.get(name)
             if array is None:
@@ -355,9 +355,9 @@ def _fitted(
                 sizes = ("x".join(map(str, size)) for size in (array.shape, their_shape))
                 misshaped.append("{} ({} in the file, {} in the model)".format(name, *sizes))
             else:
-                parts.append(array.T if is_kernel else array)
-        if len(parts) == len(names):
-            array = np.broadcast_to(np.concatenate(parts, axis=-1), leaves[place].shape)
+                weights.append(array.T if is_kernel else array)
+        if len(weights) == len(names):
+            array = np.broadcast_to(np.concatenate(weights, axis=-1), leaves[place].shape)
             fitted[place] = np.ascontiguousarray(array).astype(leaves[place].dtype)
     modules = {f"{name.partition('.')[0]}." for name in _names(sources)}
     unknown = [

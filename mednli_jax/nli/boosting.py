@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from mednli_jax.finished import Run
 
 # The trees of one seed as JSON values: the classes that training has, their shares, the learning
-# rate, and for each round K trees, which have the arrays PARTS over their nodes.
+# rate, and for each round K trees, which have the arrays TREE_ARRAYS over their nodes.
 Forest = JsonObject
 
-PARTS = ("children_left", "children_right", "feature", "threshold", "value")
+TREE_ARRAYS = ("children_left", "children_right", "feature", "threshold", "value")
 LIBRARIES = ("scikit-learn", "rapidfuzz", "numpy", "scipy")  # their versions shape the features
 
 
@@ -250,7 +250,7 @@ def forest_of(model: GradientBoostingClassifier) -> Forest:
 
 
 def _tree_arrays(tree: object) -> dict[str, list[float]]:
-    return {part: np.ravel(getattr(tree, part)).tolist() for part in PARTS}
+    return {name: np.ravel(getattr(tree, name)).tolist() for name in TREE_ARRAYS}
 
 
 def probabilities(forest: Forest, table: np.ndarray, classes: int) -> np.ndarray:
@@ -272,7 +272,7 @@ def probabilities(forest: Forest, table: np.ndarray, classes: int) -> np.ndarray
 
 def _values(tree: dict[str, list[float]], rows: np.ndarray) -> np.ndarray:
     """The value [N] of the leaf that each row falls into."""
-    left, right, feature, threshold, value = (np.array(tree[part]) for part in PARTS)
+    left, right, feature, threshold, value = (np.array(tree[name]) for name in TREE_ARRAYS)
     node_N, row_N = np.zeros(len(rows), np.int64), np.arange(len(rows))
     while True:
         is_inner_N = feature[node_N] >= 0

@@ -213,7 +213,7 @@ def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Repo
         of_partitions[partition.name] = _with_interval(of_partition)
     if partitions:
         figures["partitions"] = of_partitions
-    with_pairs = {name: part for name, part in of_partitions.items() if part["examples"]}
+    with_pairs = {name: scores for name, scores in of_partitions.items() if scores["examples"]}
     return _scores_report(figures, run.result, corpus, {split: scores, **with_pairs})
 
 

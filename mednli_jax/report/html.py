@@ -252,7 +252,7 @@ def public_pages(figures: dict) -> tuple[str, str]:
     sections = public.sections(figures)
     limits = (
         f"Trained on {corpus}. Its licence may forbid to pass on weights that were "
-        "made from its text. The scores are of its own dev and test parts and say little of other "
+        "made from its text. The scores are of its own dev and test splits and say little of other "
         "text. Not for decisions about patients."
     )
     lines = "\n".join(f"- {name}: {value}" for name, value in facts.items())

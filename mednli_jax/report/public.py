@@ -58,8 +58,8 @@ def figures(
     for split in SPLITS:
         if result.get(split) and (of_split := scores(result[split], seeds)):
             scored[split] = of_split
-    parts = () if result.get("answers") else ("model", "train")  # of a run alone
-    settings = {part: _settings(config[part]) for part in parts if part in config}
+    sections = () if result.get("answers") else ("model", "train")  # of a run alone
+    settings = {name: _settings(config[name]) for name in sections if name in config}
     return {
         "about": {**about, "versions": {**versions, **env.get("versions", {})}},
         "settings": settings,

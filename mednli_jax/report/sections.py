@@ -188,16 +188,16 @@ def columns_of(
     rows: Iterable[FigureRow],
     paper: Mapping[str, Mapping[str, Json]],
 ) -> list[tuple[str, ...]]:
-    """Rows of a grid that has a column for each part of a corpus.
+    """Rows of a grid that has a column for each split or category of a corpus.
 
     Args:
-      columns: name of a part -> its figures, nested.
+      columns: name of a column -> its figures, nested.
       paper: as `columns`; a row that has a published figure is followed by "  in the paper".
     """
     shown: list[tuple[str, ...]] = []
     for title, show, *path in rows:
-        ours = [_shown(columns[part], path, show) for part in columns]
-        published = [_shown(paper.get(part), path, show) for part in columns]
+        ours = [_shown(columns[name], path, show) for name in columns]
+        published = [_shown(paper.get(name), path, show) for name in columns]
         shown.append((title, *ours))
         if any(published):
             shown.append(("  in the paper", *published))

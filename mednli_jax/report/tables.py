@@ -51,8 +51,8 @@ def corpus_fields(name: str, corpus: str, *path: str) -> Fields:
     figures = published(name)
     if corpus != figures["corpus"]:
         return {}
-    for part in path:
-        figures = figures[part]
+    for name in path:
+        figures = figures[name]
     return figures
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.cases import cases
-from support.cloze import corpus, own_part
+from support.cloze import corpus, own_slice
 from support.files import write
 
 from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze
@@ -28,19 +28,19 @@ def assert_positions(arrays, name, number, spans_of_candidates):
         for start, end in spans:
             positions += range(start, end)
             candidates += [candidate] * (end - start)
-    assert own_part(arrays, f"{name}_candidate", number, name) == candidates
-    assert own_part(arrays, name, number) == positions
+    assert own_slice(arrays, f"{name}_candidate", number, name) == candidates
+    assert own_slice(arrays, name, number) == positions
 
 
 def assert_passage(arrays, number, view, vocab):
     tokens = view.passage.tokens
     candidates = view.passage.candidates
-    assert own_part(arrays, "passage", number) == vocab.encode(tokens)
+    assert own_slice(arrays, "passage", number) == vocab.encode(tokens)
     assert ClozeTexts(arrays).candidates(number) == candidates
     assert_positions(arrays, "position", number, view.passage.positions)
     if "loose_position" in arrays:
         assert_positions(arrays, "loose_position", number, loose_positions(tokens, candidates))
-    lengths = own_part(arrays, "candidate_length", number, "candidate_type")
+    lengths = own_slice(arrays, "candidate_length", number, "candidate_type")
     assert lengths == [len(phrase.split()) for phrase in candidates]
 
 
@@ -76,7 +76,7 @@ def test_arrays_hold_the_queries_and_passages_of_the_views(setup, most):
             assert number_of_passage.setdefault(example.passage.uid, number) == number
             assert_passage(arrays, number, view, vocab)
             assert_query(arrays, row, example, view, vocab)
-            types = own_part(arrays, "candidate_type", number)
+            types = own_slice(arrays, "candidate_type", number)
             for phrase, of_phrase in zip(view.passage.candidates, types, strict=True):
                 phrase = view.passage.names.get(phrase, phrase)
                 assert type_of_phrase.setdefault(phrase, of_phrase) == of_phrase

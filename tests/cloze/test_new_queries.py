@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.cloze import corpus, own_part
+from support.cloze import corpus, own_slice
 
 from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts, encode_cloze, training_phrases
 from mednli_jax.cloze.corpus import ClozeCorpus
@@ -29,14 +29,14 @@ def test_the_queries_of_a_corpus_are_encoded_as_in_the_corpus(setup):
     assert len(set(types)) == len(types) == facts["candidates"]["types_of_train"]
     for number in range(test["passages"]):
         in_whole = test["first_passage"] + number
-        assert own_part(new, "passage", number) == own_part(whole, "passage", in_whole)
+        assert own_slice(new, "passage", number) == own_slice(whole, "passage", in_whole)
         assert ClozeTexts(new).candidates(number) == ClozeTexts(whole).candidates(in_whole)
         for name in ("position", "loose_position"):
             for field in (name, f"{name}_candidate") if name in whole else ():
-                positions = own_part(whole, field, in_whole, name)
-                assert own_part(new, field, number, name) == positions
+                positions = own_slice(whole, field, in_whole, name)
+                assert own_slice(new, field, number, name) == positions
         # Phrases that training has keep their numbers, others get numbers beyond.
-        new_types = np.array(own_part(new, "candidate_type", number))
-        whole_types = np.array(own_part(whole, "candidate_type", in_whole))
+        new_types = np.array(own_slice(new, "candidate_type", number))
+        whole_types = np.array(own_slice(whole, "candidate_type", in_whole))
         differs = new_types != whole_types
         assert (np.minimum(new_types, whole_types)[differs] >= len(types)).all()

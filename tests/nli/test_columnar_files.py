@@ -1,4 +1,4 @@
-"""Parquet and Arrow files of pairs: types of columns, names that stand twice, and parts of a split
+"""Parquet and Arrow files of pairs: types of columns, names that stand twice, and shards of a split
 in the layouts of the Hub, of its converted branch, of Spark and of save_to_disk."""
 
 import datetime
@@ -123,7 +123,7 @@ LAYOUTS = {
         "train-00001-of-00002-0f1e2d3c4b5a6978.parquet",
     ),
     "the converted branch": ("train/0000.parquet", "train/0001.parquet"),
-    "a large part of Spark": (
+    "a large shard of Spark": (
         "train/part-00000-6f0c.c000.snappy.parquet",
         "train/part-00000-6f0c.c001.snappy.parquet",
     ),
@@ -137,8 +137,8 @@ LAYOUTS = {
 
 @cases("names", LAYOUTS)
 def test_parts_of_a_split_are_read_in_order(tmp_path, names):
-    for part, name in enumerate(names):
-        write(tmp_path / name, table(first=3 * part))
+    for shard, name in enumerate(names):
+        write(tmp_path / name, table(first=3 * shard))
 
     assert [pair.premise for pair in read(tmp_path)] == [f"Note {n}." for n in range(6)]
 
@@ -147,14 +147,14 @@ def test_parts_of_a_split_are_read_in_order(tmp_path, names):
 def test_a_part_that_is_missing_is_named(tmp_path, names):
     write(tmp_path / names[1], table())
 
-    with pytest.raises(DataError, match="1 of 2 parts are there; part 00000 is missing"):
+    with pytest.raises(DataError, match="1 of 2 shards are there; shard 00000 is missing"):
         read(tmp_path)
 
 
 @cases(
     "names",
     {
-        "another number of parts": (*LAYOUTS["the Hub"], "train-00000-of-00001.parquet"),
+        "another number of shards": (*LAYOUTS["the Hub"], "train-00000-of-00001.parquet"),
         "another hash": (*LAYOUTS["an older Hub"], "train-00000-of-00002-ffff.parquet"),
         "another job": (*LAYOUTS["Spark"], "train.parquet/part-00000-77aa-c000.parquet"),
         "Arrow": (*LAYOUTS["save_to_disk"], "train/data-00000-of-00001.arrow"),
@@ -165,7 +165,7 @@ def test_stale_parts_beside_new_ones_are_refused(tmp_path, names):
     for name in names:
         write(tmp_path / name, table())
 
-    with pytest.raises(DataError, match=r"two versions of the split|parts of two kinds"):
+    with pytest.raises(DataError, match=r"two versions of the split|shards of two kinds"):
         read(tmp_path)
 
 

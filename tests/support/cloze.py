@@ -81,10 +81,10 @@ def clicr_passage(uid: str, title: str, context: str) -> Passage:
     )
 
 
-def own_part(
+def own_slice(
     arrays: dict[str, np.ndarray], name: str, number: int, start: str | None = None
 ) -> list[Any]:
-    """The part of a flat array that belongs to a passage."""
+    """The slice of a flat array that belongs to a passage."""
     first, end = arrays[f"{start or name}_start"][number : number + 2]
     return arrays[name][first:end].tolist()
 

@@ -28,11 +28,11 @@ from mednli_jax.knowledge.ontology import (
 from mednli_jax.knowledge.readers.tables import all_there
 from mednli_jax.terminal import say, warn
 
-PARTS = {"noun": "n", "verb": "v"}
-FURTHER_PARTS = {"adj": "a", "adv": "r"}
-LETTERS = PARTS | FURTHER_PARTS
-FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("data", "index"))
-EXCEPTIONS = {f"{part}.exc": letter for part, letter in LETTERS.items()}  # irregular forms
+POS = {"noun": "n", "verb": "v"}
+FURTHER_POS = {"adj": "a", "adv": "r"}
+LETTERS = POS | FURTHER_POS
+FILES = tuple(f"{kind}.{pos}" for pos in POS for kind in ("data", "index"))
+EXCEPTIONS = {f"{pos}.exc": letter for pos, letter in LETTERS.items()}  # irregular forms
 FOLDER = Path("/usr/share/wordnet")  # where Debian's package puts the files
 HYPERNYMS = ("@", "@i")
 # Pointers by name; those that only turn another one round (hyponyms, meronyms, domain members) are
@@ -136,25 +136,25 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     if take_all:
         paths |= further_files(folder)
     digest = hashlib.sha256(repr(options.relations).encode())
-    letters = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
+    letters = {pos: letter for pos, letter in LETTERS.items() if f"data.{pos}" in paths}
     synsets: list[_Synset] = []
     versions: list[str] = []
-    for part in letters:
-        data = _read_data(paths[f"data.{part}"], part, digest)
+    for pos in letters:
+        data = _read_data(paths[f"data.{pos}"], pos, digest)
         synsets += data.synsets
         versions += data.versions
     ids = tuple(synset.id for synset in synsets)
     index = {concept: place for place, concept in enumerate(ids)}
     names = _Names()
-    for part, letter in letters.items():
-        _read_index(paths[f"index.{part}"], letter, synsets, index, digest, names)
+    for pos, letter in letters.items():
+        _read_index(paths[f"index.{pos}"], letter, synsets, index, digest, names)
     for place, synset in enumerate(synsets):  # a word that the index lacks comes last
         names.add(synset.words, place)
     labels = tuple(_labels(synsets, names))
     for file, letter in EXCEPTIONS.items():
         if file in paths and letter in letters.values():
             _read_exceptions(paths[file], letter, synsets, digest, names)
-    missing = [f"{part}.exc" for part in PARTS if f"{part}.exc" not in paths]
+    missing = [f"{pos}.exc" for pos in POS if f"{pos}.exc" not in paths]
     if take_all and missing:
         problem = f"without {' and '.join(missing)}, irregular forms (men) are not found"
         warn(f"{folder}: {problem}; copy it from dict/")
@@ -188,7 +188,7 @@ def wordnet_files(folder: Path) -> dict[str, Path]:
 def further_files(folder: Path) -> dict[str, Path]:
     """The files of adjectives, adverbs and irregular forms that exist, by name. A part of speech
     has both its files or none."""
-    groups = [[f"data.{part}", f"index.{part}"] for part in FURTHER_PARTS]
+    groups = [[f"data.{pos}", f"index.{pos}"] for pos in FURTHER_POS]
     groups += [[name] for name in EXCEPTIONS]
     files: dict[str, Path] = {}
     for names in groups:
@@ -205,14 +205,14 @@ class _Data(NamedTuple):
     versions: list[str]
 
 
-def _read_data(path: Path, part: str, digest: Digest) -> _Data:
+def _read_data(path: Path, pos: str, digest: Digest) -> _Data:
     data, problems = _Data([], []), Problems()
     for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
             data.versions.extend(_VERSION.findall(line))
             continue
         try:
-            data.synsets.append(_synset(line, part, number, path.name))
+            data.synsets.append(_synset(line, pos, number, path.name))
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
@@ -222,18 +222,18 @@ def _read_data(path: Path, part: str, digest: Digest) -> _Data:
     return data
 
 
-def _synset(line: str, part: str, number: int, path_name: str) -> _Synset:
+def _synset(line: str, pos: str, number: int, path_name: str) -> _Synset:
     """Reads the synset of a line. Raises ValueError or IndexError if the line is not a synset:
 
     offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames]
     | gloss
     """
     columns, bar, _ = line.partition(" | ")
-    fields, letter = columns.split(), LETTERS[part]
+    fields, letter = columns.split(), LETTERS[pos]
     offset, file_number, synset_type, word_count = fields[:4]
     file = LEXICOGRAPHER_FILES[int(file_number)]
     types = ("a", "s") if letter == "a" else (letter,)
-    if not bar or synset_type not in types or not file.startswith(part):
+    if not bar or synset_type not in types or not file.startswith(pos):
         raise ValueError
     end = 4 + 2 * int(word_count, 16)
     words = [_MARKER.sub("", word).replace("_", " ") for word in fields[4:end:2]]
@@ -246,8 +246,8 @@ def _synset(line: str, part: str, number: int, path_name: str) -> _Synset:
         raise ValueError
     pointers = []
     for place in range(first, end, 4):
-        symbol, target, part_of_target, _ = fields[place : place + 4]
-        pointers.append((symbol, _id(part_of_target, target)))
+        symbol, target, pos_of_target, _ = fields[place : place + 4]
+        pointers.append((symbol, _id(pos_of_target, target)))
     is_satellite = synset_type == "s"
     return _Synset(_id(letter, offset), file, words, pointers, is_satellite, number, path_name)
 
@@ -335,10 +335,10 @@ def _labels(synsets: Sequence[_Synset], names: _Names) -> Iterator[str]:
         meaning.setdefault(word.lower(), place)
     for place, synset in enumerate(synsets):
         first = synset.words[0]
-        part, _, _ = synset.type.partition(".")
+        pos, _, _ = synset.type.partition(".")
         sense = names.senses.get((first.lower(), place), 0)
         unique = (word for word in synset.words if meaning[word.lower()] == place)
-        yield next(unique, f"{first} ({part} {sense})")
+        yield next(unique, f"{first} ({pos} {sense})")
 
 
 def _graphs(

@@ -112,7 +112,7 @@ PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", 
 _COUNTS = NUMBERS | {"few", "lot", "couple", "bit"}
 # Words that "no" may replace at the beginning of a sentence.
 _AMOUNTS = NUMBERS | {"some"}
-PARTS = ("", "n", "a")  # parts of speech: any, noun, adjective
+POS = ("", "n", "a")  # parts of speech: any, noun, adjective
 
 
 class Word(NamedTuple):
@@ -124,7 +124,7 @@ class Word(NamedTuple):
     """
 
     text: str
-    part: str
+    pos: str
     senses: tuple[int, ...]
     concepts: tuple[int, ...]
 
@@ -172,11 +172,11 @@ def _words_with_part(text: str, concepts: tuple[int, ...], ids: Sequence[str]) -
 
     ids: of WordNet's concepts; the first letter is the part of speech.
     """
-    for part in "na":
-        senses = tuple(concept for concept in concepts if ids[concept][0] == part)
-        is_comparative = part == "a" and text.endswith(COMPARED)
+    for pos in "na":
+        senses = tuple(concept for concept in concepts if ids[concept][0] == pos)
+        is_comparative = pos == "a" and text.endswith(COMPARED)
         if 2 * len(senses) >= len(concepts) and not is_comparative:
-            yield Word(text, part, senses, concepts)
+            yield Word(text, pos, senses, concepts)
 
 
 def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
@@ -194,29 +194,29 @@ def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
         first, second = divmod(key, len(words))  # see relations.related
         word, related_word = words[first], words[second]
         kind = kind_of_bits.get(bits)
-        if kind is None or word.part != related_word.part or bits != bits_of_all[key]:
+        if kind is None or word.pos != related_word.pos or bits != bits_of_all[key]:
             continue
         is_concrete = ontology.types[word.senses[0]].startswith(CONCRETE)
-        is_vague = kind == "co_hyponym" and word.part and not is_concrete
+        is_vague = kind == "co_hyponym" and word.pos and not is_concrete
         if not is_vague:
-            related_words[word.text, word.part].append(RelatedWord(kind, related_word.text))
+            related_words[word.text, word.pos].append(RelatedWord(kind, related_word.text))
     return related_words
 
 
 def fits(
-    part: str,
+    pos: str,
     tokens: Sequence[str],
     place: int,
     determiners: frozenset[str] = DETERMINERS,
 ) -> bool:
     """Whether a word of a part of speech may stand at this place: a noun ends a noun phrase, and an
     adjective stands within one."""
-    if not part:
+    if not pos:
         return True
     follows_determiner = place > 0 and tokens[place - 1] in determiners
     after = tokens[place + 1] if place + 1 < len(tokens) else "."
     ends_phrase = after in FUNCTION_WORDS or not after.isalpha()
-    return follows_determiner and (ends_phrase if part == "n" else not ends_phrase)
+    return follows_determiner and (ends_phrase if pos == "n" else not ends_phrase)
 
 
 class WordChanges:
@@ -270,10 +270,8 @@ def _replaceable(tokens: Tokens, related_words: RelatedWords) -> Iterator[tuple[
         # "a group of people" is no kind of "an organization of people".
         if words.count(word) > 1 or words[place + 1 : place + 2] == ["of"]:
             continue
-        for part in PARTS:
-            if (word, part) in related_words and fits(
-                part, words, place, _AUGMENTATION_DETERMINERS
-            ):
-                for related_word in related_words[word, part]:
+        for pos in POS:
+            if (word, pos) in related_words and fits(pos, words, place, _AUGMENTATION_DETERMINERS):
+                for related_word in related_words[word, pos]:
                     if related_word.text not in words:
                         yield place, related_word

@@ -24,7 +24,7 @@ from mednli_jax.knowledge.words import singular
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.augmentation.changes import (
     DETERMINERS,
-    PARTS,
+    POS,
     RULES,
     RelatedWord,
     RelatedWords,
@@ -217,9 +217,9 @@ def _related_words_at(
     token = tokens[place]
     if tokens.count(token) > 1:
         return
-    for part in PARTS:
-        if fits(part, tokens, place):
-            for related_word in related_words.get((token, part), ()):
+    for pos in POS:
+        if fits(pos, tokens, place):
+            for related_word in related_words.get((token, pos), ()):
                 if related_word.text not in tokens:
                     yield related_word
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from mednli_jax.data.corpus import check_name
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files.reading import COLUMNAR, check_readable, either_name
-from mednli_jax.nli.read.pair_rows import is_folder_of_parts, pair_file, parts_of, unread_format
+from mednli_jax.nli.read.pair_rows import hub_shards, is_folder_of_shards, pair_file, unread_format
 
 OWN = "file"  # the name of the user's own corpus
 # The names of files of a split of the user's own corpus; data sets on the Hub have the others.
@@ -199,8 +199,8 @@ def _own_files(folder: Path, split: str) -> list[Path]:
     for stem in OWN_STEMS[split]:
         for ending in READ_ENDINGS:
             files += filter(Path.is_file, (folder / f"{stem}{ending}{gz}" for gz in ("", ".gz")))
-        files += parts_of(folder, stem)[:1]
-        files += filter(is_folder_of_parts, (folder / stem, folder / f"{stem}.parquet"))
+        files += hub_shards(folder, stem)[:1]
+        files += filter(is_folder_of_shards, (folder / stem, folder / f"{stem}.parquet"))
     return files
 
 
@@ -267,7 +267,7 @@ def _is_data(path: Path) -> bool:
 
 def _misspelled(folder: Path, split: str) -> Path | None:
     """A data file with nearly the name of a split, such as tset.tsv, or in a folder of the name,
-    such as a part in another format than parts are read in."""
+    such as a shard in another format than shards are read in."""
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):

@@ -35,16 +35,18 @@ PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
 FIELDS = (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre", "id")
 SPELLINGS = {name.casefold(): name for name in FIELDS}
 NUMBERED = ("gold_label", "pairID", "captionID", "promptID")  # fields that may be whole numbers
-# The names of the parts of a split. All parts of a split have one `version`, and each its `number`.
-# Of a data set on the Hub: train-00000-of-00002.parquet, or train-00000-of-00002-4a5b6c.parquet.
-# version: the number of parts.
-HUB_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<version>\d{5})(-[0-9a-f]+)?\.parquet")
+# The names of the shards of a split. All shards of a split have one `version`, and each its
+# `number`. Of a data set on the Hub: train-00000-of-00002.parquet, or
+# train-00000-of-00002-4a5b6c.parquet. version: the number of shards.
+HUB_SHARD = re.compile(
+    r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<version>\d{5})(-[0-9a-f]+)?\.parquet"
+)
 # Of the branch into which the Hub converts data sets: 0000.parquet. version: always "".
-NUMBERED_PART = re.compile(r"(?P<number>\d{4})\.parquet(?P<version>)")
+NUMBERED_SHARD = re.compile(r"(?P<number>\d{4})\.parquet(?P<version>)")
 # Of Spark: part-00000-8f1d-c000.snappy.parquet. version: the id of the job.
-SPARK_PART = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[._](.+\.)?parquet")
-# Of save_to_disk of the datasets library: data-00000-of-00002.arrow. version: the number of parts.
-ARROW_PART = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
+SPARK_SHARD = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[._](.+\.)?parquet")
+# Of save_to_disk of the datasets library: data-00000-of-00002.arrow. version: the number of shards.
+ARROW_SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
 STATE = "state.json"  # of save_to_disk of the datasets library
 
 Columns = tuple[LabelEntry, ...]  # (field, its column in files of the user), see columns_of
@@ -310,19 +312,19 @@ class PairFile(NamedTuple):
                 if len(set(first_file_of.values())) > 1:
                     (other, first), _ = first_file_of.items()
                     problem = f"its labels are {kind}, and {other} in {first}"
-                    raise DataError(problem, file=path.name, fix="write all parts alike")
+                    raise DataError(problem, file=path.name, fix="write all shards alike")
                 yield before + number, row
             before += number
 
 
 def pair_file(path: Path) -> PairFile:
     """Finds the files of a split: the file of this name, plain or gzipped, whether or not `path`
-    ends in .gz; all parts of a split on the Hub; the parts in a folder."""
+    ends in .gz; all shards of a split on the Hub; the shards in a folder."""
     if path.is_dir():
-        return PairFile(_parts_in(path), path.name.removesuffix(".parquet"), column_rows)
-    if shard := HUB_PART.fullmatch(path.name):
-        shards = parts_of(path.parent, shard["stem"])
-        _check_complete(shards, HUB_PART)
+        return PairFile(_shards_in(path), path.name.removesuffix(".parquet"), column_rows)
+    if shard := HUB_SHARD.fullmatch(path.name):
+        shards = hub_shards(path.parent, shard["stem"])
+        _check_complete(shards, HUB_SHARD)
         return PairFile(shards, shard["stem"], column_rows)
     path = either_name(path) or path
     name = Path(path.name.removesuffix(".gz"))
@@ -331,31 +333,31 @@ def pair_file(path: Path) -> PairFile:
     return PairFile((path,), name.stem, ENDINGS[name.suffix])
 
 
-def parts_of(folder: Path, stem: str) -> tuple[Path, ...]:
-    """The parts of a split on the Hub."""
+def hub_shards(folder: Path, stem: str) -> tuple[Path, ...]:
+    """The shards of a split on the Hub."""
     paths = sorted(folder.glob(f"{stem}-?????-of-?????*.parquet"))
-    return tuple(path for path in paths if HUB_PART.fullmatch(path.name))
+    return tuple(path for path in paths if HUB_SHARD.fullmatch(path.name))
 
 
-def is_folder_of_parts(folder: Path) -> bool:
+def is_folder_of_shards(folder: Path) -> bool:
     """Whether a folder holds Arrow or Parquet files."""
     return any(folder.glob("*.arrow")) or any(folder.glob("*.parquet"))
 
 
-def _parts_in(folder: Path) -> tuple[Path, ...]:
-    """The parts of a split in a folder of its own."""
+def _shards_in(folder: Path) -> tuple[Path, ...]:
+    """The shards of a split in a folder of its own."""
     if (folder / STATE).is_file():
         return _saved_files(folder)
-    for pattern in (ARROW_PART, NUMBERED_PART, SPARK_PART):
-        parts = tuple(path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name))
-        others = [path for path in folder.glob("*.parquet") if path not in parts]
-        if parts and others:
-            problem = f"holds {parts[0].name} and {others[0].name}, parts of two kinds"
+    for pattern in (ARROW_SHARD, NUMBERED_SHARD, SPARK_SHARD):
+        shards = tuple(path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name))
+        others = [path for path in folder.glob("*.parquet") if path not in shards]
+        if shards and others:
+            problem = f"holds {shards[0].name} and {others[0].name}, shards of two kinds"
             raise DataError(problem, file=folder.name, fix="remove what does not belong there")
-        if parts:
-            _check_complete(parts, pattern)
-            return parts
-    problem = "holds no parts called 0000.parquet, part-00000-*.parquet or data-*-of-*.arrow"
+        if shards:
+            _check_complete(shards, pattern)
+            return shards
+    problem = "holds no shards called 0000.parquet, part-00000-*.parquet or data-*-of-*.arrow"
     raise DataError(problem, file=folder.name, fix="rename its files, or write one file")
 
 
@@ -376,25 +378,25 @@ def _saved_files(folder: Path) -> tuple[Path, ...]:
     return paths
 
 
-def _check_complete(parts: Sequence[Path], pattern: re.Pattern[str]) -> None:
-    """Raises DataError for parts of two versions of a split, and for a split without all of its
-    parts."""
+def _check_complete(shards: Sequence[Path], pattern: re.Pattern[str]) -> None:
+    """Raises DataError for shards of two versions of a split, and for a split without all of its
+    shards."""
     numbers: list[int] = []
     versions: set[str] = set()
-    for name in filter(None, map(pattern.fullmatch, [path.name for path in parts])):
+    for name in filter(None, map(pattern.fullmatch, [path.name for path in shards])):
         numbers.append(int(name["number"]))
         versions.add(name["version"])
-    if len(versions) == 1 and pattern is SPARK_PART:
-        return  # Spark leaves out empty parts, and writes several files (c000, c001) of a large one
+    if len(versions) == 1 and pattern is SPARK_SHARD:
+        return  # Spark omits empty shards, and writes several files (c000, c001) of a large one
     if len(versions) > 1 or len(numbers) > len(set(numbers)):
-        problem = f"{parts[0].name} and {parts[-1].name} are parts of two versions of the split"
-        raise DataError(problem, file=parts[0].parent.name, fix="remove the older files")
-    # The version is the number of parts, or "" (NUMBERED_PART), where the last part tells it.
+        problem = f"{shards[0].name} and {shards[-1].name} are shards of two versions of the split"
+        raise DataError(problem, file=shards[0].parent.name, fix="remove the older files")
+    # The version is the number of shards, or "" (NUMBERED_SHARD), where the last shard tells it.
     count = int(versions.pop() or numbers[-1] + 1)
     missing = sorted(set(range(count)) - set(numbers))
     if missing:
-        problem = f"{len(parts)} of {count} parts are there; part {missing[0]:05d} is missing"
-        raise DataError(problem, file=parts[0].name, fix="put all parts into one folder")
+        problem = f"{len(shards)} of {count} shards are there; shard {missing[0]:05d} is missing"
+        raise DataError(problem, file=shards[0].name, fix="put all shards into one folder")
 
 
 def unread_format(path: Path) -> DataError:

@@ -42,8 +42,8 @@ Records = Iterator[tuple[int, Record]]
 
 @dataclasses.dataclass
 class BuilderSettings(tfds.core.BuilderConfig):
-    """The part of a corpus that is built. limit: number of training pairs, None for all. genre: ""
-    for all."""
+    """The pairs of a corpus that are built. limit: number of training pairs, None for all. genre:
+    "" for all."""
 
     limit: int | None = None
     genre: str = ""
@@ -52,8 +52,8 @@ class BuilderSettings(tfds.core.BuilderConfig):
 ALL = BuilderSettings(name="all")  # TFDS compares configs by identity
 
 
-def part(limit: int | None = None, genre: str = "") -> BuilderSettings:
-    """The builder config of a part. Its name is all, slate, first2000 or slate-first2000, for
+def builder_settings(limit: int | None = None, genre: str = "") -> BuilderSettings:
+    """The settings of a build. Its name is all, slate, first2000 or slate-first2000, for
     example."""
     names = [genre] if genre else []
     if limit:
@@ -126,7 +126,7 @@ def load_tfds(
         FORMAT number changed (the older build is then removed).
       manual_dir: the corpus's folder, or the data folder that holds it.
     """
-    chosen = part(limit, genre)
+    chosen = builder_settings(limit, genre)
     sources = [[path.name, sha256(path)] for path in source_files(name, manual_dir)]
     key = digest([RELEASE, texts.FORMAT, sources])[:16]
     root = folder / f"{name}-{chosen.name}-{key}"
@@ -148,7 +148,7 @@ def load_tfds(
 def _build(
     builder: type[PairBuilder], root: Path, chosen: BuilderSettings, manual_dir: Path
 ) -> None:
-    """Writes a part of a corpus, for its owner alone."""
+    """Writes the chosen pairs of a corpus, for its owner alone."""
     config = tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False)
     with atomic_folder(root, fix=_FIX) as temporary:
         with _quiet():

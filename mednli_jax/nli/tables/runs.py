@@ -103,8 +103,8 @@ def _attention() -> Iterator[PaperRun]:
 RUNS: Mapping[str, PaperRun] = MappingProxyType(
     {
         run.name: run
-        for part in (_systems, _transfer, _vectors, _retrofitting, _attention)
-        for run in part()
+        for table in (_systems, _transfer, _vectors, _retrofitting, _attention)
+        for run in table()
     }
 )
 
