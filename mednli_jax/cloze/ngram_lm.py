@@ -3,17 +3,19 @@ cloze queries.
 
 Chen & Goodman 1999 (Computer Speech and Language 13), section 3, eqs. 25-27 and the interpolated
 form of 4.1; counts of n-grams that begin a sentence as Heafield et al. 2013 (section 2). Šuster &
-Daelemans 2018, section 5.1, put the most likely word after the left context of the query into its
-blank.
+Daelemans 2018, section 5.1, answer a query with the word that is most likely after the text left of
+the blank.
 
-The adjusted count a(g) of the longest n-grams, and of those that begin with <s>, is their number;
-of all others, the number of different words that stand before them. h' is h without its first word:
+The adjusted count a(g) of an n-gram of the highest order, or of one that begins with <s>, is the
+number of its occurrences. The adjusted count of another n-gram is the number of distinct words
+before it. D is the discount of a count, h' is the context h without its first word:
 
   p(w | h) = (a(h w) - D(a(h w))) / sum_v a(h v)  +  b(h) p(w | h')
   p(w) = (a(w) - D(a(w))) / sum_v a(v)  +  b() / V
 
-b(h): the share that the discounts of h took away; V: all words, </s> and <unk>, without <s>.
-Sentences are sequences of strings; a word that the text lacks is <unk>. <s> is never predicted.
+b(h) is the share that the discounts of h took away. V is the number of words that can be predicted:
+the words of the text, </s> and <unk>, but not <s>. Sentences are sequences of strings. A word that
+the text lacks is <unk>.
 """
 
 from array import array
@@ -35,12 +37,16 @@ FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate th
 
 @dataclass(frozen=True)
 class Level:
-    """The G n-grams of one length, sorted by context, then word; a context is one of the C n-grams
-    a word shorter.
+    """The G n-grams of one length, sorted by context, then by last word.
 
-    keys: int64 [G], row of the context in its level times the number of words, plus the word.
-    probability: float64 [G], interpolated. backoff: float64 [C], b of each context; 1 where no word
-    ever followed it. discounts: of the counts 1, 2, and 3 and more.
+    The context of an n-gram is the n-gram without its last word. The level below has C contexts.
+
+    Args:
+      keys: int64 [G], (row of the context in the level below) * len(words) + (number of the last
+        word). The key of a unigram is the number of its word.
+      probability: float64 [G], interpolated: p(last word | context).
+      backoff: float64 [C], b of each context; 1 where no word follows the context in the text.
+      discounts: D of the counts 1, 2, and 3 and more.
     """
 
     keys: np.ndarray
@@ -51,35 +57,46 @@ class Level:
 
 @dataclass(frozen=True)
 class NgramModel:
-    """words [V + 1]: SPECIALS first, then those of the text as they first occur; index: number of
-    each of the latter.
+    """A language model.
 
-    levels: n-grams of 1 word, of 2 and so on.
+    Args:
+      words: V + 1 strings: SPECIALS, then the words of the text by first occurrence.
+      index: word of the text -> its index in `words`.
+      levels: the n-grams of one word, of two words and so on.
     """
 
     words: tuple[str, ...]
     index: dict[str, int]
     levels: tuple[Level, ...]
 
+    def _row(self, ngram: Sequence[int]) -> int | None:
+        """The row of an n-gram in its level; None if the text lacks it. ngram: numbers of words."""
+        row, *rest = ngram  # a unigram's row is the number of its word
+        for level, word in zip(self.levels[1:], rest, strict=False):
+            key = row * len(self.words) + word
+            row = int(np.searchsorted(level.keys, key))
+            if row == len(level.keys) or level.keys[row] != key:
+                return None
+        return row
+
     def _contexts(self, history: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """(length, row) of the contexts at the end of a history that the text has, the empty one
-        first."""
+        """(length, row) of each n-gram at the end of a history that the text has and that can be a
+        context. The shortest, which is empty, comes first."""
         words = [START, *(self.index.get(token, UNK) for token in history)]
         yield 0, 0
         for length in range(1, min(len(self.levels), len(words) + 1)):
-            row, *rest = words[len(words) - length :]
-            for level, word in zip(self.levels[1:], rest, strict=False):
-                key = row * len(self.words) + word
-                row = int(np.searchsorted(level.keys, key))
-                if row == len(level.keys) or level.keys[row] != key:
-                    return
+            row = self._row(words[-length:])
+            if row is None:
+                return  # the text has no longer one, either
             yield length, row
 
     def distribution(self, history: Sequence[str]) -> np.ndarray:
-        """float64 [V + 1]: probability of each of `words` after the tokens of a sentence so far;
-        sums to 1."""
+        """float64 [V + 1], the probability of each of `words` after the tokens of a sentence so
+        far; sums to 1."""
         size = len(self.words)
         probability = np.zeros(size)
+        # From short to long contexts: a word that follows the longer one has its probability in the
+        # level, which is interpolated; any other has its probability before, times the backoff.
         for length, row in self._contexts(history):
             level = self.levels[length]
             start, end = np.searchsorted(level.keys, (row * size, (row + 1) * size))
@@ -89,7 +106,8 @@ class NgramModel:
 
 
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
-    """The model of a text, which is read once. 16 million tokens take about 2 GB."""
+    """Estimates the model of a text, which is read once. order: words of the longest n-grams. 16
+    million tokens take about 2 GB."""
     index: dict[str, int] = {}
     tokens = array("i")
     for sentence in sentences:
@@ -101,9 +119,15 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
 
 
 class _Counts(NamedTuple):
-    """The n-grams of one length. keys: as Level's. occur: int64 [G], how often. suffix: int32 [G],
-    row of the n-gram without its first word in the level below. begins: bool [G], whether the first
-    word is <s>."""
+    """The G n-grams of one length.
+
+    Args:
+      keys: int64 [G], see Level.
+      occur: int64 [G], how often each occurs.
+      suffix: int32 [G], the row in the level below of each n-gram's last n - 1 words; 0 for
+        unigrams.
+      begins: bool [G], whether the first word is <s>.
+    """
 
     keys: np.ndarray
     occur: np.ndarray
@@ -112,41 +136,49 @@ class _Counts(NamedTuple):
 
 
 def _counted(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
-    """One _Counts per length, as far as the text has n-grams. tokens: int32 [T]. size: number of
-    words."""
+    """Counts the n-grams of each length up to `order`, as far as the text has them.
+
+    In `<s> a b </s> <s> a </s>`, bigrams start at tokens 0, 1, 2, 4 and 5. None starts at token 3,
+    because no n-gram goes beyond </s>. The distinct ones are `<s> a` (twice), `a b`, `a </s>` and
+    `b </s>`; the suffix of `<s> a` is `a`.
+
+    Args:
+      tokens: int32 [T], numbers of words.
+      size: number of words.
+    """
     words = np.arange(size, dtype=np.int64)
     occur = np.bincount(tokens, minlength=size)
     levels = [_Counts(words, occur, np.zeros(size, np.int32), words == START)]
-    row_T = tokens  # the row of the n-gram, of the last length, that starts at each token
-    starts = np.arange(len(tokens))
+    row_T = tokens  # the row, in the level below, of the n-gram that starts at each token
+    starts = np.arange(len(tokens))  # tokens at which an n-gram starts
     for n in range(2, order + 1):
         starts = starts[tokens[starts + n - 2] != END]
         if not len(starts):
             break
         keys = row_T[starts] * np.int64(size) + tokens[starts + n - 1]
-        sorting = np.argsort(keys)
-        keys = keys[sorting]
-        is_first = np.concatenate(([True], keys[1:] != keys[:-1]))
-        first = np.flatnonzero(is_first)
-        occur = np.diff(first, append=len(keys))
-        example = starts[sorting[first]]  # a place of each n-gram
-        suffix = row_T[example + 1].astype(np.int32)
-        levels.append(_Counts(keys[first], occur, suffix, tokens[example] == START))
+        keys, first, rows, occur = np.unique(
+            keys, return_index=True, return_inverse=True, return_counts=True
+        )
+        first_start = starts[first]  # of each n-gram
+        suffix = row_T[first_start + 1].astype(np.int32)
+        levels.append(_Counts(keys, occur, suffix, tokens[first_start] == START))
         row_T = np.zeros(len(tokens), np.int32)
-        row_T[starts[sorting]] = np.repeat(np.arange(len(first), dtype=np.int32), occur)
+        row_T[starts] = rows
     return levels
 
 
 def _smoothed(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
-    """One Level per length."""
-    lower = np.full(1, 1 / (size - 1))  # <s> is not predicted
+    """The Level of each length."""
+    # Below the unigrams: one empty n-gram, and the uniform distribution of all words but <s>.
     contexts = 1
+    lower = np.full(1, 1 / (size - 1))
     for n, level in enumerate(counts, start=1):
         adjusted = level.occur
         if n < len(counts):
-            before = np.bincount(counts[n].suffix, minlength=len(level.keys))
+            longer = counts[n]  # the n-grams of n + 1 words: one for each distinct word before
+            before = np.bincount(longer.suffix, minlength=len(level.keys))
             adjusted = np.where(level.begins, level.occur, before)
-        if n == 1:
+        if n == 1:  # <s> is never predicted
             adjusted = np.where(level.begins, 0, adjusted)
         discounts = _discounts(adjusted)
         discount = np.array((0.0, *discounts))[np.minimum(adjusted, 3)]
@@ -163,8 +195,8 @@ def _smoothed(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
 
 
 def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
-    """D1, D2 and D3+ of the n-grams' counts (Chen & Goodman 1999, eq. 26); FALLBACK where the
-    counts give none."""
+    """The discounts D1, D2 and D3+ (Chen & Goodman 1999, eq. 26); FALLBACK if the text is too
+    small. adjusted: a of each n-gram."""
     n1, n2, n3, n4 = (int((adjusted == count).sum()) for count in (1, 2, 3, 4))
     if not (n1 and n2 and n3):
         return FALLBACK
@@ -177,15 +209,15 @@ def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
 
 
 def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
-    """Tokens lower-cased, each marked phrase as one token: ENTITY and its words with spaces
-    between. No other token has a space."""
+    """The tokens in lower case. A marked phrase is one token: ENTITY and its words with spaces
+    between, which no other token has."""
     words = list(map(str.lower, tokens))
     return join_entities(words, entities, lambda phrase: ENTITY + phrase).words
 
 
 def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:
-    """Sentences of the passages, each once, and the queries with the dataset's answer in the
-    blank."""
+    """The sentences of each passage, then its queries with the dataset's answer in the blank, all
+    as tokens."""
     for passage, queries in by_passage(examples):
         start = 0
         for end in passage.sentence_ends:
@@ -195,11 +227,11 @@ def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:
             start, end = query.blank + 1, len(query.query)
             right = _merged(query.query[start:], _between(query.query_entities, start, end))
             answer = ENTITY + phrase_of(query.answers[0].text)
-            yield [*left(query), answer, *right]
+            yield [*left_context(query), answer, *right]
 
 
 def _between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
-    """The entities of a part of a text, with their places in the part."""
+    """The entities within tokens `start` to `end` of a text, counted from `start`."""
     inside = []
     for entity in entities:
         if start <= entity.start and entity.end <= end:
@@ -207,17 +239,18 @@ def _between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
     return inside
 
 
-def left(example: ClozeExample) -> list[str]:
-    """The query's tokens before the blank, marked phrases merged."""
+def left_context(example: ClozeExample) -> list[str]:
+    """The tokens of a query before the blank, as in training_text."""
     entities = _between(example.query_entities, 0, example.blank)
     return _merged(example.query[: example.blank], entities)
 
 
 def continuations(model: NgramModel, examples: Sequence[ClozeExample]) -> dict[str, str]:
-    """The most likely word or phrase after the left context of each query, {uid: text}."""
+    """Answers each query with the most likely word or phrase after its left context: {uid:
+    text}."""
     is_allowed = np.arange(len(model.words)) >= len(SPECIALS)
     answers: dict[str, str] = {}
     for example in examples:
-        probability = np.where(is_allowed, model.distribution(left(example)), -1.0)
+        probability = np.where(is_allowed, model.distribution(left_context(example)), -1.0)
         answers[example.uid] = model.words[int(probability.argmax())].removeprefix(ENTITY)
     return answers
