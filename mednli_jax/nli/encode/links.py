@@ -28,10 +28,10 @@ from mednli_jax.types import JsonObject
 
 GRAPH_SPLITS = ("train", "dev")
 Tokens = tuple[str, ...]
-# Finds concepts in any sentence, or in the sentences of a corpus alone.
-TextLinker = Linker | Lemmas
+TextLinker = Linker | Lemmas  # finds concepts in any sentence
+# Finds concepts in the sentences of a corpus: a linker, or a file of mentions (Recognised).
 ConceptSource = TextLinker | Recognised
-# The side, the number of the pair and a visible mention -> its words.
+# (side, number of the pair, visible mention) -> the words of the mention.
 MentionWords = Callable[[str, int, Mention], Sequence[str]]
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
@@ -43,18 +43,21 @@ class Encoding:
     key.
 
     Args:
-      max_length: most tokens of a sentence that models see.
-      keep: which of them, the "first" or the "last" ones.
+      max_length: the most tokens of a sentence; more are cut.
+      keep: which tokens of a longer sentence are kept, its "first" or its "last" ones.
       hypothesis_only: premises are left empty.
       vectors_path: None for random vectors.
       unknown, lowered: `unknown` and `try_lower_case` of vectors.load_vectors.
       unit_length: every word's vector is scaled to length 1.
-      max_links: K.
-      max_path: longest path in edges, 0 for no limit.
-      graph: the ontology's "whole" graph, or that of the concepts "mentioned" in train and dev.
-      relations: named relations of typed links (`knowledge.relations`), None for links without
+      direction: the direction of paths, see distances.shortest_paths.
+      max_links: K, the most links of a pair.
+      max_path: the longest path in edges, 0 for no limit.
+      graph: "whole", the graph of the ontology, or "mentioned", its part with the concepts that
+        train and dev mention.
+      relations: the named relations of typed links (`knowledge.relations`), None for links without
         types.
-      polarity: whether typed links are projected, see `project_relations`.
+      polarity: whether hypernym and hyponym are exchanged under a negation, see
+        `project_relations`.
     """
 
     lowercase: bool
@@ -104,8 +107,7 @@ def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
 class PairMentions(NamedTuple):
     """The concepts of N pairs.
 
-    Whole sentences are linked: if a sentence were cut within a name, the rest could be another
-    name.
+    Concepts are found before a sentence is cut, because a cut name could look like another name.
 
     Args:
       visible: mentions within the tokens that models see; positions count from the first of these.
@@ -147,7 +149,7 @@ class MentionFinder:
 def find_mentions(
     examples: Sequence[NLIExample], source: ConceptSource | None, encoding: Encoding
 ) -> PairMentions:
-    """Finds the concepts of the examples; none without a source."""
+    """Finds the concepts of the examples; no concepts if the source is None."""
     if source is None:
         empty: SideMentions = {side: [[]] * len(examples) for side in SIDES}
         return PairMentions(empty, empty)
@@ -193,9 +195,8 @@ def words_and_entities(tokens: Sequence[str], mentions: Sequence[Mention] = ()) 
 
 
 def merge_entities(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
-    """Merges the tokens of each entity in the examples, brain_injury (Herlihy & Rudinger 2021,
-    section 6)."""
-
+    """Joins the tokens of each entity in the examples, as in brain_injury (Herlihy & Rudinger
+    2021, section 6). mentions: the entities."""
     merged_examples = []
     pairs = zip(examples, mentions["premise"], mentions["hypothesis"], strict=True)
     for example, in_premise, in_hypothesis in pairs:
@@ -221,7 +222,7 @@ def encode_links(
     mentions: PairMentions,
     source: ConceptSource,
     encoding: Encoding,
-    words: MentionWords,
+    words_of: MentionWords,
     rows: Mapping[str, slice],
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
@@ -230,20 +231,21 @@ def encode_links(
     links.
 
     Args:
-      words: of visible mentions, for typed links.
-      rows: of each split, for the fact `splits`.
-      paths: finds distances between concepts, see links.corpus_links.
-      concepts: of the graph, the fact `graph_concepts` of a run's corpus. None takes those that
-        GRAPH_SPLITS mention, or all, as the encoding says.
+      words_of: gives the words of a visible mention, for typed links.
+      rows: the rows of each split, for the fact `splits`.
+      paths: finds distances between concepts, see knowledge.links.corpus_links.
+      concepts: the concepts of the graph of a finished run, the fact `graph_concepts` of its
+        corpus. None leaves the choice to encoding.graph.
     """
     graph = source.ontology
     facts: JsonObject = {"graph": encoding.graph}
+    # New pairs are no split of GRAPH_SPLITS; without a run's concepts their graph is the whole one.
     if concepts is None and encoding.graph == "mentioned" and rows.keys() & set(GRAPH_SPLITS):
         concepts = mentioned_concepts(mentions.whole, rows)
     if concepts is not None:
-        facts["graph_concepts"] = sorted(_ids(concepts, source))
+        facts["graph_concepts"] = sorted(_ontology_ids(concepts, source))
         graph = induced_subgraph(graph, facts["graph_concepts"])
-    links = _links(graph, words, mentions.visible, source, encoding, paths)
+    links = _links(graph, words_of, mentions.visible, source, encoding, paths)
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
     facts |= _link_facts(links, mentions.visible, source)
@@ -260,33 +262,37 @@ def mentioned_concepts(whole: SideMentions, rows: Mapping[str, slice]) -> set[st
     for name in GRAPH_SPLITS:
         if name in rows:
             for of_side in whole.values():
-                concepts.update(_concepts(of_side[rows[name]]))
+                concepts.update(_concept_of_each(of_side[rows[name]]))
     return concepts
 
 
 def concepts_in(mentions: Iterable[Mention]) -> set[str]:
+    """The distinct concepts of the mentions of one sentence."""
     return {mention.concept for mention in mentions}
 
 
-def _concepts(sentences: Iterable[Sequence[Mention]]) -> list[str]:
-    """The concept of each mention, of all sentences."""
+def _concept_of_each(sentences: Iterable[Sequence[Mention]]) -> list[str]:
+    """The concept of each mention in some sentences, with repeats."""
     return [mention.concept for mentions in sentences for mention in mentions]
 
 
-def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
-    """The ids of the concepts in the ontology. The concept of a word with several senses has
-    several ids; a concept that the ontology lacks stays as it is."""
+def _ontology_ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
+    """The ids in the ontology of the concepts of mentions. A concept that the ontology lacks keeps
+    its id."""
     ontology = source.ontology
     ids = set()
     for concept in concepts:
-        senses = [] if ontology.indices(concept) else source.indices(concept)
-        ids.update([ontology.ids[sense] for sense in senses] or [concept])
+        senses = source.indices(concept)
+        if ontology.indices(concept) or not senses:
+            ids.add(concept)
+        else:  # a word of WordNet (Lemmas) stands for all its senses
+            ids.update(ontology.ids[sense] for sense in senses)
     return ids
 
 
 def _links(
     graph: Ontology,
-    words: MentionWords,
+    words_of: MentionWords,
     mentions: SideMentions,
     source: ConceptSource,
     encoding: Encoding,
@@ -306,36 +312,39 @@ def _links(
         graph,
         mentions["premise"],
         mentions["hypothesis"],
-        term_lookup(words, source),
+        term_lookup(words_of, source),
         named=encoding.relations,
         max_links=encoding.max_links,
         max_length=encoding.max_path,
     )
 
 
-def term_lookup(words: MentionWords, source: ConceptSource) -> TermOf:
-    """Makes the `term_of` of knowledge.relations. A concept that the ontology lacks gets a number
-    after those of the ontology."""
-    unknown: dict[str, int] = {}
+def term_lookup(words_of: MentionWords, source: ConceptSource) -> TermOf:
+    """Makes the function `term_of` of relations.typed_links, which compares mentions by terms.
+
+    term_of(side, number of the pair, mention) is (text, indices): the mention's words in the form
+    in which they are compared, and the indices of its concept in the ontology. A concept that the
+    ontology lacks gets an index past the ontology's end.
+    """
+    unknown: dict[str, int] = {}  # concept that the ontology lacks -> its number among these
 
     @cache
-    def words_of(tokens: Tokens) -> str:
+    def compared_form(tokens: Tokens) -> str:
         return " ".join(singular(part) for token in tokens for part in normalise(token))
 
     def term_of(side: str, number: int, mention: Mention) -> tuple[str, tuple[int, ...]]:
         indices = source.indices(mention.concept)
         if isinstance(source, Lemmas):
-            return mention.concept, tuple(indices)
+            return mention.concept, tuple(indices)  # a concept of Lemmas is the word's base form
         if not indices:
-            number_of_unknown = unknown.setdefault(mention.concept, len(unknown))
-            indices = [len(source.ontology) + number_of_unknown]
-        return words_of(tuple(words(side, number, mention))), tuple(indices)
+            indices = [len(source.ontology) + unknown.setdefault(mention.concept, len(unknown))]
+        return compared_form(tuple(words_of(side, number, mention))), tuple(indices)
 
     return term_of
 
 
 def _link_arrays(links: Links) -> dict[str, np.ndarray]:
-    """The arrays [N, K]; K = the most links of a pair."""
+    """The arrays [N, K]; K: the most links that a pair has, at least 1."""
     most = int((links.distance >= 0).sum(axis=1).max(initial=0))
     width = max(most, 1)
     arrays = {
@@ -349,32 +358,40 @@ def _link_arrays(links: Links) -> dict[str, np.ndarray]:
 
 
 def project_relations(
-    arrays: Mapping[str, np.ndarray], examples: Sequence[NLIExample], encoding: Encoding
-) -> np.ndarray:
-    """Projects link_relation [N, K] by natural logic (MacCartney & Manning 2007, section 3).
+    links: ArraysAndFacts,
+    tokens: Mapping[str, np.ndarray],
+    examples: Sequence[NLIExample],
+    encoding: Encoding,
+) -> ArraysAndFacts:
+    """Projects the relations of links by natural logic (MacCartney & Manning 2007, section 3).
 
-    If both tokens of a link are in a downward place, hypernym and hyponym are exchanged: "no dog"
-    is to "no animal" as "an animal" is to "a dog". A link of both relations stays.
+    If both words of a link are in the scope of a negation, hypernym and hyponym are exchanged: "no
+    animal" entails "no dog", so that "dog" counts as a hypernym of "animal" there. A link with both
+    relations stays.
 
-    arrays: the tokens of both sides, and the links.
+    tokens: the arrays of both sides [N, T].
     """
-    relation_NK = arrays["link_relation"]
-    is_down_NK = arrays["link_distance"] >= 0  # False in slots without a link
+    relation_NK = links.arrays["link_relation"]
+    both_down_NK = links.arrays["link_distance"] >= 0  # False in slots without a link
     for side in SIDES:
-        width = arrays[side].shape[1]
-        is_down_NT = _downward_places(examples, side, encoding, width)
-        token_NK = arrays[f"link_{side}"].astype(int)
-        is_down_NK &= np.take_along_axis(is_down_NT, token_NK, axis=1)
+        is_down_NT = _downward_tokens(examples, side, encoding, tokens[side].shape[1])
+        token_NK = links.arrays[f"link_{side}"].astype(int)
+        both_down_NK &= np.take_along_axis(is_down_NT, token_NK, axis=1)
     has_hypernym_NK = (relation_NK & HYPERNYM).astype(bool)
     has_hyponym_NK = (relation_NK & HYPONYM).astype(bool)
-    is_exchanged_NK = is_down_NK & (has_hypernym_NK != has_hyponym_NK)
-    return np.where(is_exchanged_NK, relation_NK ^ (HYPERNYM | HYPONYM), relation_NK)
+    is_exchanged_NK = both_down_NK & (has_hypernym_NK != has_hyponym_NK)
+    # One of the two bits is set, and flipping both sets the other.
+    projected_NK = np.where(is_exchanged_NK, relation_NK ^ (HYPERNYM | HYPONYM), relation_NK)
+    counts = _links_per_kind(projected_NK, kinds_of(encoding.relations or ()))
+    return ArraysAndFacts(
+        links.arrays | {"link_relation": projected_NK}, links.facts | {"relations": counts}
+    )
 
 
-def _downward_places(
+def _downward_tokens(
     examples: Sequence[NLIExample], side: str, encoding: Encoding, width: int
 ) -> np.ndarray:
-    """bool [N, width], whether each token is in a downward place of its sentence."""
+    """bool [N, width], whether polarity.directions gives DOWN to each visible token."""
     directions_of = cache(directions)
     is_down_NT = np.zeros((len(examples), width), bool)
     for row, example in enumerate(examples):
@@ -388,7 +405,7 @@ def _downward_places(
 def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> JsonObject:
     ontology = source.ontology
     sentences = [*mentions["premise"], *mentions["hypothesis"]]
-    concepts = _concepts(sentences)
+    concepts = _concept_of_each(sentences)
     distinct = set(concepts)
     unknown = {concept for concept in distinct if not source.indices(concept)}
     filled = links.distance >= 0
@@ -423,7 +440,7 @@ def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -
         "hypotheses": sum(map(bool, hypotheses)),
         "pairs_with_concepts": sum(map(all, zip(premises, hypotheses, strict=True))),
         "pairs_with_links": int((distance_NK >= 0).any(axis=1).sum()),
-        "concepts": len(set(_concepts([*premises, *hypotheses]))),
+        "concepts": len(set(_concept_of_each([*premises, *hypotheses]))),
         "links_per_length": _links_per_length(distance_NK),
     }
 

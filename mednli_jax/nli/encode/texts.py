@@ -17,11 +17,10 @@ from scipy.sparse import csr_array
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.pieces import Pieces, PieceVocabulary, truncated_sizes
-from mednli_jax.data.text import UNK, Vocab
+from mednli_jax.data.text import SPECIALS, UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.mentions import Recognised
-from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 from mednli_jax.nli.encode.links import (
     ArraysAndFacts,
@@ -32,7 +31,6 @@ from mednli_jax.nli.encode.links import (
     PairMentions,
     Paths,
     Tokens,
-    _links_per_kind,
     all_tokens,
     encode_links,
     find_mentions,
@@ -59,12 +57,12 @@ class FittedTexts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Texts as numbers.
+    """The texts of N pairs as numbers.
 
     Args:
-      arrays: premise, hypothesis [N, T] and their lengths [N]; T = the longest.
-      cut: numbers of texts that were cut: of each side, or of word pieces of "pairs".
-      pieces: side -> its N texts before any is cut; empty for words.
+      arrays: premise, hypothesis [N, T] and their lengths [N]; T: the longest text of a side.
+      cut: how many texts were cut. Words have a count per side, word pieces one of "pairs".
+      pieces: side -> the pieces of N texts before any is cut; empty for words.
     """
 
     examples: Sequence[NLIExample]
@@ -103,7 +101,7 @@ class WordTexts:
     unknown: ClassVar[int] = UNK
 
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
-        """Fits the vocabulary: the words in all splits that have a vector."""
+        """Fits the vocabulary: the words of all splits, as far as they have a vector."""
         encoding = self.encoding
         counts_of = {name: self._counts(split.examples) for name, split in splits.items()}
         counts = sum(counts_of.values(), Counter())
@@ -121,12 +119,14 @@ class WordTexts:
         retrofitted = 0
         if graph is not None:
             matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
-            retrofitted = int((np.diff(graph.indptr) > 0).sum())
+            has_neighbour_V = np.diff(graph.indptr) > 0
+            retrofitted = int(has_neighbour_V.sum())
         if encoding.unit_length:
             matrix = unit_rows(matrix)
-        in_training = training_coverage(vectors, counts_of.get("train", counts))
+        train_counts = counts_of.get("train", counts)  # no split of folds is called train
+        in_training = training_coverage(vectors, train_counts)
         facts = {
-            "words": len(words) - 2,
+            "words": len(words) - len(SPECIALS),
             "with_vector": vectors.with_vector,
             "lowered": vectors.lowered,
             "source": vectors.file,
@@ -203,14 +203,15 @@ class ConceptTexts(WordTexts):
     """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018,
     section 4.2.1).
 
-    Every word of a mention becomes the id of its concept. The published code made one token of a
-    mention; here lengths and links stay. The vector of a concept is the mean over the words of its
-    most frequent mention in training, retrofitted; the published code computes this mean but does
-    not use it. A concept whose words all lack vectors is not used: its words stay.
+    Each word of a mention is replaced by the concept's id, so that the number of tokens and the
+    positions of links do not change; the published code made one token of a mention. The vector of
+    a concept is the mean over the words of its most frequent mention in training, retrofitted; the
+    published code computes this mean but does not use it. The words of a concept stay if all of
+    them lack vectors.
 
     Args:
-      relations: along which vectors are retrofitted.
-      of_run: the concepts of the run that is asked about another corpus; None to fit concepts.
+      relations: the relations along which vectors are retrofitted.
+      of_run: the concepts of the finished run that is scored on this corpus; None to fit concepts.
     """
 
     finder: MentionFinder = field(kw_only=True)
@@ -218,8 +219,10 @@ class ConceptTexts(WordTexts):
     of_run: ConceptVectors | None = None
 
     def tokens(self, example: NLIExample, side: str) -> list[str]:
-        """The tokens of one side; of overlapping mentions the first is used."""
+        """The tokens of one side. A word of several mentions is replaced by the first one's
+        concept."""
         words = super().tokens(example, side)
+        # In reverse, so that the first mention is put in last, over the others.
         for mention in reversed(self.finder.visible(example, side)):
             word = mark(mention.concept)
             if word in self.vocabulary:
@@ -242,41 +245,41 @@ class ConceptTexts(WordTexts):
     def _fit_concepts(
         self, splits: Mapping[str, Split], words: Sequence[str], vectors: np.ndarray
     ) -> tuple[ConceptVectors, JsonObject]:
-        """Fits the concepts of all splits that have a vector. words, vectors [V, D]: of the
-        texts."""
+        """Fits the concepts of all splits that have a vector. words, vectors [V, D]: the vocabulary
+        of the texts."""
         ontology = self.finder.source.ontology
         phrases = self._phrases(splits)
-        concept_vectors, missing, moved = retrofit_concepts(
+        concept_vectors, has_no_vector, retrofitted = retrofit_concepts(
             ontology,
             vectors,
             words,
-            list(phrases.elements()),
+            list(phrases.elements()),  # phrases with a count of 0 are not among these
             relations=self.relations,
             rounds=self.encoding.retrofit_rounds,
         )
         indices = {index for _, index in phrases}
-        with_vector = sorted(index for index in indices if not missing[index])
+        with_vector = sorted(index for index in indices if not has_no_vector[index])
         marks = tuple(mark(ontology.ids[index]) for index in with_vector)
         facts = {
             "concepts": len(indices),
             "concepts_with_vector": len(with_vector),
-            "retrofitted": moved,
+            "retrofitted": retrofitted,
         }
         return ConceptVectors(marks, concept_vectors[with_vector].astype(np.float32)), facts
 
     def _phrases(self, splits: Mapping[str, Split]) -> Counter[tuple[str, int]]:
-        """Counts the occurrences of each (phrase, number of its concept) in training; 0 for phrases
-        that only other splits have."""
+        """Counts (phrase, index of its concept) in training; 0 for phrases that only other
+        splits have."""
         phrases: Counter[tuple[str, int]] = Counter()
-        trained = {example.uid for example in splits["train"].examples}
+        training_uids = {example.uid for example in splits["train"].examples}
         for side in SIDES:
             for example in with_progress(examples_of(splits), f"concepts of {PLURAL[side]}"):
-                words = super().tokens(example, side)
+                words = super().tokens(example, side)  # before concepts replace them
                 for mention in self.finder.visible(example, side):
                     index = self.finder.source.ontology.index_of.get(mention.concept)
                     if index is not None:
                         phrase = " ".join(words[mention.start : mention.end])
-                        phrases[phrase, index] += example.uid in trained
+                        phrases[phrase, index] += example.uid in training_uids  # 0 adds the key
         return phrases
 
 
@@ -301,8 +304,11 @@ class PieceEncoding:
 
 @dataclass(frozen=True, eq=False)
 class PieceTexts:
-    """Encodes the raw texts of pairs as word pieces, without special pieces. Concepts are found in
-    the words into which the texts are split before these are split into pieces."""
+    """Encodes the raw texts of pairs as word pieces, without special pieces. It has the
+    methods of WordTexts.
+
+    A raw text is split into words, and words into pieces. Concepts are found in the words.
+    """
 
     encoding: Encoding
     pieces: PieceEncoding
@@ -383,8 +389,9 @@ class PieceTexts:
         def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
             text = encoded.pieces[side][number]
             first = self._first_piece(text, int(encoded.arrays[f"{side}_length"][number]))
-            places = text.word_of_piece[first + mention.start : first + mention.end]
-            return text.words[places[0] : places[-1] + 1]
+            # A visible mention counts from the first piece that is kept.
+            word_of_piece = text.word_of_piece[first + mention.start : first + mention.end]
+            return text.words[word_of_piece[0] : word_of_piece[-1] + 1]
 
         return words_of
 
@@ -400,7 +407,8 @@ class PieceTexts:
 
 
 def _over_pieces(mentions: Sequence[Mention], text: Pieces) -> list[Mention]:
-    """Converts mentions over words to mentions over pieces."""
+    """The mentions, which are spans of words, as spans of pieces."""
+    # The first piece of each word, and at the end the number of pieces: word_of_piece rises.
     words = np.arange(len(text.words) + 1)
     first_piece = np.searchsorted(text.word_of_piece, words).tolist()
     over_pieces = []
@@ -426,9 +434,7 @@ def encode_splits(
 ) -> ArraysAndFacts:
     """Encodes some splits in the vocabulary of `texts`: arrays, and counts for the manifest.
 
-    Args:
-      paths, concepts: see encode_links.
-      labels: in the order of their numbers.
+    paths, concepts: see links.encode_links. labels: in the order of their numbers.
     """
     examples = examples_of(splits)
     rows = rows_in(splits)
@@ -436,8 +442,10 @@ def encode_splits(
     links = ArraysAndFacts({}, {"ontology": "none", "longest_path": 0})
     if source is not None:
         mentions = texts.mentions(encoded, source)
-        words = texts.mention_words(encoded)
-        links = encode_links(mentions, source, texts.encoding, words, rows, paths, concepts)
+        words_of = texts.mention_words(encoded)
+        links = encode_links(mentions, source, texts.encoding, words_of, rows, paths, concepts)
+    if texts.encoding.polarity:
+        links = project_relations(links, encoded.arrays, examples, texts.encoding)
     split_facts = {}
     for name, split in splits.items():
         split_facts[name] = {**split.facts, "first": rows[name].start, "rows": len(split)}
@@ -450,10 +458,4 @@ def encode_splits(
     }
     number_of = {"": -1, **{label: number for number, label in enumerate(labels)}}
     label_N = np.array([number_of[example.label] for example in examples], np.int32)
-    arrays = {**encoded.arrays, "label": label_N, **links.arrays}
-    if texts.encoding.polarity:
-        relation_NK = project_relations(arrays, examples, texts.encoding)
-        arrays["link_relation"] = relation_NK
-        kinds = kinds_of(texts.encoding.relations or ())
-        facts["knowledge"]["relations"] = _links_per_kind(relation_NK, kinds)
-    return ArraysAndFacts(arrays, facts)
+    return ArraysAndFacts({**encoded.arrays, "label": label_N, **links.arrays}, facts)
