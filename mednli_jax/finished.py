@@ -454,7 +454,7 @@ class Run(System):
         config.data.dir = data.dir
         corpus = replace(experiment.pairs, folder=corpus_folder(config.data))
         vocabulary = self.checked_file(VOCABULARY)
-        corpus = corpus.with_vocabulary(vocabulary, self.vectors, self.graph_concepts)
+        corpus = corpus.for_finished_run(vocabulary, self.vectors, self.graph_concepts)
         scorer = self.scorer
         if isinstance(scorer, LabelScorer):
             scorer = scorer.on_corpus(experiment.scorer)

@@ -108,7 +108,7 @@ class Pairs:
     def finder(self) -> links.ConceptSource | None:
         """The finder of concepts in sentences, by a linker or a file of mentions; None without
         knowledge."""
-        return self.corpus.recogniser(self.splits)
+        return self.corpus.concept_source(self.splits)
 
     @cached_property
     def linked(self) -> links.PairMentions:
@@ -127,7 +127,7 @@ class Pairs:
         concepts."""
         if self.spans is None:
             return self.linked.visible
-        recognised = self.corpus.recogniser(self.splits, self.spans)
+        recognised = self.corpus.concept_source(self.splits, self.spans)
         return links.find_mentions(self.examples, recognised, self.corpus.encoding).visible
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:

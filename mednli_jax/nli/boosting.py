@@ -205,7 +205,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
 
     def build() -> dict[str, np.ndarray]:
         splits = corpus.splits()
-        source = corpus.recogniser(splits)
+        source = corpus.concept_source(splits)
         vocab = Vocab.load(folder / "vocabulary.json")
         return {"features": _table(corpus, splits, source, vocab, prepared.vectors)}
 

@@ -76,10 +76,11 @@ class Linking:
     """The settings by which concepts are found.
 
     Args:
-      mentions: a file of another program, in place of the linker.
-      candidates: of several concepts for the same tokens the "best", or "all" (a token's distance
-        is the least over them).
-      types: () leaves the choice to the ontology.
+      mentions: a file of another program, which replaces the linker.
+      candidates: which concepts of the same tokens are kept, the "best" one or "all"; with "all"
+        the nearest one gives the distance of a token.
+      types: the semantic types that are linked; () leaves the choice to the ontology.
+      abbreviations: "bundled" for the abbreviations of the package, "" for none.
       lemmas: words of WordNet are found by their base forms.
     """
 
@@ -111,7 +112,7 @@ class Linking:
     def linker(
         self, ontology: Ontology, vocabulary: Iterable[str] | None = None
     ) -> Linker | Lemmas:
-        """Makes the linker of one ontology."""
+        """Makes the linker of an ontology. vocabulary: words; names with others are left out."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
         types = self.types or None
@@ -122,12 +123,15 @@ class Linking:
 
 
 def read_recognised(
-    path: Path, candidates: str, ontology: Ontology, splits: Splits, *, filtered: bool
+    path: Path, candidates: str, ontology: Ontology, splits: Splits, *, may_have_more: bool
 ) -> Recognised:
-    """Reads the mentions of these splits from a file. filtered: whether the splits leave out pairs
-    of the corpus's files."""
+    """Reads the mentions of these splits from a file.
+
+    may_have_more: the splits leave out pairs of the corpus's files, so that mentions of unknown
+      pairs are no error.
+    """
     unlabelled = any(split.facts.get("dropped_unlabelled") for split in splits.values())
-    partial = filtered or unlabelled
+    partial = may_have_more or unlabelled
     mentions = read_mentions(path, splits, partial=partial, candidates=candidates)
     recognised = Recognised(ontology, *mentions)
     _compare_splits(path.name, splits, recognised)
@@ -135,24 +139,24 @@ def read_recognised(
 
 
 def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
-    """Refuses a file with mentions of some splits alone; warns if those of one split are far
-    rarer."""
-    sizes, linked = {}, {}
+    """Refuses a file that has mentions of some splits and none of another; warns where mentions are
+    far rarer in a split than elsewhere."""
+    sizes, with_mention = {}, {}  # of each split: sentences, and those with a mention
     for name, split in splits.items():
         if len(split):
             uids = {example.uid for example in split.examples}
             sizes[name] = len(SIDES) * len(split)
-            linked[name] = sum(uid in uids for uid, _ in recognised.spans)
-    shares = [f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items()]
+            with_mention[name] = sum(uid in uids for uid, _ in recognised.spans)
+    shares = [f"{with_mention[name]:,} of {size:,} in {name}" for name, size in sizes.items()]
     counts = f"sentences with a mention: {', '.join(shares)}"
     fix = "was the file cut off? make it from all splits"
     for name, size in sizes.items():
-        linked_elsewhere = sum(linked.values()) - linked[name]
-        size_elsewhere = sum(sizes.values()) - size
-        if linked_elsewhere and not linked[name]:
+        elsewhere = sum(with_mention.values()) - with_mention[name]
+        if elsewhere and not with_mention[name]:
             problem = f"no mention is in {name}, but some are in other splits ({counts})"
             raise DataError(problem, file=file, fix=fix)
-        if linked_elsewhere * size > MUCH_RARER * linked[name] * size_elsewhere:
+        rate_elsewhere = elsewhere / max(sum(sizes.values()) - size, 1)
+        if rate_elsewhere > MUCH_RARER * with_mention[name] / size:
             rarer = f"more than {MUCH_RARER} times rarer in {name} than elsewhere"
             warn(f"{file}: mentions are {rarer} ({counts}); {fix}")
 
@@ -237,26 +241,25 @@ class NLICorpus:
     Args:
       name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
       folder: the data folder, None if none is set.
-      genre: of MultiNLI.
-      limit: number of training pairs that are read, None for all.
+      genre: the genre of MultiNLI's pairs; "" for all genres.
+      limit: the number of training pairs that are kept, from the first; None for all.
       builder: "direct", or "tfds" to read through a TFDS builder.
-      labels: of the pairs.
-      columns: of the user's own files.
-      blanks: whether the raw sentence is split at its blanks, in place of the corpus's own tokens.
-      pieces: settings of word pieces, None for words.
-      terminology: of links and of retrofitting.
-      linking: settings by which concepts are found, None for a corpus without links.
-      retrofit_relations: relations of the terminology by which vectors are retrofitted, besides
-        shared names; None for vectors that the terminology does not change.
+      labels: the labels that the pairs may have.
+      columns: the names of columns in the user's own files.
+      blanks: raw sentences are split at whitespace, in place of the corpus's own tokens.
+      pieces: the settings of word pieces, None for words.
+      terminology: the ontology of links and of retrofitting.
+      linking: the settings by which concepts are found, None for a corpus without links.
+      retrofit_relations: the relations that draw word vectors together; words that name one concept
+        are always drawn together. None: the terminology does not change vectors.
       concepts_as_words: whether concepts replace words of the texts. Then the vectors of concepts
         are retrofitted, not those of words.
-      concepts_of_run: the concepts of the run that is asked about this corpus, None to fit
-        concepts.
-      graph_of_run: ids of the concepts of that run's graph, None for the whole ontology, or for the
-        concepts that the pairs mention, as the encoding says.
-      partial: whether one split is enough: nothing is fitted to the training pairs.
-      many_names: for a terminology with more names, the linker knows only names with words of the
-        corpus.
+      concepts_of_run, graph_of_run: see `for_finished_run`. The concept vectors of a finished run
+        that is scored on this corpus (None: they are fitted here), and the ids of the concepts of
+        its graph (None: encoding.graph decides).
+      partial: the corpus is only scored, so that a missing split (train, for instance) is no error.
+      many_names: a terminology with more names gets a linker with only the names that are made of
+        the corpus's words, to save memory.
       augmentation: the settings of augmentation, None without it.
     """
 
@@ -287,9 +290,9 @@ class NLICorpus:
     # -- pairs --
 
     def splits(self) -> Splits:
-        """Reads the splits."""
+        """Reads the pairs of each split from the corpus's files."""
         splits = in_order(self._read())
-        self.warn_of_readers()
+        self.warn_of_exposed_files()
         if not self.blanks:
             return splits
         return {name: between_blanks(split) for name, split in splits.items()}
@@ -301,7 +304,7 @@ class NLICorpus:
             folder = cache_folder() / "tfds"
             return load_tfds(self.name, folder, self._folder(), limit=self.limit, genre=self.genre)
         if self._is_plugin:
-            return self._first_pairs(self._own)
+            return self._first_pairs(self._plugin_splits)
         if self.name in demo.SIZES:
             return self._first_pairs(readers.load_demo(self.name))
         return readers.load_nli(
@@ -327,20 +330,20 @@ class NLICorpus:
         return {**splits, "train": replace(train, examples=examples, facts=facts)}
 
     @cached_property
-    def _own(self) -> Splits:
-        """The pairs that a function of the user reads."""
+    def _plugin_splits(self) -> Splits:
+        """The splits that a function of the user reads."""
         return readers.from_plugin(self.name, self.folder, self.labels.names)
 
     def _folder(self) -> Path:
         return checked_folder(self.name, self.folder)
 
-    def warn_of_readers(self) -> None:
-        """Warns if other users can read the licensed text, or the ontology, that the corpus was
-        just read from."""
+    def warn_of_exposed_files(self) -> None:
+        """Warns if other users of the machine can read the licensed text, or the ontology, that
+        the corpus was just read from."""
         if self.folder is None:
             return
         names = set(self._licensed())
-        for name in names & CORPORA.keys():
+        for name in names & CORPORA.keys():  # and the corpora that splits are taken from
             names |= set(CORPORA[name].folders.values())
         warn_of_exposure(self.folder, tuple(licensed(sorted(names))))
 
@@ -369,8 +372,8 @@ class NLICorpus:
 
     @cached_property
     def linker(self) -> TextLinker | None:
-        """The linker of new sentences, also of a corpus whose mentions come from a file; None for a
-        corpus without links."""
+        """The linker for sentences outside of the corpus, which a file of mentions does not cover;
+        None for a corpus without links."""
         if self.linking is None:
             return None
         if self.linking.mentions:
@@ -378,14 +381,11 @@ class NLICorpus:
             warn(f"the run's concepts were found by another program; {new}")
         return self.linking.linker(self._ontology)
 
-    def recogniser(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
-        """The finder of concepts in these splits: a file of mentions or a linker; None for a corpus
-        without links.
+    def concept_source(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
+        """A file of mentions or a linker, which finds the concepts of these splits; None for a
+        corpus without links.
 
-        A terminology of very many names gets a linker for the words of these splits alone, which
-        takes a fraction of the memory.
-
-        spans: a file of mentions, with any concepts, in place of the corpus's own linking.
+        spans: a file of mentions, with any concepts, that replaces the corpus's own linking.
         """
         if spans and not has_format(spans):
             raise UsageError("--spans: the ending of the file names no format", fix=FORMATS)
@@ -393,21 +393,23 @@ class NLICorpus:
         if linking is None:
             return None
         if linking.mentions is not None:
-            filtered = bool(self.limit or self.genre or self.partial)
-            ontology = cast(Ontology, self.ontology)  # None where entities alone are asked for
+            is_excerpt = bool(self.limit or self.genre or self.partial)
+            # It may be None: spans are merged, not linked, and need no ontology.
+            ontology = cast(Ontology, self.ontology)
             return read_recognised(
-                linking.mentions, linking.candidates, ontology, splits, filtered=filtered
+                linking.mentions, linking.candidates, ontology, splits, may_have_more=is_excerpt
             )
         if self.pieces or len(self._ontology.names) <= self.many_names:
             return self.linker
+        # A linker with only the names that are made of the splits' words needs less memory.
         tokens: set[str] = set()
         for example in examples_of(splits):
             tokens.update(example.premise_tokens, example.hypothesis_tokens)
         return linking.linker(self._ontology, tokens)
 
     def _retrofit_graph(self, words: Sequence[str]) -> csr_array | None:
-        """The graph [V, V] of words that draw each other together, by the terminology or by a
-        lexicon."""
+        """bool [V, V], which words draw each other's vectors together, by the terminology or by a
+        lexicon; None without retrofitting."""
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
             return retrofit.ontology_word_graph(self._ontology, words, relations=relations)
@@ -418,10 +420,10 @@ class NLICorpus:
     # -- arrays --
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """Prepares the corpus, or reads it from the cache; see data.corpus.Corpus."""
+        """Returns (the corpus as arrays, whether the cache had it)."""
         cache = Cache(cache_folder())
         prepared = cache.get(self._cache_name, self.key(cache), self.build)
-        self.warn_of_readers()
+        self.warn_of_exposed_files()
         return prepared
 
     @property
@@ -432,8 +434,11 @@ class NLICorpus:
         return PieceVocabulary.load(path) if self.pieces else Vocab.load(path)
 
     def texts(self, vocabulary: Vocabulary | None, source: ConceptSource | None) -> PairTexts:
-        """The encoder of texts. vocabulary: None to fit one. source: the finder of concepts that
-        replace words."""
+        """The encoder of texts.
+
+        vocabulary: None to fit one. source: finds the concepts that replace words; it has no effect
+        without concepts_as_words.
+        """
         if self.pieces:
             texts = PieceTexts(self.encoding, self.pieces)
             assert not isinstance(vocabulary, Vocab)
@@ -457,26 +462,27 @@ class NLICorpus:
         vectors: np.ndarray,
         concepts: Sequence[str] | None = None,
     ) -> Prepared:
-        """Encodes new splits in memory, see data.corpus.Corpus. concepts: of the graph that the run
-        was trained with, None for the whole graph."""
+        """Encodes pairs of any source in the vocabulary and the vectors [V, D] of a run, as arrays
+        in memory. concepts: see links.encode_links."""
         texts = self.texts(vocabulary, self.linker)
         arrays, facts = encode_splits(
             splits, texts, self.linker, concepts=concepts, labels=self.labels.names
         )
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
-    def with_vocabulary(
+    def for_finished_run(
         self, file: Path, vectors: np.ndarray, graph: Sequence[str] | None
     ) -> "NLICorpus":
-        """This corpus for a finished run, which is asked about it. Its training pairs are not
-        needed.
+        """This corpus, to be scored by a finished run: with the vocabulary, the concepts and the
+        graph of the run. This corpus needs no training pairs.
 
         Args:
-          file: of the run's vocabulary.
-          vectors: [V, D], of this vocabulary.
-          graph: see graph_of_run.
+          file: the file of the run's vocabulary.
+          vectors: [V, D], the vectors of this vocabulary.
+          graph: the ids of the concepts of the run's graph; None if the run stores none.
         """
-        pieces, concepts = self.pieces and replace(self.pieces, file=file), None
+        pieces = self.pieces and replace(self.pieces, file=file)
+        concepts = None
         if self.concepts_as_words:
             concepts = ConceptVectors.of_vocabulary(Vocab.load(file), vectors)
         return replace(
@@ -484,8 +490,8 @@ class NLICorpus:
         )
 
     def key(self, cache: Cache) -> JsonObject:
-        """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of
-        formats."""
+        """Everything that shapes the arrays, as JSON: settings, digests of the sources, and the
+        numbers of formats."""
         key: JsonObject = {
             "corpus": self.name,
             "limit": self.limit or 0,
@@ -504,7 +510,7 @@ class NLICorpus:
         if self.columns:
             key["columns"] = list(map(list, self.columns))
         if self._is_plugin:
-            splits = in_order(self._own)
+            splits = in_order(self._plugin_splits)
             key["read"] = [[name, _digest(split)] for name, split in splits.items()]
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room]
@@ -585,7 +591,7 @@ class NLICorpus:
         splits = self.splits()
         if self.augmentation is not None:
             splits["train"] = self._with_augmentation(splits["train"], self.augmentation)
-        source = self.recogniser(splits)
+        source = self.concept_source(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
         arrays, facts = encode_splits(
             splits, texts, source, corpus_paths, self.graph_of_run, self.labels.names
@@ -596,7 +602,7 @@ class NLICorpus:
         facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)
-        # Where the corpus has parses, new texts get the closest tokeniser.
+        # For `predict`: new texts have no parses, so that the Treebank's rules split them.
         facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
         return BuiltCorpus(splits, arrays, texts.vocabulary, vectors, facts)
 
@@ -621,7 +627,7 @@ def _digest(split: Split[NLIExample]) -> str:
 
 
 def between_blanks(split: Split[NLIExample]) -> Split[NLIExample]:
-    """Replaces the tokens of a split by those between the blanks of the raw sentences."""
+    """Replaces the tokens of a split by those between the blanks of its raw sentences."""
     examples = []
     for example in split.examples:
         premise, hypothesis = blank_tokens(example.premise), blank_tokens(example.hypothesis)

@@ -220,7 +220,7 @@ class NLI:
     def merged(self, run: Run, spans: Path | None) -> Run:
         """The run on its own corpus, with entities as one token (Herlihy & Rudinger 2021, Table 6).
 
-        spans: see NLICorpus.recogniser.
+        spans: see NLICorpus.concept_source.
         """
         trained, corpus = run.experiment.pairs, self.linked(run.config)
         if trained.pieces or trained.linking:
@@ -228,7 +228,7 @@ class NLI:
             fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
             raise UsageError(problem, fix=fix)
         splits = corpus.splits()
-        finder = corpus.recogniser(splits, spans)
+        finder = corpus.concept_source(splits, spans)
         joined = {}
         for name, split in splits.items():
             mentions = find_mentions(split.examples, finder, corpus.encoding).visible

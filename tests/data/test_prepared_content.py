@@ -298,7 +298,7 @@ def content_of_pieces(folder):
     contents = []
     for file, room in ((None, 40), (None, 12), (vocab, 40)):
         texts = PieceTexts(encoding, PieceEncoding(file, 60, room))
-        contents.append(encode_corpus(splits, source.recogniser(splits), encoding, texts=texts))
+        contents.append(encode_corpus(splits, source.concept_source(splits), encoding, texts=texts))
     return contents
 
 

@@ -505,7 +505,7 @@ def test_only_the_projection_of_links_is_part_of_the_key(config_of, tmp_path):
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(config_of):
     """No sentence has the name of D1."""
     corpus = corpus_of(config_of(types=("",)))
-    linker = replace(corpus, many_names=1).recogniser(corpus.splits())
+    linker = replace(corpus, many_names=1).concept_source(corpus.splits())
     for sentence in (["pump", "trouble"], ["bird"]):
         assert linker.link(sentence) == corpus.linker.link(sentence) != []
     assert linker.link(["cardiac", "illness"]) == []
@@ -529,7 +529,7 @@ def read_mentions(tmp_path):
             lines += [f"{name}\t{name}{n}\tpremise\t0\t13\tC1\n" for n in range(count)]
         path = tmp_path / "mentions.tsv"
         path.write_text("".join(lines))
-        return read_recognised(path, "best", HEART, splits, filtered=False)
+        return read_recognised(path, "best", HEART, splits, may_have_more=False)
 
     return read_file
 

@@ -57,8 +57,8 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge, entity):
     splits = corpus.splits()
     examples = texts.examples_of(splits)
 
-    recogniser = linked.recogniser(splits, spans and tmp_path / spans)
-    mentions = find_mentions(examples, recogniser, linked.encoding).visible
+    source = linked.concept_source(splits, spans and tmp_path / spans)
+    mentions = find_mentions(examples, source, linked.encoding).visible
     merged, *_ = links.merge_entities(examples, mentions)
 
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if entity else []] * 9

@@ -90,7 +90,7 @@ def categories_by_rules(corpus: NLICorpus, split: str) -> Categories:
     """The categories of each pair of a split by RULES. corpus: linked to concepts."""
     splits = corpus.splits()
     examples = splits[split].examples
-    mentions = find_mentions(examples, corpus.recogniser(splits), corpus.encoding).visible
+    mentions = find_mentions(examples, corpus.concept_source(splits), corpus.encoding).visible
     short_forms = [short for short, _ in read_abbreviations()]
     return categories(examples, mentions["premise"], mentions["hypothesis"], short_forms)
 
