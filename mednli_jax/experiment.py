@@ -199,7 +199,7 @@ class Experiment:
     def save_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus
         and the cache."""
-        folder = prepared.cache_folder
+        folder = prepared.folder_in_cache
         for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
             if name != CONCEPTS or (folder / name).is_file():  # only some corpora have concepts
                 write_atomic(directory.private / name, (folder / name).read_bytes())

@@ -181,7 +181,7 @@ class System(ABC):
     def partition_scores(self, split: str, partition: partitions.Partition) -> Scores:
         """The scores of the pairs of a split that are in a partition; {"examples": 0} where there
         are none."""
-        uids = partitions.uids_of(partition, self.prepared, self.experiment.pairs)
+        uids = partitions.uids_in_corpus(partition, self.prepared, self.experiment.pairs)
         rows, logits = self.prepared.splits[split], self.score(split).logits
         inside = np.array([uid in uids for uid in rows.uids])
         if not inside.any():
@@ -206,7 +206,7 @@ class System(ABC):
             "task": self.scorer.name,
             "corpus": self.experiment.corpus.title,
             "notes": self.prepared.notes,
-            "prepared": self.prepared.cache_folder.name,
+            "prepared": self.prepared.folder_in_cache.name,
             **self._origin(),
         }
 
@@ -420,7 +420,7 @@ class Run(System):
         the run was trained stay.
         """
         vectors = np.array(prepared.vectors)
-        file = prepared.cache_folder / "vocabulary.json"
+        file = prepared.folder_in_cache / "vocabulary.json"
         words = self.experiment.corpus.read_vocabulary(file).words
         row_of = {word: row for row, word in enumerate(self.vocabulary.words)}
         rows = np.array([row_of.get(word, -1) for word in words])
@@ -532,7 +532,7 @@ class Run(System):
 
     def _new_examples(self, inputs: Sequence[Input]) -> tuple[Example, ...]:
         form = self.task.form.with_columns(self.config.data.get("columns", ""))
-        return tuple(self.scorer.new_examples(form.checked(inputs), self.manifest))
+        return tuple(self.scorer.new_examples(form.texts_of_all(inputs), self.manifest))
 
     def _encoded(self, examples: tuple[Example, ...]) -> Prepared:
         """New examples as a corpus in memory, padded to a few sizes, so that few programs are

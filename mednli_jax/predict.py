@@ -75,7 +75,7 @@ def main(values: cli.Flags) -> None:
     # Opening the run is slow, so the first lines are read before.
     form = tasks.form_of_run(folder)
     if not source and sys.stdin.isatty():
-        say(f"reading lines from the terminal, {form.line}; end with Ctrl-D")
+        say(f"reading lines from the terminal, {form.line_format}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
     chunks = read_chunks(sys.stdin.buffer, form, size, source)
     first_chunk = next(chunks, [])
@@ -197,7 +197,7 @@ def read_chunks(
                 fix = "name the columns, or give lines without a header on standard input"
                 raise DataError(problem, file=file, line=number, fix=fix)
         try:
-            chunk.append(Input(*form.named(record, header, file, number)))
+            chunk.append(Input(*form.texts_and_rest(record, header, file, number)))
         except DataError as error:
             problems.add(error)
         if len(chunk) == size:

@@ -140,7 +140,7 @@ def _finish(
         "seeds": list(experiment.seeds),
         **fitted.facts,
         "notes": notes,
-        "prepared": prepared.cache_folder.name,
+        "prepared": prepared.folder_in_cache.name,
     }
     if "shared" in prepared.manifest:
         result["shared"] = prepared.manifest["shared"]

@@ -35,7 +35,7 @@ from mednli_jax.cloze.scores import (
 )
 from mednli_jax.cloze.setups import passage_in_setup, query_in_setup
 from mednli_jax.data import batching
-from mednli_jax.data.arrays import LEAST, NEW, Prepared, Rows, power_of_two
+from mednli_jax.data.arrays import LEAST_WIDTH, NEW, Prepared, Rows, power_of_two
 from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
 from mednli_jax.data.text import Vocab
@@ -155,7 +155,7 @@ class ClozeScorer:
         for name in ("candidate_type", "position"):
             most = int(np.diff(resident[f"{name}_start"]).max(initial=1))
             if NEW in prepared.splits:  # other inputs then have the same shape, mostly
-                most = power_of_two(most, LEAST)
+                most = power_of_two(most, LEAST_WIDTH)
             resident[f"{name}_columns"] = np.arange(most, dtype=np.int32)
         return resident
 

@@ -22,10 +22,11 @@ PLURAL = {
     "query": "queries",
 }
 NEW = "new"  # name of the split of inputs that belong to no corpus
-# In a manifest: the sha256 of vectors that are not the prepared folder's.
+# Key of a manifest: the sha256 of a run's own vectors, if they replace those of the corpus.
 VECTORS_OF_RUN = "vectors_of_run"
-# Sizes from which on the arrays of new inputs grow: their number, and that of their tokens.
-FEW, LEAST = 64, 32
+# The least padded sizes of arrays of new inputs: number of rows, and tokens of a row.
+LEAST_ROWS, LEAST_WIDTH = 64, 32
+PADDING = {"link_distance": -1}  # the value of padding, where it is not 0
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,15 @@ def rows_of(
 
 
 def rows_of_splits(
-    splits: Mapping[str, Split], arrays: Mapping[str, np.ndarray], facts: JsonObject
+    splits: Mapping[str, Split], arrays: Mapping[str, np.ndarray], manifest: JsonObject
 ) -> dict[str, Rows]:
-    """The rows of splits that were encoded in memory. facts: a manifest, with an entry for each
-    split."""
+    """The rows of splits that were encoded in memory. manifest: its "splits" have an entry for each
+    split, as `rows_of` takes it."""
     rows = {}
     for name, split in splits.items():
         uids = [example.uid for example in split.examples]
         tags = [example.tags for example in split.examples]
-        rows[name] = rows_of(name, arrays, facts["splits"][name], uids, tags)
+        rows[name] = rows_of(name, arrays, manifest["splits"][name], uids, tags)
     return rows
 
 
@@ -98,12 +99,8 @@ class Prepared:
     splits: dict[str, Rows]
 
     @property
-    def longest_path(self) -> int:
-        return int(self.manifest["knowledge"]["longest_path"])
-
-    @property
-    def cache_folder(self) -> Path:
-        """The folder in the cache. The corpus must have one."""
+    def folder_in_cache(self) -> Path:
+        """The folder, of a corpus that has one."""
         assert self.folder is not None
         return self.folder
 
@@ -137,32 +134,31 @@ def pad_to_powers_of_two(
     arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None
 ) -> dict[str, np.ndarray]:
     """Pads arrays of new inputs to powers of two, so that inputs of similar size, and lists of up
-    to FEW, share compiled programs.
-
-    Added rows and passages are empty.
+    to LEAST_ROWS, share compiled programs. Added rows and passages are empty.
 
     width: tokens of the two sides, for models that see the padding; a longer text keeps its length.
     """
     padded = {}
     for name, array in arrays.items():
+        # An array NAME_start has N + 1 offsets into another array. The last one is repeated, so
+        # that each added passage ends where it begins.
         is_start = name.endswith("_start")
-        sizes = [power_of_two(size, LEAST) for size in array.shape[1:]]
-        shape = [is_start + power_of_two(len(array) - is_start, FEW), *sizes]
+        sizes = [power_of_two(size, LEAST_WIDTH) for size in array.shape[1:]]
+        shape = [power_of_two(len(array) - is_start, LEAST_ROWS) + is_start, *sizes]
         if width and name in SIDES:
             shape[1] = max(array.shape[1], width[SIDES.index(name)])
         extra = [(0, most - size) for most, size in zip(shape, array.shape, strict=True)]
         if is_start:
             padded[name] = np.pad(array, extra, mode="edge")
         else:
-            empty = -1 if name == "link_distance" else 0
-            padded[name] = np.pad(array, extra, constant_values=empty)
+            padded[name] = np.pad(array, extra, constant_values=PADDING.get(name, 0))
     return padded
 
 
 def lengths_of_programs(longest: int) -> list[int]:
     """A length of new texts for each padded length up to that of `longest` tokens: 1, 33, 65, ...,
     `longest`."""
-    lengths, padded = [1], LEAST
+    lengths, padded = [1], LEAST_WIDTH
     while padded < longest:
         lengths.append(padded + 1)
         padded *= 2

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.data.arrays import FEW, LEAST, power_of_two
+from mednli_jax.data.arrays import LEAST_ROWS, LEAST_WIDTH, power_of_two
 
 MAX_BUCKETS = 4
 FEW_GROUPS = 8  # groups of a batch of few new rows
@@ -357,9 +357,9 @@ class Batches:
 
     @property
     def _are_few(self) -> bool:
-        """True for at most FEW new rows. Their batches have 1 or FEW_GROUPS groups, so that two
-        programs for each width are enough."""
-        return self.settings.shapes is Shapes.ROUNDED and self.row_count <= FEW
+        """True for at most LEAST_ROWS new rows. Their batches have 1 or FEW_GROUPS groups, so that
+        two programs for each width are enough."""
+        return self.settings.shapes is Shapes.ROUNDED and self.row_count <= LEAST_ROWS
 
     def cut_into_buckets(self) -> list[Bucket]:
         """The length buckets. Each has about the same sum of premise lengths, or, with "binned",
@@ -425,17 +425,17 @@ class Batches:
             return settings.width
         if self._are_few:
             premise, hypothesis = settings.width
-            return power_of_two(premise, LEAST), power_of_two(hypothesis, LEAST)
+            return power_of_two(premise, LEAST_WIDTH), power_of_two(hypothesis, LEAST_WIDTH)
         premises = self.premise_length_M[bucket.groups]
         return self._width_for(premises), self._width_for(self.hypothesis_length_MG[bucket.groups])
 
     def _width_for(self, lengths: np.ndarray) -> int:
         """The longest length. With ROUNDED it is rounded up to a multiple of a quarter of the next
-        power of two (at least LEAST), so that few widths occur."""
+        power of two (at least LEAST_WIDTH), so that few widths occur."""
         longest = max(int(lengths.max(initial=0)), 1)
         if self.settings.shapes is Shapes.FITTED:
             return longest
-        multiple = max(LEAST, power_of_two(longest) // 4)
+        multiple = max(LEAST_WIDTH, power_of_two(longest) // 4)
         return ceil_div(longest, multiple) * multiple
 
     def fit(self, number: int, room: Room, uses: int) -> None:

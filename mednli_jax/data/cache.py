@@ -37,7 +37,9 @@ from mednli_jax.types import JsonObject
 
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 CONCEPTS = "concepts.json"
-FORMAT = 1  # of the folder, not of what the arrays say
+# The number of the form of a prepared folder. What the arrays say has numbers of its own in the key
+# of a corpus.
+FOLDER_FORMAT = 1
 
 Key = dict[str, Json]  # everything that shapes the arrays
 Arrays = dict[str, np.ndarray]
@@ -49,17 +51,19 @@ def key_digest(key: Key) -> str:
 
 
 def cached_arrays(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
-    """The arrays of one .npz; built and saved where the file is missing, damaged or of another
-    key."""
+    """The arrays that the file `path` (.npz) holds under `key`. Builds and saves them if there is
+    no file, and with a warning if the file has another key or is damaged."""
     path, key_text = Path(path), json.dumps(key, sort_keys=True)
     if path.exists():
+        state = "is damaged"
         # zipfile and NumPy raise many types of errors for a damaged file.
         with contextlib.suppress(Exception):
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)  # zipfile compares the checksum of each array that it reads
-            if arrays and arrays.pop("key").item() == key_text:
+            if arrays.pop("key").item() == key_text:
                 return arrays
-        warn(f"{path}: the file is damaged; its content is made again.")
+            state = "is of other sources or settings"
+        warn(f"{path}: the file {state}; its content is made again.")
     arrays = build()
     private_folder(path.parent, ours=True, fix=FIX)
     contents: dict[str, Json] = {"key": np.array(key_text), **arrays}
@@ -101,7 +105,7 @@ class Cache:
             stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{times}"
             if stamp not in memo:
                 memo[stamp] = sha256(path)
-            # Two folders may hold the same name.
+            # Files of one name in two folders: their digests are joined.
             digests[path.name] = digests.get(path.name, "") + memo[stamp]
         if len(memo) != remembered:
             private_folder(self.folder, ours=True, fix=FIX)
@@ -111,7 +115,7 @@ class Cache:
     def get(self, name: str, key: Key, build: Callable[[], Content]) -> tuple[Prepared, bool]:
         """Returns the corpus prepared under `key`, and whether the cache had it. `build` makes a
         corpus that is missing or damaged."""
-        key = {**key, "folder_format": FORMAT}
+        key = {**key, "folder_format": FOLDER_FORMAT}
         digest = key_digest(key)
         folder = self.folder / f"{name}-{digest}"
         if folder.is_dir():
@@ -122,11 +126,10 @@ class Cache:
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         content = build()
-        # An array that each corpus has may be missing. The folder would be kept, and each later
-        # command would fail on it.
         splits, arrays, _, _, facts = content
+        # Fails before the folder is written if `build` left out an array that each corpus has.
         rows_of_splits(splits, arrays, facts)
-        # Another process may have written the same.
+        # If another process has written the same folder, that one stays.
         with atomic_folder(folder, fix=FIX) as temporary:
             _write(temporary, key, content)
         prepared = _read(folder)
@@ -136,6 +139,7 @@ class Cache:
 
 
 def _write(folder: Path, key: Key, content: Content) -> None:
+    """Writes a prepared folder. Takes the names of a graph's concepts out of the content."""
     splits, arrays, vocabulary, vectors, facts = content
     for name, array in {**arrays, "vectors": vectors}.items():
         with atomic_file(folder / f"{name}.npy") as file:
@@ -146,11 +150,12 @@ def _write(folder: Path, key: Key, content: Content) -> None:
         rows[name] = {"uids": uids, "tags": [list(example.tags) for example in split.examples]}
     write_atomic(folder / "rows.json", json.dumps(rows))
     vocabulary.save(folder / "vocabulary.json")
+    # concepts.json holds them in place of the manifest.
     concepts = facts.get("knowledge", {}).pop("graph_concepts", None)
     if concepts is not None:
         write_atomic(folder / CONCEPTS, json.dumps(concepts))
     manifest = {
-        "format": FORMAT,
+        "format": FOLDER_FORMAT,
         "mednli_jax": mednli_jax.__version__,
         "key": key,
         "files": {path.name: sha256(path) for path in sorted(folder.iterdir())},

@@ -24,7 +24,7 @@ _INVISIBLE = re.compile(
 )
 
 
-class LabelEntry(NamedTuple):
+class SettingEntry(NamedTuple):
     """One entry of config.data.labels or config.data.columns: "left:right". A lone "text" is both
     sides."""
 
@@ -32,13 +32,13 @@ class LabelEntry(NamedTuple):
     right: str
 
 
-def label_entries(setting: str) -> list[LabelEntry]:
+def setting_entries(setting: str) -> list[SettingEntry]:
     """The entries of a setting "left:right,both". A backslash precedes a comma or colon within a
     side."""
     entries = []
     for text in filter(str.strip, re.split(r"(?<!\\),", setting)):
         sides = list(map(_unescaped, re.split(r"(?<!\\):", text, maxsplit=1)))
-        entries.append(LabelEntry(sides[0], sides[-1]))
+        entries.append(SettingEntry(sides[0], sides[-1]))
     return entries
 
 
@@ -47,7 +47,7 @@ def _unescaped(text: str) -> str:
 
 
 def setting_of(names: Iterable[str]) -> str:
-    """A setting that lists these names, with commas and colons escaped; `label_entries` reads it
+    """A setting that lists these names, with commas and colons escaped; `setting_entries` reads it
     back."""
     return ",".join(re.sub(r"([,:])", r"\\\1", name) for name in names)
 
@@ -142,7 +142,7 @@ class Labels:
         labels: list[str] = []
         names: list[str] = []
         name_of: dict[str, str] = {}
-        for entry in label_entries(setting):
+        for entry in setting_entries(setting):
             label, name = entry.left.casefold(), _canonical(entry.right)
             labels.append(label)
             names.append(name)

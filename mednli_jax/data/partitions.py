@@ -2,9 +2,9 @@
 category.
 
 A partition, such as the easy pairs of a corpus, holds one id a line, or is a NumPy array of strings
-(.npy), as Herlihy & Rudinger 2021 publish theirs. An id is a pair's uid. Or, as published, all ids
-of a file are the name of a split and the place of the pair in all splits in order, from 0 (dev11232
-is the first of MedNLI's dev).
+(.npy), as Herlihy & Rudinger 2021 publish theirs. The ids are uids of pairs, or all are numbered: a
+split's name, and a number that counts the pairs from 0 through train, dev and test. MedNLI has
+11,232 training pairs, so that its first dev pair is dev11232.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -38,10 +38,11 @@ def read_partition(path: Path | str) -> Partition:
     path, problems = either_name(path) or path, Problems()
     line_of: dict[str, int] = {}
     is_array = path.suffix == ".npy"
-    for line, text in _array_ids(path) if is_array else text_lines(path, problems):
+    lines = _array_ids(path) if is_array else text_lines(path, problems)
+    for line, text in lines:
         uid = text.strip()
         if uid in line_of:
-            problem = f"repeats id {line_of[uid]}"
+            problem = f"repeats the id of {path.name}:{line_of[uid]}"
             fix = "leave one of them out: a pair is in a partition once"
             problems.add(DataError(problem, file=path.name, line=line, fix=fix))
         elif uid:
@@ -95,59 +96,69 @@ class FilteredCorpus(Protocol):
     def limit(self) -> int | None: ...
 
 
-def uids_of(partition: Partition, prepared: Prepared, corpus: FilteredCorpus) -> frozenset[str]:
-    """The uids of a prepared corpus that are in a partition."""
+def uids_in_corpus(
+    partition: Partition, prepared: Prepared, corpus: FilteredCorpus
+) -> frozenset[str]:
+    """The uids of the pairs of a prepared corpus that a partition names."""
     gaps = set()
     for split, facts in prepared.manifest["splits"].items():
-        # The builder shuffles, a genre leaves pairs out.
+        # tfds shuffles the pairs, a genre leaves some out, and augmentation adds some: the place of
+        # a pair in its file is then unknown.
         lacks_pairs = facts.get("dropped_unlabelled") or corpus.builder == "tfds" or corpus.genre
         if lacks_pairs or "augmentation" in facts:
             gaps.add(split)
     uids = {name: rows.uids for name, rows in prepared.splits.items()}
-    return uids_in(partition, uids, gaps=gaps, filtered=bool(corpus.limit or corpus.genre))
+    return uids_in_splits(partition, uids, gaps=gaps, filtered=bool(corpus.limit or corpus.genre))
 
 
-def uids_in(
+def uids_in_splits(
     partition: Partition,
     splits: Mapping[str, Sequence[str]],
     *,
     gaps: Collection[str] = (),
     filtered: bool = False,
 ) -> frozenset[str]:
-    """The uids of all pairs of a corpus that are in a partition.
+    """The uids of the pairs in these splits that a partition names. Raises DataError for ids of no
+    pair.
 
     Args:
       splits: name -> uids of its pairs in order.
-      gaps: splits whose reader left pairs of the file out; from the first of them on, numbers of
-        pairs are unknown.
-      filtered: only a part of the corpus is loaded: unknown uids are an error only if all are
-        unknown.
+      gaps: splits in which a pair's place differs from its place in the file. Numbered ids are
+        unknown in the first of them and in all later splits.
+      filtered: only a part of the corpus is loaded. All numbered ids are unknown then, and unknown
+        uids are an error only if all are unknown.
     """
     uids_of_corpus = {uid for uids in splits.values() for uid in uids}
     ids: Sequence[str] = partition.ids
-    if uids_of_corpus.isdisjoint(ids):
-        uid_of: dict[str, str] = {}  # of a number such as dev11232
-        first = 0
-        for split, uids in splits.items():
-            if filtered or split in gaps:
-                break
-            uid_of |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
-            first += len(uids)
-        ids = [uid_of.get(number, number) for number in ids]
+    if not filtered and uids_of_corpus.isdisjoint(ids):
+        uid_of = _uids_by_number(splits, gaps)
+        ids = [uid_of.get(numbered_id, numbered_id) for numbered_id in ids]
     located = zip(ids, partition.lines, strict=True)
     lines_of_unknown = [line for uid, line in located if uid not in uids_of_corpus]
-    tolerated = len(ids) - 1 if filtered else 0
-    if len(lines_of_unknown) > tolerated:
+    most_unknown = len(ids) - 1 if filtered else 0
+    if len(lines_of_unknown) > most_unknown:
         problem = (
             f"{len(lines_of_unknown):,} of {len(ids):,} ids belong to no pair of the corpus; this"
             " is the first"
         )
         fix = (
-            "give a partition of this corpus, or the corpus of this partition; numbers over all"
-            " splits need all pairs"
+            "give a partition of this corpus, or the corpus of this partition; ids such as dev11232"
+            " need a corpus with all its pairs in order (no genre, no limit, no tfds)"
         )
         raise DataError(problem, file=partition.file, line=lines_of_unknown[0], fix=fix)
     return frozenset(ids) & uids_of_corpus
+
+
+def _uids_by_number(splits: Mapping[str, Sequence[str]], gaps: Collection[str]) -> dict[str, str]:
+    """numbered id, such as dev11232 -> uid, for the splits before the first with gaps."""
+    uid_of: dict[str, str] = {}
+    first = 0
+    for split, uids in splits.items():
+        if split in gaps:
+            break
+        uid_of |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
+        first += len(uids)
+    return uid_of
 
 
 def names_by_uid(

@@ -17,7 +17,7 @@ import optax
 from scipy.special import log_softmax, softmax
 
 from mednli_jax.data import batching
-from mednli_jax.data.arrays import FEW, NEW, SIDES, Prepared, Rows
+from mednli_jax.data.arrays import LEAST_ROWS, NEW, SIDES, Prepared, Rows
 from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
@@ -172,7 +172,7 @@ class NLIScorer:
         """The batches of a split outside of training."""
         many_widths = self.pieces or split == NEW
         size, group_size = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
-        if split == NEW and len(prepared.splits[NEW]) <= FEW:
+        if split == NEW and len(prepared.splits[NEW]) <= LEAST_ROWS:
             group_size = 1  # so that equal premises need no program of their own
         settings = replace(
             self.batch_settings(prepared, size, shares, model),

@@ -374,7 +374,7 @@ def test_what_is_no_pair_is_refused_by_its_index(task, pair):
     good = ("a", "b @placeholder" if task == "cloze" else "b")
 
     with pytest.raises(DataError, match=r"^item 2: .* Fix: ") as caught:
-        tasks.task_named(task).form.checked([good, good, json.loads(pair)])
+        tasks.task_named(task).form.texts_of_all([good, good, json.loads(pair)])
 
     assert SECRET not in str(caught.value)
 

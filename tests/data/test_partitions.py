@@ -10,7 +10,7 @@ from support.cases import cases
 from support.commands import refused, succeeds
 from support.files import write
 
-from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
+from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in_splits
 from mednli_jax.errors import DataError, UsageError
 
 
@@ -72,7 +72,7 @@ NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
 def uids(ids, splits=SPLITS, **options):
     ids = tuple(ids.split())
     lines = tuple(range(1, len(ids) + 1))
-    return uids_in(Partition("easy", "easy.txt", ids, lines), splits=splits, **options)
+    return uids_in_splits(Partition("easy", "easy.txt", ids, lines), splits=splits, **options)
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,15 @@ def refuse_to_build():
         "empty": small(edges=(), labels=()),
     },
 )
-def test_a_stored_ontology_is_the_same_under_its_key_and_built_under_another(tmp_path, original):
+def test_a_stored_ontology_is_the_same_under_its_key_and_built_under_another(
+    tmp_path, capsys, original
+):
     path = tmp_path / "ontology.npz"
 
     assert_same(stored(path, KEY, lambda: original), original)
     assert_same(stored(path, KEY, refuse_to_build), original)
     assert tuple(stored(path, {"made": "otherwise"}, small).names) == small().names
+    assert "is of other sources or settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", [0, 40, 0.3, 0.5, 0.9, -30, -1])

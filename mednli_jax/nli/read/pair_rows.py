@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from mednli_jax.data.inputs import SPARE
-from mednli_jax.data.labels import UNLABELLED, LabelEntry, cell_text, is_number, label_entries
+from mednli_jax.data.inputs import OPTIONAL_COLUMN
+from mednli_jax.data.labels import UNLABELLED, SettingEntry, cell_text, is_number, setting_entries
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
@@ -49,12 +49,12 @@ SPARK_SHARD = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[.
 ARROW_SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
 STATE = "state.json"  # of save_to_disk of the datasets library
 
-Columns = tuple[LabelEntry, ...]  # (field, its column in files of the user), see columns_of
+Columns = tuple[SettingEntry, ...]  # (field, its column in files of the user), see columns_of
 
 
 def columns_of(setting: str) -> Columns:
     """The columns that config.data.columns names: "premise:note,hypothesis:claim"."""
-    return tuple(label_entries(setting))
+    return tuple(setting_entries(setting))
 
 
 class PairFields:
@@ -255,7 +255,7 @@ def _table_rows(
         return names
 
     for number, values in reading.table_rows(
-        path.name, records, problems, names_of, spare=SPARE.pattern
+        path.name, records, problems, names_of, spare=OPTIONAL_COLUMN.pattern
     ):
         yield number, PairFields(path.name, number, values, columns)
 
