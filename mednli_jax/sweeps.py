@@ -9,12 +9,12 @@ enters it again after a time of silence, and it goes on in the folder of the fir
 import functools
 import itertools
 import json
-import math
 import shlex
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -27,9 +27,9 @@ from optuna.trial import TrialState
 from mednli_jax import cli
 from mednli_jax.errors import ResumableError, RunError, UserError
 from mednli_jax.files.writing import lock_file, private_folder, write_atomic
-from mednli_jax.report.sections import Grid, markdown
+from mednli_jax.report.sections import Grid, markdown, number_of, points
 from mednli_jax.rundir import RunDirectory, differing, flat
-from mednli_jax.terminal import say
+from mednli_jax.terminal import Bar, say
 from mednli_jax.types import FieldValue
 from mednli_jax.workers import Commands
 
@@ -85,6 +85,8 @@ def main(values: cli.Flags) -> None:
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # heartbeats
     name = values.study or cli.config_name()
     folder = Path("runs") / name
+    if (folder / "config.json").exists():
+        raise RunError(f"{folder}: holds a run", fix="give another --study")
     url = values.storage or f"sqlite:///{folder}/study.db?timeout=60"
     # The driver of this address is another one in each version of SQLAlchemy.
     url = url.replace("postgresql://", "postgresql+psycopg://")
@@ -101,11 +103,18 @@ def main(values: cli.Flags) -> None:
         raise RunError(problem, fix="check --study, the URL and its database") from None
     if sweep:
         commands = Commands(values.workers)
-        commands.run_workers(Workers(open_study, sweep, folder, values.command, commands).work)
+        trials = len(attempts_in(study))
+        done = len(attempts_in(study, TrialState.COMPLETE))
+        workers = number_of(values.workers, "worker")
+        say(f"{number_of(trials, 'trial')}, {done} of them complete; {workers}")
+        with Bar(name, trials, noun="trials", first=done) as bar:
+            trainer = Workers(open_study, sweep, folder, values.command, commands, bar)
+            commands.run_workers(trainer.work)
     lines = table(study, values.test)
     print(lines)
     if sweep:
         write_atomic(folder / "table.md", f"{lines}\n")
+        say(f"written: {folder / 'table.md'}")
         failed = [attempt.user_attrs["trial"] for attempt in attempts_in(study, TrialState.FAIL)]
         if failed:
             raise RunError(f"trials {failed} failed", fix="see their logs, and try again")
@@ -191,7 +200,8 @@ def attempts_in(
 def table(study: optuna.Study, with_test: bool = False) -> str:
     """The complete trials as a table in Markdown, the best on dev first."""
     sweep, rows = study.user_attrs["sweep"], []
-    score = f"{sweep['metric']} ({study.direction.name.lower()}d, best first)"
+    unit = "" if is_loss(study) else "points, "
+    score = f"{sweep['metric']} ({unit}{study.direction.name.lower()}d, best first)"
     header = ("trial", *sweep["fields"], score, *["test"] * with_test)
     attempts = attempts_in(study, TrialState.COMPLETE)
     attempts.sort(
@@ -201,11 +211,21 @@ def table(study: optuna.Study, with_test: bool = False) -> str:
         cells = (
             attempt.user_attrs["trial"],
             *attempt.params.values(),
-            f"{attempt.value:.4f}",
-            f"{attempt.user_attrs['test']:.4f}",
+            score_text(study, attempt.value),
+            score_text(study, attempt.user_attrs["test"]),
         )
         rows.append(tuple(map(str, cells))[: len(header)])
     return "\n".join(markdown(Grid("", header, rows)))
+
+
+def is_loss(study: optuna.Study) -> bool:
+    """Whether the metric of a study is a loss, which is no share."""
+    return study.direction.name == "MINIMIZE"
+
+
+def score_text(study: optuna.Study, score: float | None) -> str:
+    """A score in points, or a loss; a dash where a run has none."""
+    return f"{score:.4f}" if is_loss(study) and score is not None else points(score)
 
 
 # -- the trainings ---------------------------------------------------------------------------------
@@ -226,6 +246,8 @@ class Workers:
     folder: Path
     command: str
     commands: Commands
+    bar: Bar
+    mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def work(self, worker: int) -> None:
         """Trains one trial after the other. Ends when no trial waits or runs."""
@@ -233,6 +255,7 @@ class Workers:
         while not self.commands.stopped:
             try:
                 states = [attempt.state for attempt in attempts_in(study)]
+                self._show(states)
                 if TrialState.WAITING in states:
                     study.optimize(lambda attempt: self._train(study, worker, attempt), n_trials=1)
                 elif TrialState.RUNNING in states:
@@ -250,6 +273,13 @@ class Workers:
                 say_once(OUTAGE)
                 time.sleep(1)
 
+    def _show(self, states: Sequence[TrialState]) -> None:
+        """Shows how many trials have ended, those of other processes and hosts among them."""
+        ended = sum(state.is_finished() for state in states)
+        with self.mutex:
+            if ended > self.bar.done:
+                self.bar.reach(ended, len(states))
+
     def _train(self, study: optuna.Study, worker: int, attempt: optuna.Trial) -> NoReturn:
         """Trains or continues the trial of an attempt. It is told no end where a signal ends it, or
         where the database does not answer: it counts as dead soon, and the trial goes on."""
@@ -265,12 +295,11 @@ class Workers:
             self.commands.call(words, Path(f"{folder}.log"), worker=worker)
             scores = flat(RunDirectory(folder).result().values)
             score = scores.get(metric)
-            test = scores.get(metric.replace("dev", "test", 1), math.nan)
             if not isinstance(score, float):
                 raise RunError(f"result.json has no number '{metric}'", fix="correct get_sweep")
-            attempt.set_user_attr("test", test)
+            attempt.set_user_attr("test", scores.get(metric.replace("dev", "test", 1)))
             study.tell(attempt, score, skip_if_finished=True)
-            say(f"{trial}: {metric} {score:.4f}")
+            say(f"{trial}: {metric} {score_text(study, score)}")
         except DATABASE_ERRORS:
             pass
         except (KeyboardInterrupt, ResumableError, UpdateFinishedTrialError) as error:

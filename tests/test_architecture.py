@@ -36,7 +36,7 @@ LAYERS = (
     ("tasks",),
     ("defaults", "checks", "cli", "experiment", "finished", "run", "exports"),
     ("sweeps", "workers", "planning"),
-    ("api",),
+    ("api", "configs"),  # configs: a folder, where the package is installed
     COMMANDS,
     ("__main__",),
 )
@@ -226,7 +226,7 @@ from mednli_jax.__main__ import COMMANDS, main
 for command in COMMANDS:
     sys.argv = ["mednli-jax", command, "--help"]
     assert main() == 0
-    print("---")
+    print("---", flush=True)
 print(*{"jax", "flax", "optax", "orbax", "scipy"} & set(sys.modules))"""
     command = [sys.executable, "-c", code]
     printed = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import re
 import runpy
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ from support.commands import ROOT, call_command
 from support.postgres import running_server
 from support.sweep_training import SECRET
 
-from mednli_jax import cli
+from mednli_jax import cli, terminal
 from mednli_jax.rundir import RunDirectory
 
 optuna = pytest.importorskip("optuna")
@@ -182,9 +183,35 @@ def test_two_workers_share_a_grid_and_a_third_has_nothing_to_do(swept):
     (table, _), (other_table, _) = printed
     assert table == other_table == (RUNS / "table.md").read_text()
     assert_all_complete(4, 2)
-    assert swept(FOUR, "--study=kd") == swept(FOUR, "--study=kd", "--table") == (0, table, "")
+    again = swept(FOUR, "--study=kd")
+    assert again.err == "4 trials, 4 of them complete; 1 worker\nwritten: runs/kd/table.md\n"
+    assert (again.code, again.out) == (cli.OK, table)
+    assert swept(FOUR, "--study=kd", "--table") == (cli.OK, table, "")
     for path in Path("runs").rglob("*"):
         assert not path.stat().st_mode & 0o077, path
+
+
+def test_a_sweep_says_how_many_trials_it_has_and_when_they_will_end(swept, monkeypatch):
+    monkeypatch.setattr(terminal, "PLAIN_SECONDS", 0.0)
+    swept(FOUR, "--study=kd", "--trials=1")
+
+    err = swept(FOUR, "--study=kd", "--workers=2").err
+
+    assert err.startswith("4 trials, 1 of them complete; 2 workers\n")
+    assert re.findall(r"^kd: (\d)/4 trials, .*, ETA \d+ s$", err, re.M)[-1] == "4"
+    assert err.endswith("written: runs/kd/table.md\n")
+
+
+def test_a_study_does_not_share_the_folder_of_a_run(swept):
+    RunDirectory.create(RUNS, {}).close()
+    files = sorted(RUNS.rglob("*"))
+
+    assert swept(TWO, "--study=kd") == (
+        cli.USAGE,
+        "",
+        "error: runs/kd: holds a run. Fix: give another --study.\n",
+    )
+    assert sorted(RUNS.rglob("*")) == files
 
 
 def test_a_surplus_attempt_has_values_and_stands_in_no_table(swept):
@@ -200,7 +227,7 @@ def test_a_surplus_attempt_has_values_and_stands_in_no_table(swept):
     {
         "accuracy": (
             "dev.accuracy.mean",
-            [["0.1", "0.9000", "0.4500"], ["0.2", "0.8000", "0.4000"]],
+            [["0.1", "90.0", "45.0"], ["0.2", "80.0", "40.0"]],
         ),
         "loss": ("dev.loss.mean", [["0.2", "0.8000", "0.8000"], ["0.1", "0.9000", "0.9000"]]),
     },
@@ -211,8 +238,10 @@ def test_the_table_has_the_highest_score_first_or_the_lowest_loss(swept, metric,
 
     assert [row[1:] for row in rows_of(outcome)] == [row[:2] for row in best_first]
     assert [row[1:] for row in rows_of(with_test)] == best_first
-    direction = "minimized" if "loss" in metric else "maximized"
-    assert f"| {metric} ({direction}, best first) |\n" in outcome.out
+    order = "minimized" if "loss" in metric else "points, maximized"
+    assert f"| {metric} ({order}, best first) |\n" in outcome.out
+    [score] = [score for rate, score, _ in best_first if rate == "0.1"]
+    assert f"trial-0: {metric} {score}\n" in outcome.err
 
 
 def test_an_interrupted_sweep_saves_its_trials_and_goes_on_with_them(swept, monkeypatch):
@@ -278,7 +307,7 @@ def test_choices_may_be_tuples_or_values_of_a_field_without_one(swept):
     space = '{"train.sizes": ((1, 2), (3, 4, 5)), "train.file": ("x",)}'
 
     assert [row[1:3] for row in rows_of(swept(space))] == [["(1, 2)", "x"], ["(3, 4, 5)", "x"]]
-    assert swept(space) == swept(space, "--table")
+    assert swept(space).out == swept(space, "--table").out
 
 
 def test_studies_of_two_folders_share_a_database(swept):
