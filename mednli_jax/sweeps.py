@@ -88,8 +88,6 @@ def main(values: cli.Flags) -> None:
     if (folder / "config.json").exists():
         raise RunError(f"{folder}: holds a run", fix="give another --study")
     url = values.storage or f"sqlite:///{folder}/study.db?timeout=60"
-    # The driver of this address is another one in each version of SQLAlchemy.
-    url = url.replace("postgresql://", "postgresql+psycopg://")
     sweep: Sweep | None = None if values.table else cli.read_sweep(values)
     try:
         if sweep:

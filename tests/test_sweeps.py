@@ -162,7 +162,6 @@ def in_training():
 
 
 def attempts(url=DATABASE):
-    url = url.replace("postgresql:", "postgresql+psycopg:")
     return optuna.load_study(study_name="kd", storage=url).trials
 
 
