@@ -78,8 +78,8 @@ EMPTY: Sequence[tasks.EmptyFields] = (
 
 
 def check(config: ConfigDict) -> tuple[tasks.Task, Entry]:
-    """The task and the model of a config. Raises ConfigError for the first rule that the config
-    breaks."""
+    """Checks a config and returns its task and model. Raises ConfigError for the first rule that
+    the config breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
     _check_choices(config, {**CHOICES, **task.choices})
     _check_numbers(config)
@@ -90,7 +90,7 @@ def check(config: ConfigDict) -> tuple[tasks.Task, Entry]:
 
 
 def _value(config: ConfigDict, field: str) -> Json:
-    """The value of `section.field`; None where the config lacks it."""
+    """The value of `section.field`; None if the config lacks it."""
     section, _, name = field.partition(".")
     return config[section].get(name) if section in config else None
 
@@ -121,7 +121,7 @@ def _check_empty(config: ConfigDict, rules: Sequence[tasks.EmptyFields]) -> None
 
 
 def _broken(config: ConfigDict, task: tasks.Task, model: Entry) -> Iterator[tasks.BrokenRule]:
-    """Each other rule that a config breaks."""
+    """Yields the other rules that a config breaks."""
     if not task.accepts(model.name, model.module):
         problem = "is not a model for the config's task"
         yield "model.name", problem, f"give e.g. {task.models[-1]}"

@@ -122,7 +122,7 @@ def define_config_fields(values: Flags) -> None:
 
 
 def config_fields(values: Flags) -> dict[str, str]:
-    """{field: value} of the flags --config.FIELD=VALUE."""
+    """The flags --config.FIELD=VALUE as {field: value}."""
     fields: dict[str, str] = {}
     for word in values[CONFIG_FIELDS].value or ():
         name, equals, value = word.removeprefix(CONFIG_FIELD).partition("=")
@@ -145,8 +145,8 @@ def run(
       main: takes the flags, then at most `words` arguments without --.
       usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it. It is the
         docstring of the command's module, which `python -OO` drops: None then.
-      define: declares the command's flags. Where --corpus names a variant of a config file, it
-        returns that file.
+      define: declares the command's flags. It returns a config file if --corpus names a variant of
+        it.
     """
 
     def work() -> int | None:
@@ -176,7 +176,8 @@ def run(
 
 
 def _meant(values: Flags, word: str) -> str:
-    """The flag for an argument that names a run, an input or a config; "" for another argument."""
+    """The flag that the user probably meant by an argument that names a run, an input or a config;
+    "" for another argument."""
     place = Path(word).expanduser()
     fits = {
         "run": (place / "config.json").is_file(),
@@ -217,7 +218,7 @@ def set_arguments(program: str, arguments: Sequence[str]) -> None:
 
 
 def typed_command(command: str) -> str:
-    """How a user of this process starts a command: `mednli-jax train` or `python -m
+    """The words by which a user of this process starts a command: `mednli-jax train` or `python -m
     mednli_jax.train`."""
     script = Path([*sys.orig_argv, "", ""][1]).name
     return f"{script} {command}" if script == "mednli-jax" else f"python -m mednli_jax.{command}"
@@ -257,7 +258,7 @@ def _exit_code(work: Callable[[], int | None]) -> int:
 
 def _refusal(error: Exception) -> str:
     """The line for an error of the system or of jax's checks that a user can correct; "" for
-    another one."""
+    another error."""
     problem = fix = ""
     if isinstance(error, OSError) and error.errno in REFUSALS:
         where = error.filename or "standard output or a file"
@@ -318,13 +319,14 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
 
 
 def _in_one_line(error: Exception) -> str:
-    """The message of a parser of flags. What it says about tuples is for Python's own syntax."""
+    """The message of a parser of flags, in one line. Its remarks on tuples, which are for Python's
+    own syntax, are cut."""
     message = " ".join(str(error).split())
     return re.sub("Error while.* as tuple.*", "no values with commas between them", message)
 
 
 def _with_underscores(word: str) -> str:
-    """`--dry_run=1` for `-dry-run=1`; the value stays."""
+    """Spells a flag with underscores: `--dry_run=1` for `-dry-run=1`; the value stays."""
     return re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), word)
 
 
@@ -342,7 +344,7 @@ def _with_values(words: Sequence[str]) -> list[str]:
 
 
 def _with_corpus(words: list[str], config_file: str) -> list[str]:
-    """The arguments with --corpus expanded: to a variant of the config file, and the folder of the
+    """Expands --corpus in the arguments: to a variant of the config file, and the folder of the
     user's files."""
     corpora = [word.partition("=")[2] for word in words if word.startswith("--corpus=")]
     if not corpora:
@@ -365,7 +367,7 @@ def _with_corpus(words: list[str], config_file: str) -> list[str]:
 
 
 def config_file(name: str) -> Path:
-    """The file of --config=NAME, whatever its variant."""
+    """The file of --config=NAME, for any variant."""
     name = name.partition(":")[0]
     if Path(name).is_file():
         return Path(name)
@@ -390,7 +392,7 @@ def read_sweep(values: Flags) -> Sweep:
 
 
 def _called(path: Path, function: str, *arguments: str) -> ConfigDict | Sweep:
-    """The return value of a function of a config file. A config is locked."""
+    """Calls a function of a config file and returns its value. A config is locked."""
     try:
         definitions = runpy.run_path(str(path))
         if function not in definitions:
@@ -427,7 +429,7 @@ def with_fields(config: ConfigDict, values: Mapping[str, object]) -> ConfigDict:
 
 
 def _configs() -> dict[str, Path]:
-    """The package's own configs: name -> file."""
+    """The files of the package's own configs, by name."""
     return {path.stem: path for path in sorted(CONFIGS.glob("*.py"))}
 
 
@@ -438,7 +440,7 @@ def config(values: Flags) -> ConfigDict:
 
 
 def required(values: Flags, name: str, example: str) -> Path:
-    """The path of a flag. Raises UsageError where the flag, of any type, is not given."""
+    """The path of a flag. Raises UsageError if the flag, of any type, is missing."""
     path: Path | None = values[name].value
     if not path:
         raise UsageError(f"--{name} is missing", fix=example)
@@ -481,10 +483,10 @@ def _list() -> str:
 
 
 def _check_fields(values: Flags, words: Sequence[str], config: ConfigDict) -> None:
-    """Raises UsageError where an argument --config.FIELD names no field, with a similar field of
-    any section.
+    """Raises UsageError if an argument --config.FIELD names no field, with a similar field of any
+    section.
 
-    Also where --lr or --epochs, which are no flags, stand for a field.
+    --lr or --epochs, which are no flags, count as such an argument.
     """
     last_names = {f"--config.{field.name}": field.last_name for field in fields(config)}
     for word in words:
@@ -499,8 +501,8 @@ def _check_fields(values: Flags, words: Sequence[str], config: ConfigDict) -> No
 
 
 def _nearest(name: str, alias: str, last_name: str, last_names: Mapping[str, str]) -> str:
-    """The flag of the most similar field, by alias, by whole name, by name without section; "" for
-    none. last_names: flag -> name without section."""
+    """The flag of the most similar field, by alias, by whole name, or by name without section; ""
+    if none is similar. last_names: flag -> name without section."""
     if alias in last_names:
         return alias
     whole = difflib.get_close_matches(name, last_names, n=1, cutoff=0.8)
@@ -523,7 +525,7 @@ class Field(NamedTuple):
 
 
 def fields(config: ConfigDict, prefix: str = "") -> Iterator[Field]:
-    """The fields of a config and of its sections."""
+    """Yields the fields of a config and of its sections."""
     for name, value in config.items(preserve_field_references=True):
         if isinstance(value, ConfigDict):
             yield from fields(value, f"{prefix}{name}.")
@@ -533,7 +535,7 @@ def fields(config: ConfigDict, prefix: str = "") -> Iterator[Field]:
 
 
 def field_lines(config: ConfigDict) -> Iterator[str]:
-    """One line per field: its flag, type, value and meaning."""
+    """Yields one line per field: its flag, type, value and meaning."""
     rows = []
     for field in fields(config):
         value = "" if field.value is None else repr(field.value)

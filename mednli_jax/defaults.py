@@ -220,7 +220,7 @@ def _section(**fields: FieldValue) -> ConfigDict:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """ " Did you mean '...'?", or "" where no name is similar."""
+    """The question " Did you mean '...'?"; "" if no name is similar."""
     near = difflib.get_close_matches(name, names, n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 

@@ -86,8 +86,8 @@ def _show(title: str, findings: list[Finding]) -> list[Finding]:
 def _finding(
     subject: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str
 ) -> Finding:
-    """The files that `look` finds, or its words; nothing if `place` is missing. source: where to
-    get the files."""
+    """A finding on the files, or the words, that `look` returns; "missing" if `place` does not
+    exist. source: where to get the files."""
     problem = ""
     try:
         result = look() if place else ()
@@ -106,7 +106,7 @@ def _finding(
 
 
 def _sizes(files: list[Path]) -> str:
-    """`a.txt, b.txt and 3 more, 12.5 MB`."""
+    """Names files with their size: `a.txt, b.txt and 3 more, 12.5 MB`."""
     names = ", ".join(path.name for path in files[:4])
     if len(files) > 4:
         names += f" and {len(files) - 4} more"
@@ -129,8 +129,8 @@ def devices() -> Finding:
 
 
 def cache(folder: Path) -> Finding:
-    """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space
-    there."""
+    """A finding on whether a folder, which need not exist yet, can hold prepared corpora, and on
+    its free space."""
     paths = (folder, *folder.absolute().parents)
     existing = next(path for path in paths if os.path.lexists(path))
     if not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK):
@@ -143,8 +143,8 @@ def cache(folder: Path) -> Finding:
 
 
 def corpora(folder: Path | None) -> list[Finding]:
-    """A finding for each corpus with official files. folder: the data folder, or None where there
-    is none."""
+    """A finding for each corpus with official files. folder: the data folder, None if there is
+    none."""
     findings = []
     for task in tasks.tasks().values():
         for name, (files, source) in task.sources.items():
@@ -182,7 +182,7 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 
 def weights(folder: Path | None) -> list[Finding]:
-    """A finding for each folder of weights/, which `train` reads where it is in order."""
+    """A finding for each folder of weights/: what `train` reads, or its fault."""
     from mednli_jax.data.tokenizer_files import find_tokenizer
     from mednli_jax.experiment import pretrained_sizes
     from mednli_jax.models.weights import description
@@ -208,7 +208,7 @@ def _findings(
 
 
 def privacy(folder: Path) -> list[Finding]:
-    """Warns where others can read licensed text below the data folder, or where it lies in a git
+    """Findings that others can read licensed text below the data folder, or that it lies in a git
     work tree."""
     names: list[str] = []
     for task in tasks.tasks().values():

@@ -31,8 +31,8 @@ class UserError(Exception):
     Messages name fields as `config.train.clip` and flags as `--resume`, in Python, too.
 
     Args:
-      problem: what is wrong.
-      fix: what the user can do; "" where `problem` says it.
+      problem: the description of the fault.
+      fix: what the user can do; "" if `problem` says it.
     """
 
     def __init__(self, problem: str = "", *, fix: str = "") -> None:
@@ -51,7 +51,7 @@ class UserError(Exception):
 
 
 def _sentence(text: str) -> str:
-    """The text with a period, unless it ends with one or with a question mark."""
+    """Ends the text with a period, unless it ends with one or with a question mark."""
     return text if text.endswith((".", "?")) else f"{text}."
 
 
@@ -64,7 +64,7 @@ class ConfigError(UserError):
 
     Args:
       problem, fix: as in UserError.
-      field: the field with its section, such as `model.name`; "" where `problem` names it.
+      field: the field with its section, such as `model.name`; "" if `problem` names it.
     """
 
     def __init__(self, problem: str = "", *, field: str = "", fix: str = "") -> None:
@@ -87,8 +87,8 @@ class ResumableError(RunError):
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
-    problem: what is wrong, in terms of fields and counts, without a quotation of the text. It also
-    names the field.
+    problem: describes the fault in terms of fields and counts, without a quotation of the text. It
+    also names the field.
     """
 
     def __init__(
@@ -127,13 +127,13 @@ class DataErrors(UserError):
 
 @dataclass
 class _Repeated:
-    """Errors that differ in their lines alone."""
+    """Equal errors of several lines."""
 
     first: list[DataError]  # at most MOST_LINES
     count: int = 0
 
     def as_one(self) -> DataError:
-        """One error with the numbers of the first lines."""
+        """Joins them to one error with the numbers of the first lines."""
         error = self.first[0]
         if self.count == 1:
             return error
@@ -183,8 +183,8 @@ class Problems:
 
 
 def plugin_message(error: BaseException) -> str:
-    """`mymodel.py:12 (__call__): TypeError: ...` for an error in code of a package in $PLUGINS,
-    else ""."""
+    """The line `mymodel.py:12 (__call__): TypeError: ...` for an error in code of a package in
+    $PLUGINS, else ""."""
     packages = os.environ.get(PLUGINS, "").split(",")
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if frame.f_globals.get("__name__", "").partition(".")[0] in packages:
@@ -197,13 +197,13 @@ def plugin_message(error: BaseException) -> str:
 
 
 def print_traceback_if_asked(error: BaseException) -> None:
-    """Prints the traceback where $MEDNLI_JAX_TRACEBACK asks for it."""
+    """Prints the traceback if $MEDNLI_JAX_TRACEBACK asks for it."""
     if os.environ.get(SHOW_ALL, "") not in ("", "0"):
         traceback.print_exception(error)
 
 
 def hide_messages() -> None:
-    """Reports exceptions that nothing catches without their messages, in all threads."""
+    """Installs hooks that report uncaught exceptions without their messages, in all threads."""
 
     def of_process(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -246,8 +246,8 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def summary(error: BaseException) -> str:
-    """`KeyError in mednli_jax/data/text.py:120 (pad)`: the innermost frame of this package, else of
-    all frames."""
+    """Names an error and its place, `KeyError in mednli_jax/data/text.py:120 (pad)`: the innermost
+    frame of this package, else of all frames."""
     places = _places(error)
     own = [place for place in places if place.startswith(PACKAGE.name)]
     innermost = (own or places)[-1:]
@@ -255,8 +255,8 @@ def summary(error: BaseException) -> str:
 
 
 def _places(error: BaseException) -> list[str]:
-    """`mednli_jax/data/text.py:120 (pad)` for each frame. traceback.extract_tb would read the
-    source lines."""
+    """The place `mednli_jax/data/text.py:120 (pad)` of each frame. traceback.extract_tb would read
+    the source lines."""
     places = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)

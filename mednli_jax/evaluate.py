@@ -88,8 +88,8 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
 
 
 def scores(values: cli.Flags) -> Report:
-    """The scores of a finished run: on its own corpus, on that of --config, or on the pairs of
-    --probe."""
+    """Reports the scores of a finished run: on its own corpus, on that of --config, or on the pairs
+    of --probe."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     if values.probe and (values.config is not None or values.merged or values.partition):
         raise UsageError(
@@ -117,7 +117,7 @@ def scores(values: cli.Flags) -> Report:
 
 
 def _check_split(folder: Path, split: str) -> None:
-    """Refuses a split that neither the run nor any official corpus has."""
+    """Raises UsageError for a split that neither the run nor any official corpus has."""
     names = dict.fromkeys([*RunDirectory.existing(folder).data().splits, *ORDER])
     if split not in names:
         problem = f"--split={split}: there is no such split.{did_you_mean(split, names)}"
@@ -125,7 +125,8 @@ def _check_split(folder: Path, split: str) -> None:
 
 
 def answers(values: cli.Flags) -> Report:
-    """The scores of any system's answers to the pairs of --config or the queries of --corpus."""
+    """Reports the scores of any system's answers to the pairs of --config or the queries of
+    --corpus."""
     names = ["run", "probe", "merged", "spans"]
     if values.config is None:
         names += ["workdir", "partition"]

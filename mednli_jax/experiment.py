@@ -1,4 +1,5 @@
-"""An experiment: what a config describes, ready to be trained."""
+"""Experiments: a config's task, corpus, scorer, model and settings as one object that can be
+trained."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ Fit = Callable[["Experiment", Prepared, Session], Fitted]
 
 @dataclass(frozen=True)
 class Model:
-    """A model of models.table, the fields of its module and the folder of its pretrained
+    """A model of models.table, with the fields of its module and the folder of its pretrained
     weights."""
 
     entry: table.Entry
@@ -74,8 +75,8 @@ class Experiment:
       trained_by: trains the model in another way, on features or in folds; None for a network that
         gradient.fit trains.
       precision: of matrix products, a key of training.program.PRECISIONS.
-      recorded_options: those of the compiler that a resumed run recorded when it began; None: they
-        are chosen for this machine.
+      recorded_options: compiler options that a resumed run recorded when it began; None chooses
+        them for this machine.
     """
 
     seeds: tuple[int, ...]
@@ -93,11 +94,12 @@ class Experiment:
 
     @property
     def pairs(self) -> NLICorpus:
-        """The corpus, in an experiment on sentence pairs."""
+        """The corpus as sentence pairs; only for an experiment on sentence pairs."""
         return cast("NLICorpus", self.corpus)
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays with the rows that are scored, whether the cache had it)."""
+        """Returns (the corpus as arrays with the rows that are scored, whether the cache had
+        it)."""
         prepared, was_cached = self.corpus.prepare()
         return self.scorer.with_rows(prepared, self.corpus), was_cached
 
@@ -114,13 +116,13 @@ class Experiment:
         model_facts: Mapping[str, int] | None = None,
         devices: Devices | None = None,
     ) -> tuple[Program, dict[str, batching.Batches]]:
-        """The Program, with the corpus on the devices, and the batches of the splits. The Program
-        compiles at its first use.
+        """Makes the Program, with the corpus on the devices, and the batches of the splits. The
+        Program compiles at its first use.
 
         Args:
-          splits: names; all without any.
-          model_facts: sizes of the model that follow from the corpus on which it was trained, where
-            that is not this one.
+          splits: names; () takes all.
+          model_facts: sizes of the model that follow from its training corpus; None takes them from
+            this corpus.
         """
         if model_facts is None:
             model_facts = self.scorer.model_facts(prepared.manifest)
@@ -136,7 +138,7 @@ class Experiment:
     def bare_program(
         self, vectors: np.ndarray, model_facts: Mapping[str, int], devices: Devices
     ) -> Program:
-        """A Program without data and optimiser.
+        """Makes a Program without data and optimiser.
 
         Args:
           vectors: [V, D] of the vocabulary.
@@ -223,7 +225,7 @@ class Experiment:
 
 
 def experiment_of(config: ConfigDict) -> Experiment:
-    """The experiment of a config."""
+    """Makes the experiment of a config."""
     task, entry = checks.check(config)
     train, seeds = config.train, tuple(config.seeds)
     model = _model(config, entry)
@@ -249,7 +251,8 @@ def experiment_of(config: ConfigDict) -> Experiment:
 
 
 def _model(config: ConfigDict, entry: table.Entry) -> Model:
-    """The model. Pretrained weights set its sizes; a size that the config gives must be theirs."""
+    """The model of a config. Pretrained weights set its sizes; a size that the config gives must be
+    theirs."""
     fields, weights = config.model.to_dict(), None
     if entry.pretrained and fields.get("weights"):
         path = file_path(fields["weights"], corpora_folder(config.data.dir))
@@ -270,8 +273,8 @@ def _model(config: ConfigDict, entry: table.Entry) -> Model:
 
 
 def pretrained_sizes(weights: Path) -> dict[str, Json]:
-    """The fields of the model that pretrained weights set. Raises DataError for a tokenizer of
-    other weights."""
+    """Reads the fields of the model that pretrained weights set. Raises DataError for a tokenizer
+    of other weights."""
     sizes = read_architecture(weights)
     PieceVocabulary.of_weights(weights).check_weights(sizes["vocab_size"], sizes["token_types"])
     return sizes
@@ -306,13 +309,13 @@ def start_jax() -> None:
 
 
 def named_config(config: str | ConfigDict) -> ConfigDict:
-    """The config, or the one of this name; where it names no labels, they are those of its training
+    """The config, or the one of this name. If it names no labels, they are those of its training
     file."""
     return tasks.with_labels(cli.read_config(config) if isinstance(config, str) else config)
 
 
 def restored_config(values: Mapping[str, Json]) -> ConfigDict:
-    """The config with the content of a config.json: lists become tuples again."""
+    """Restores a config from the content of a config.json: lists become tuples again."""
 
     def with_tuples(value: Json) -> Json:
         if isinstance(value, dict):

@@ -23,8 +23,8 @@ from mednli_jax.training.checkpoint import Checkpoints
 
 
 def export(folder: Path, target: Path) -> None:
-    """Copies what prediction needs of a finished run into a new folder: a run directory, with a
-    model card."""
+    """Copies the files that prediction needs from a finished run into a new folder: a run
+    directory, with a model card."""
     run = Run(folder)
     source = run.directory
     # Reading its files refuses an unfinished or damaged run before anything is written.
@@ -45,7 +45,7 @@ def export(folder: Path, target: Path) -> None:
 
 
 def _check_new(target: Path) -> None:
-    """Raises RunError where a folder for an export is there and not empty."""
+    """Raises RunError if a folder for an export exists and is not empty."""
     if target.is_file() or (target.exists() and any(target.iterdir())):
         raise RunError(f"{target}: is there already", fix="name a new folder")
 
@@ -61,8 +61,8 @@ def _model_card(run: Run) -> str:
 
 
 def export_to_transformers(folder: Path, target: Path) -> None:
-    """Writes the encoder of a finished run as the Transformers library reads it, and its
-    tokenizer; into a folder for each seed where there are several."""
+    """Writes the encoder of a finished run, and its tokenizer, as the Transformers library reads
+    them; into a folder for each seed if there are several."""
     run = Run(folder)
     entry, vocabulary = run.experiment.model.entry, run.vocabulary
     if not isinstance(vocabulary, PieceVocabulary):

@@ -100,9 +100,10 @@ def write_scores(
     splits: Mapping[str, Rows],
     logits: Callable[[str], np.ndarray],
 ) -> dict[str, Scores | None]:
-    """The scores of each split, None for one that is lacking; writes the predictions.
+    """Scores each split and writes the predictions. Returns None as the scores of a split that is
+    lacking.
 
-    logits: split -> [S, N, C].
+    logits: maps a split to logits [S, N, C].
     """
     scores_of: dict[str, Scores | None] = dict.fromkeys(SPLITS)
     for split in SPLITS:  # in the order of `train_along`
@@ -139,11 +140,11 @@ class System(ABC):
     @property
     @abstractmethod
     def experiment(self) -> Experiment:
-        """Of the config."""
+        """The experiment of the config."""
 
     @property
     def task(self) -> tasks.Task:
-        """The TASK, see tasks."""
+        """The TASK of the experiment, see tasks."""
         return self.experiment.task
 
     @property
@@ -157,11 +158,11 @@ class System(ABC):
 
     @abstractmethod
     def _logits(self, split: str) -> np.ndarray:
-        """[S, N, C] of a split."""
+        """The logits [S, N, C] of a split."""
 
     @abstractmethod
     def _origin(self) -> dict[str, Json]:
-        """Fields of the result.json that `write` makes: where the predictions come from."""
+        """The fields of a result.json by `write` that say where the predictions come from."""
 
     def scored_splits(self) -> Mapping[str, Rows]:
         """The rows of the splits that `write` scores."""
@@ -218,7 +219,7 @@ class System(ABC):
 
 
 class Run(System):
-    """The run in a folder. All but the result is read at first use.
+    """The run in a folder. Everything but the result is read at first use.
 
     Attributes:
       result: the content of result.json; `run.result["test"]` is a field of it.
@@ -241,7 +242,7 @@ class Run(System):
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:
-        """{split: {metric: mean over the seeds}}, from 0 to 1."""
+        """The mean of each metric over the seeds, from 0 to 1: {split: {metric: mean}}."""
         means: dict[str, dict[str, float]] = {}
         for split, scores in self.result.scored().items():
             means[split] = {}
@@ -279,7 +280,8 @@ class Run(System):
 
     @cached_property
     def experiment(self) -> Experiment:
-        """Raises RunError for a run that is not finished, or that has no weights."""
+        """The experiment of the run. Raises RunError for a run that is not finished, or that has no
+        weights."""
         self._check_weights()
         start_jax()
         return self._experiment_of(self.config)
@@ -313,22 +315,23 @@ class Run(System):
 
     @cached_property
     def manifest(self) -> Manifest:
-        """Of the corpus on which the run was trained."""
+        """The manifest of the corpus on which the run was trained."""
         return read_json(self.folder / "data.json", "files", "key", "splits")
 
     @cached_property
     def vocabulary(self) -> Vocab | PieceVocabulary:
-        """Of the corpus on which the run was trained."""
+        """The vocabulary of the corpus on which the run was trained."""
         file = self.checked_file("vocabulary.json")
         return self.experiment.corpus.read_vocabulary(file)
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """[V, D], of the vocabulary."""
+        """The vectors [V, D] of the vocabulary."""
         return np.asarray(np.load(self.checked_file("vectors.npy"), allow_pickle=False))
 
     def checked_file(self, name: str) -> Path:
-        """The path of a file in private/, checked against the manifest."""
+        """The path of a file in private/. Raises RunError unless its digest is that of the
+        manifest."""
         path, digests = self.directory.private / name, self.manifest["files"]
         if VECTORS_OF_RUN in self.manifest:  # not those of the prepared corpus
             digests = {**digests, "vectors.npy": self.manifest[VECTORS_OF_RUN]}
@@ -342,13 +345,13 @@ class Run(System):
 
     @cached_property
     def predictor(self) -> tasks.Predictor | None:
-        """Gives the logits of a model that is no network."""
+        """The predictor of a model that is no network; None for a network."""
         return self.task.predictor(self)
 
     @cached_property
     def variables(self) -> PyTree | None:
-        """Of the best epoch of each of S seeds, leaves [S, ...]; None where there is a
-        predictor."""
+        """The variables of the best epoch of each of S seeds, leaves [S, ...]; None for a model
+        with a predictor."""
         if self.predictor:
             return None
         checkpoint = Checkpoints(self.directory.checkpoints).load()
@@ -377,7 +380,7 @@ class Run(System):
         return self.scorer.with_rows(prepared, self.experiment.corpus)
 
     def evaluate(self, split: str = "test", config: str | ConfigDict | None = None) -> Scores:
-        """Scores of a split, in the form of result.json.
+        """Scores a split, in the form of result.json.
 
         config: names another corpus; a ConfigDict, or the name of one, such as "esim:mednli".
         """
@@ -400,7 +403,7 @@ class Run(System):
         return program.logits(self.variables, batches[split])
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """uid of each pair of the corpus -> the logits of all seeds, without classes that training
+        """The logits of all seeds for each uid of the corpus, without classes that training
         lacked."""
         outputs: dict[str, np.ndarray] = {}
         for split, rows in self.prepared.splits.items():
@@ -428,7 +431,7 @@ class Run(System):
         return vectors
 
     def check_task(self, config: ConfigDict) -> None:
-        """Raises UsageError where a config is of another task than the run."""
+        """Raises UsageError if a config is of another task than the run."""
         if config.task != self.config.task:
             corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
             raise UsageError(f"--config is of {corpora}", fix="give another")
@@ -488,7 +491,7 @@ class Run(System):
     # -- new inputs --------------------------------------------------------------------------------
 
     def predict(self, inputs: Input | Sequence[Input]) -> Predictions | Prediction:
-        """Predictions for new inputs, in their order: the label, and means over the seeds.
+        """Predicts new inputs, in their order: the label, and means over the seeds.
 
         inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a
           reader, passage and query. A single input, not in a list, gives a single prediction.
@@ -499,7 +502,7 @@ class Run(System):
         return self.predictions(inputs)
 
     def predictions(self, inputs: Sequence[Input]) -> Predictions:
-        """The predictions for a list of new inputs."""
+        """Predicts a list of new inputs."""
         examples = self._new_examples(inputs)
         if not examples:
             return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
@@ -526,7 +529,7 @@ class Run(System):
                     self.predictions([example] * count)
 
     def rows_and_logits(self, split: Split) -> tuple[Rows, np.ndarray]:
-        """(rows, logits [S, N, C]) of new examples."""
+        """Returns (rows, logits [S, N, C]) of new examples."""
         prepared = self._encoded(split.examples)
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
 
@@ -535,8 +538,8 @@ class Run(System):
         return tuple(self.scorer.new_examples(form.texts_of_all(inputs), self.manifest))
 
     def _encoded(self, examples: tuple[Example, ...]) -> Prepared:
-        """New examples as a corpus in memory, padded to a few sizes, so that few programs are
-        compiled."""
+        """Encodes new examples as a corpus in memory, padded to a few sizes, so that few programs
+        are compiled."""
         corpus = self.experiment.corpus
         splits = {NEW: Split(NEW, examples)}
         names = self.graph_concepts
@@ -550,7 +553,7 @@ class Run(System):
         return self.scorer.with_rows(prepared, corpus)
 
     def _logits_of_new(self, examples: tuple[Example, ...], prepared: Prepared) -> np.ndarray:
-        """[S, N, C] of new examples and their arrays."""
+        """The logits [S, N, C] of new examples and their arrays."""
         if self.predictor:
             return self.predictor.logits_of_new(Split(NEW, examples))
         program = self._program
@@ -561,7 +564,7 @@ class Run(System):
 
     @cached_property
     def graph_concepts(self) -> Sequence[str] | None:
-        """The concepts of the run's graph; None where it has all of its ontology, or none."""
+        """The concepts of the run's graph; None if the run uses the whole ontology, or none."""
         path = self.directory.private / CONCEPTS
         if not path.is_file():
             return None
@@ -618,8 +621,8 @@ class Run(System):
 
 
 class Answered(System):
-    """Answers of another system, read from a file, and scored on one split as the predictions of a
-    run are."""
+    """The answers of another system, read from a file. They are scored on one split as the
+    predictions of a run are."""
 
     def __init__(self, config: ConfigDict, path: Path, split: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The commands of a paper's runs: their flags, the data that they lack, and how long they take."""
+"""Plans the commands of a paper's runs: their flags, the data that they lack, and their order."""
 
 import json
 import os
@@ -36,8 +36,8 @@ NAMING = re.compile(r"data\.(name|genre|builder|limit|columns)")  # fields of di
 class Job:
     """A command of a paper.
 
-    A job that has succeeded leaves a record of what it read. By the record, a job is to do again
-    where it would read something else.
+    A job that has succeeded leaves a record of the files that it read. It is done again if it would
+    read other files now.
 
     Args:
       name: of a run, or of the file that the command writes.
@@ -65,7 +65,7 @@ class Job:
 
     @property
     def place(self) -> Path:
-        """The folder of the run, or the file."""
+        """The folder of the run, or the file that the job writes."""
         return self.folder / self.name
 
     @property
@@ -74,7 +74,7 @@ class Job:
         return self.name.replace("/", "-")
 
     def is_done(self) -> bool:
-        """Whether the job has its result, and would read today what its record says that it read.
+        """Whether the job has its result, and would read now the files that its record names.
 
         A run that was trained by hand has no record, and is done when it is complete.
         """
@@ -91,16 +91,16 @@ class Job:
         return state(self.place) == COMPLETE if self.is_run else self.place.is_file()
 
     def record(self) -> dict[str, Json]:
-        """The record of the job's present result; empty where there is none."""
+        """The record of the job's present result; {} if there is none."""
         values = figures_in(self.folder / RECORDS / f"{self.file_name}.json", "made")
         if isinstance(values, str) or values["made"] != _digest(self.place):
             return {}
         return values
 
     def inputs(self) -> dict[str, Json]:
-        """What the job would read now, as the record holds it: the digests of results and, of a
-        step, the words without folders and the digests of files. `check_settings` compares the
-        config and the files of a run."""
+        """The inputs that the job would read now, in the form of the record: the digests of results
+        and, for a step, the words without folders and the digests of files. `check_settings`
+        compares the config and the files of a run."""
         results = {name: _digest(self.folder / name) for name in self.after}
         if self.is_run:
             return {"results": results}
@@ -138,8 +138,8 @@ class Job:
             raise RunError(f"{self.place}: {'; '.join(problems[:3])}", fix=fix)
 
     def _changed_files(self) -> Iterator[str]:
-        """A problem for each file of the corpus, the vectors and the ontology that has another
-        content than the run read; none for files that are gone."""
+        """Yields a problem for each file of the corpus, the vectors and the ontology that has
+        another content than the run read; none for files that no longer exist."""
         before = RunDirectory(self.place).data().sources
         try:
             corpus = tasks.task_of(self.config).corpus(self.config)
@@ -151,7 +151,7 @@ class Job:
                 yield f"the run read another {name}"
 
     def _settings(self, config: Mapping[str, Json]) -> dict[str, Json]:
-        """The fields of a config that decide the result. Of a path, its name decides."""
+        """The fields of a config that decide the result. A path counts by its name."""
         fields, settings = flat(config), {}
         free = FREE_WITH_WEIGHTS if fields.get("model.weights") else FREE
         for field, value in fields.items():
@@ -164,7 +164,7 @@ class Job:
         return settings
 
     def command(self) -> list[str]:
-        """The words that begin the job, or go on with it."""
+        """The words that start the job, or continue it."""
         more = []
         if self.is_training:
             begun = (self.place / "checkpoints").exists() and not self.record()
@@ -180,7 +180,7 @@ class Job:
 
 
 def _digest(place: Path) -> str:
-    """Of the result of a run, or of a file; "" without it."""
+    """The digest of the result of a run, or of a file; "" without it."""
     path = place / "result.json" if place.is_dir() else place
     return sha256(path) if path.is_file() else ""
 
@@ -201,7 +201,7 @@ class Jobs:
     """The jobs of a request, each after those that it reads.
 
     Args:
-      jobs: that are done or can be done.
+      jobs: jobs that are done or can be done.
       blocked: jobs whose data are missing, and jobs that read these.
       lacking: missing data -> names of the runs and files that need them.
       done: names of the jobs that are done.
@@ -214,7 +214,7 @@ class Jobs:
 
 
 def jobs_of(plan: ReproductionPlan, request: Request, only: Collection[str]) -> Jobs:
-    """The jobs of a request.
+    """Makes the jobs of a request.
 
     only: patterns of names, which choose jobs and those that they need. Without patterns: all jobs
     that are not optional.
@@ -254,7 +254,7 @@ def jobs_of(plan: ReproductionPlan, request: Request, only: Collection[str]) -> 
 def _chosen(
     runs: Mapping[str, PaperRun], steps: Mapping[str, Step], only: Collection[str]
 ) -> set[str]:
-    """The names of the jobs that match, and of those that they need."""
+    """The names of the jobs that match a pattern, and of those that they need."""
     every_name = (*runs, *steps)
     names: set[str] = set()
     for pattern in only:
@@ -271,7 +271,7 @@ def _chosen(
 
 
 def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -> Iterator[str]:
-    """The runs and files that a run or a step reads, and those that these read."""
+    """Yields the runs and files that a run or a step reads, and those that these read."""
     reads = (runs[name].init_from,) if name in runs else steps[name].after
     for needed in reads:
         if needed in runs or needed in steps:
@@ -280,7 +280,7 @@ def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -
 
 
 class _NotThere(Exception):
-    """A run's file that is missing, for which the run's flags have no value."""
+    """A run's file is missing, and so the run's flags have no value for it."""
 
 
 class _Builder:
@@ -375,7 +375,7 @@ class _Builder:
         return {**seeds, **of_training, **of_user, **of_run}
 
     def missing_data(self, job: Job) -> list[str]:
-        """The data of a job's config that are not there."""
+        """The data of a job's config that do not exist."""
         if job.config is None:
             return []
         missing = list(_missing_corpus(job.config))
@@ -386,7 +386,7 @@ class _Builder:
         return missing
 
     def check_fields(self) -> None:
-        """Refuses a field of the user that no config has."""
+        """Raises an error for a field of the user that no config has."""
         for name in self.request.fields:
             if name not in self.known_fields:
                 hint = did_you_mean(name, self.known_fields)

@@ -8,7 +8,8 @@ from mednli_jax.errors import PLUGINS, ConfigError, plugin_message
 
 
 def import_object(name: str, field: str) -> Callable[..., object]:
-    """The object `package.module:name` of the user's own code, which a field of a config names.
+    """Imports the object `package.module:name` of the user's own code, which a field of a config
+    names.
 
     A config, even one from another person's run directory, may name any code; therefore only
     packages in $MEDNLI_JAX_PLUGINS are imported.

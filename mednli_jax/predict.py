@@ -141,8 +141,8 @@ class Input(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """unknown: side -> words without a vector, and "lines"; cut: name of texts -> how many were
-    cut."""
+    """Counts over all inputs. unknown: side -> words without a vector, and "lines"; cut: name of
+    texts -> number of those that were cut."""
 
     unknown: Counter[str]
     cut: Counter[str]
@@ -151,7 +151,7 @@ class Counts(NamedTuple):
 def predictions(
     run: Run, chunks: Iterable[Sequence[Input]], counts: Counts
 ) -> Iterator[tuple[Row, Row]]:
-    """(prediction, further columns) of inputs that come in chunks. Adds to `counts`."""
+    """Yields (prediction, further columns) of inputs that come in chunks. Adds to `counts`."""
     with Bar("predict", None, noun=run.scorer.row_noun) as bar:
         for chunk in chunks:
             predicted = run.predictions([line.texts for line in chunk])
@@ -166,8 +166,8 @@ def predictions(
 def read_chunks(
     stream: BinaryIO, form: InputForm, size: int | None = None, source: Path | None = None
 ) -> Iterator[list[Input]]:
-    """The lines of a file, or of a binary stream where there is none, in lists of a size, or in
-    one.
+    """Yields lists of the lines of a file, or of a binary stream if there is no file. size: of each
+    list; None makes one list.
 
     A header in line 1 names the columns.
     """
@@ -212,8 +212,8 @@ def read_chunks(
 def _records(
     lines: Iterable[tuple[int, bytes]], ending: str, file: str, problems: Problems
 ) -> Iterator[tuple[int, Json]]:
-    """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard
-    input.
+    """Yields (line number, its object or cells) of JSON lines or lines with TABs; standard input
+    may have both.
 
     At the end it warns of quoted cells.
     """
@@ -251,7 +251,8 @@ def _json(line: str) -> Json:
 
 
 def _surrogate_fault(values: Json) -> str:
-    """The fault of a field with half a surrogate pair, which no file can hold; "" for none."""
+    """Describes a field with half a surrogate pair, which no file can hold; "" if no field has
+    one."""
     for name, value in values.items() if isinstance(values, dict) else ():
         problem = reading.character_fault(json.dumps({name: value}, ensure_ascii=False))
         if problem:
@@ -266,7 +267,7 @@ OutputRow = tuple[Row, Row]  # (further columns of an input, columns of its pred
 
 
 def convert_columns(chunk: Sequence[Input], ending: str) -> list[Input]:
-    """The inputs with further columns that the format of an ending can hold."""
+    """Converts further columns of inputs to values that the format of an ending can hold."""
     if ending == ".parquet":  # refuses a column without a type before anything is computed
         _write_parquet([(line.columns, {}) for line in chunk], io.BytesIO())
         return list(chunk)
@@ -285,15 +286,15 @@ def convert_columns(chunk: Sequence[Input], ending: str) -> list[Input]:
 
 
 def _json_value(value: object) -> Json:
-    """A value as JSON holds it: times, decimals and inf are texts, and NaN is null. Raises
-    ValueError or OverflowError where there is none."""
+    """Converts a value to JSON: times, decimals and inf become texts, NaN becomes null. Raises
+    ValueError or OverflowError for a value that JSON cannot hold."""
     text_of = {"Infinity": "inf", "-Infinity": "-inf"}
     return json.loads(json.dumps(value, default=_plain_value), parse_constant=text_of.get)
 
 
 def _plain_value(value: Json | pa.Array) -> object:
-    """A value of a type that JSON lacks, as a value of a plainer type. Nanoseconds, which Python
-    lacks, are texts."""
+    """Converts a value of a type that JSON lacks to a plainer type. Nanoseconds, which Python
+    lacks, become texts."""
     import pyarrow as pa
 
     if isinstance(value, bytes):
@@ -306,7 +307,7 @@ def _plain_value(value: Json | pa.Array) -> object:
 
 
 def _check_names(row: OutputRow) -> OutputRow:
-    """The row. Refuses an input that has a column of a prediction already."""
+    """Returns the row. Raises UsageError for an input that already has a column of a prediction."""
     columns, prediction = row
     for name in columns:
         if name.casefold() in map(str.casefold, prediction):

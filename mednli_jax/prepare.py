@@ -70,7 +70,7 @@ def main(values: cli.Flags) -> None:
 def fact_lines(
     prepared: Prepared, task_name: str, sides: Sequence[str], row_noun: str
 ) -> Iterator[str]:
-    """All facts of a prepared corpus.
+    """Yields all facts of a prepared corpus, a line each.
 
     Args:
       task_name: of the task, whose own facts stand under its name in the manifest.
@@ -105,7 +105,7 @@ def fact_lines(
 
 
 def _named_counts(counts: Mapping[str, int]) -> str:
-    """`treebank 30, binary parse 2`, without those that are 0."""
+    """Joins counts that are not 0: `treebank 30, binary parse 2`."""
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
 
 
@@ -118,7 +118,7 @@ def _fold_lines(benchmark: JsonObject) -> Iterator[str]:
 
 
 def _size(title: str, rows: Rows, facts: JsonObject, sides: Sequence[str], row_noun: str) -> str:
-    """The number of rows of a split, and its longest texts."""
+    """A line with the number of rows of a split, and its longest texts."""
     size = f"{len(rows)} {row_noun}"
     if "passages" in facts:
         size += f" of {facts['passages']} passages"
@@ -134,7 +134,8 @@ def _size(title: str, rows: Rows, facts: JsonObject, sides: Sequence[str], row_n
 
 
 def _split_lines(facts: JsonObject, shared: Mapping[str, JsonObject]) -> Iterator[str]:
-    """Further facts of a split. shared: earlier split -> what both have."""
+    """Yields further facts of a split. shared: earlier split -> counts of the texts that both
+    have."""
     if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
         yield f"    tokens from: {_named_counts(facts['tokens'])}"
     if "labels" in facts:
@@ -182,7 +183,8 @@ def _truncated(manifest: JsonObject) -> str:
 
 
 def _knowledge_lines(knowledge: JsonObject, titles: Mapping[str, str]) -> Iterator[str]:
-    """The links between concepts of both texts. titles: split -> its name in lines."""
+    """Yields lines on the links between concepts of both texts. titles: split -> its name in
+    lines."""
     links = (
         "  {ontology} {version}: {links} links in {pairs_with_links} pairs, "
         "longest path {longest_path}, {dropped_links} links over max_links dropped"

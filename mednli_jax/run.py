@@ -41,11 +41,10 @@ def train(
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result.
 
-    Returns the directory, whose page the caller writes; None where run and page are complete
-    already.
+    Returns the directory, whose page the caller writes; None if run and page are complete already.
 
-    Where the corpus or the folder cannot be used, the folder is not changed. loop.Interrupted is
-    raised where a signal ended the training, after the run has been saved.
+    If the corpus or the folder cannot be used, the folder is not changed. loop.Interrupted is
+    raised if a signal ended the training, after the run has been saved.
 
     Args:
       config: the content of the directory's config.json.

@@ -82,8 +82,8 @@ _PACKAGES = (
 
 
 def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict[str, Json]:
-    """The JSON object of a file in a run directory. Raises RunError for a file without one, or
-    without `fields`."""
+    """Reads the JSON object of a file in a run directory. Raises RunError for a file without an
+    object, or without `fields`."""
     try:
         values: dict[str, Json] = dict(json.loads(path.read_bytes()))
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict[s
 
 
 def _fields_in(values: Mapping[str, Json], cls: type) -> dict[str, Json]:
-    """The JSON values that are fields of a dataclass."""
+    """The values whose names are fields of a dataclass."""
     names = [member.name for member in fields(cls)]
     return {name: values[name] for name in names if name in values}
 
@@ -115,13 +115,14 @@ class RunEnvironment:
 
     Attributes:
       mednli_jax: version of this package.
-      commit: of the package's checkout, with + where it had changes; "" outside of a checkout.
+      commit: of the package's checkout, with + if it had changes; "" outside of a checkout.
       versions: package -> version.
-      cpus: that the process may use; cpus_of_sessions: those of all processes of the run.
+      cpus: number of CPUs that the process may use.
+      cpus_of_sessions: numbers of CPUs of all processes of the run.
       load: of the machine, mean of the last minute.
       started: UTC.
       devices: of jax, as platform:kind.
-      settings: of jax, those that change numbers.
+      settings: of jax, that change numbers.
     """
 
     mednli_jax: str = ""
@@ -143,9 +144,9 @@ class SplitFacts:
     """A split in data.json.
 
     Attributes:
-      file, sha256: the file from which the split was read; "" where there is none.
+      file, sha256: the file from which the split was read; "" if there is none.
       labels: label -> number of rows.
-      note: a remark, such as a split that is lacking.
+      note: a remark, such as that the split is lacking.
       values: all fields, also those that one task alone has.
     """
 
@@ -227,14 +228,14 @@ class RunResult:
 
     Attributes:
       status: running, interrupted, complete or failed.
-      resumable: whether the same flags can continue the run: not where they or the data are the
-        fault that ended it.
-      corpus: its title; of a run of direct transfer, the corpus on which it was scored.
+      resumable: whether the same flags can continue the run. They cannot if they or the data are
+        the fault that ended it.
+      corpus: its title; for a run of direct transfer, the corpus on which it was scored.
       task: name of its scorer.
       config: name of its config and variant.
       prepared: name of the folder of prepared data.
       best_epoch: of each seed.
-      epochs: that were trained.
+      epochs: number of epochs that were trained.
       parameters: of one seed.
       width: tokens to which the two sides of the training batches are padded.
       notes: remarks and warnings.
@@ -295,7 +296,7 @@ class MetricsRow(NamedTuple):
 
 
 def environment(command: Sequence[str] = ()) -> RunEnvironment:
-    """Versions and machine of this process, without devices and settings of jax.
+    """The versions and the machine of this process, without devices and settings of jax.
 
     command: the words that start the process; passwords in URLs are left out.
     """
@@ -324,8 +325,7 @@ def _now() -> str:
 
 
 def _commit() -> str:
-    """The commit of the checkout whose package this is, with + where it has changes; "" outside of
-    one."""
+    """The commit of the checkout of this package, with + if it has changes; "" outside of one."""
     package = Path(mednli_jax.__file__).parent
     try:
         # An installed package may lie in another project's work tree, which does not track it.
@@ -373,7 +373,7 @@ class RunDirectory:
     def check(
         cls, folder: Path, *, resume: bool = False, force: bool = False, locked: bool = False
     ) -> bool:
-        """Whether the folder holds a run. Raises RunError where `create` may not use it.
+        """Whether the folder holds a run. Raises RunError if `create` may not use it.
 
         locked: whether this process holds the lock. Before, a run in which another process trains
         is no error.
@@ -410,10 +410,10 @@ class RunDirectory:
         force: bool = False,
         wait: float = 0,
     ) -> RunDirectory:
-        """Creates the folder, or reopens it to resume. Raises RunError as `check` and for a changed
-        config.
+        """Creates the folder, or reopens it to resume. Raises the errors of `check`, and RunError
+        for a changed config.
 
-        Raises ResumableError where another process holds the lock for more than `wait` seconds.
+        Raises ResumableError if another process holds the lock for more than `wait` seconds.
         """
         run = cls(folder)
         cls.check(folder, resume=resume, force=force)
@@ -438,7 +438,7 @@ class RunDirectory:
         return run
 
     def _check_config(self, config: Mapping[str, Json]) -> None:
-        """Raises RunError where the run was started with another config."""
+        """Raises RunError if the run was started with another config."""
         changed = differing(self.config, json.loads(json.dumps(config)))  # tuples become lists
         if not changed:
             return
@@ -451,9 +451,10 @@ class RunDirectory:
         raise RunError(problem, fix=fix)
 
     def check_data(self, manifest: Mapping[str, Json], partial: bool = False) -> None:
-        """Raises RunError where the prepared data differs from that with which the run began.
+        """Raises RunError if the prepared data differs from that with which the run began.
 
-        partial: files of training may be missing, so that the other files alone are compared.
+        partial: whether files of training may be missing, so that only the other files are
+        compared.
         """
         if not (self.folder / "data.json").is_file():
             return
@@ -468,8 +469,8 @@ class RunDirectory:
         raise RunError(problem, fix="restore what changed, or start over with --force")
 
     def check_settings(self, settings: Mapping[str, Json]) -> None:
-        """Raises RunError where a setting of jax differs from that with which the run began, if it
-        was recorded."""
+        """Raises RunError if a setting of jax differs from that with which the run began, if it was
+        recorded."""
         environment = self.environment()
         before = environment.settings
         changed = [name for name in before if name in settings and before[name] != settings[name]]
@@ -503,7 +504,7 @@ class RunDirectory:
     def lock(self, wait: float = 0) -> None:
         """Locks the folder against other processes until `close`.
 
-        Raises ResumableError where another process holds the lock for more than `wait` seconds.
+        Raises ResumableError if another process holds the lock for more than `wait` seconds.
         """
         deadline = time.monotonic() + max(wait, LOCK_SECONDS)
         with writing(self.folder, "choose another --workdir"):
@@ -552,7 +553,7 @@ class RunDirectory:
         return str(read_json(self.folder / "config.json", "task")["task"])
 
     def result(self) -> RunResult:
-        """The content of result.json. A run that was killed before it wrote it has the status
+        """The content of result.json. A run that was killed before it wrote the file has the status
         `running`. Raises RunError for a run of another format."""
         path = self.folder / "result.json"
         if not path.is_file():
@@ -580,7 +581,7 @@ class RunDirectory:
         return RunEnvironment(**values)
 
     def unfinished(self, status: str) -> RunError:
-        """The error for a run that is not complete: its state and what to do."""
+        """The error for a run that is not complete: its state and the fix."""
         if self.in_training():
             problem = f"{self.folder}: the run is in training"
             return RunError(problem, fix="wait until it is finished")
@@ -593,7 +594,8 @@ class RunDirectory:
         return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
     def metrics(self) -> list[MetricsRow]:
-        """The rows of metrics.jsonl. A last line without a line break was cut short by a kill."""
+        """The rows of metrics.jsonl. A last line without a line break, which a kill cut short, is
+        left out."""
         path, rows = self.folder / "metrics.jsonl", []
         lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
         for number, line in enumerate(lines, 1):
@@ -665,14 +667,14 @@ def read_saved(directory: RunDirectory, name: str) -> dict[str, Json]:
 
 
 def differing(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
-    """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
+    """The fields in which two trees of JSON values differ, such as `train.epochs`."""
     old_leaves, new_leaves = flat(old), flat(new)
     names = sorted(old_leaves.keys() | new_leaves.keys())
     return [name for name in names if old_leaves.get(name, ...) != new_leaves.get(name, ...)]
 
 
 def flat(tree: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
-    """The leaves of a tree of JSON values, named as `train.epochs`."""
+    """The leaves of a tree of JSON values by name, such as `train.epochs`."""
     leaves: dict[str, Json] = {}
     for key, value in tree.items():
         if isinstance(value, dict):

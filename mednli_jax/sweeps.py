@@ -2,7 +2,7 @@
 results.
 
 The trials of a sweep wait in optuna's queue, each with its number as the user attribute "trial". A
-trial may have several attempts there: where its worker died, or a signal ended its training, optuna
+trial may have several attempts there: if its worker died, or a signal ended its training, optuna
 enters it again after a time of silence, and it goes on in the folder of the first attempt.
 """
 
@@ -66,9 +66,9 @@ class Sweep:
         self.draws()  # an error names the line of get_sweep
 
     def draws(self, trials: int = 0) -> list[dict[str, CategoricalChoiceType]]:
-        """{field: value} of each trial.
+        """The values {field: value} of each trial.
 
-        trials: their number, in place of that of the sweep; of a grid, at most.
+        trials: their number, in place of that of the sweep; for a grid, the most.
         """
         if self.trials:
             study = optuna.create_study(sampler=optuna.samplers.RandomSampler(self.seed))
@@ -186,7 +186,7 @@ class Storage(optuna.storages.RDBStorage):
 def attempts_in(
     study: optuna.Study, state: TrialState | None = None
 ) -> list[optuna.trial.FrozenTrial]:
-    """The last attempt of each trial, where it is in this state."""
+    """The last attempt of each trial, if it is in this state."""
     last = {
         attempt.user_attrs["trial"]: attempt
         for attempt in study.trials
@@ -196,7 +196,7 @@ def attempts_in(
 
 
 def table(study: optuna.Study, with_test: bool = False) -> str:
-    """The complete trials as a table in Markdown, the best on dev first."""
+    """Formats the complete trials as a table in Markdown, the best on dev first."""
     sweep, rows = study.user_attrs["sweep"], []
     unit = "" if is_loss(study) else "points, "
     score = f"{sweep['metric']} ({unit}{study.direction.name.lower()}d, best first)"
@@ -230,14 +230,14 @@ def score_text(study: optuna.Study, score: float | None) -> str:
 
 
 class Ended(BaseException):
-    """The training of an attempt has ended. What the objective returns is refused by `optimize`
-    where the attempt counts as dead meanwhile, so it tells the score itself and raises this, which
-    `optimize` does not catch."""
+    """Raised when the training of an attempt has ended. If an attempt counts as dead meanwhile,
+    `optimize` refuses the value that its objective returns. The objective therefore tells the score
+    itself and raises this, which `optimize` does not catch."""
 
 
 @dataclass
 class Workers:
-    """The workers of this process, each on a device of its own where there are several."""
+    """The workers of this process, each on a device of its own if there are several."""
 
     open_study: Callable[[], optuna.Study]
     sweep: Sweep
@@ -279,8 +279,8 @@ class Workers:
                 self.bar.reach(ended, len(states))
 
     def _train(self, study: optuna.Study, worker: int, attempt: optuna.Trial) -> NoReturn:
-        """Trains or continues the trial of an attempt. It is told no end where a signal ends it, or
-        where the database does not answer: it counts as dead soon, and the trial goes on."""
+        """Trains or continues the trial of an attempt. If a signal ends it, or the database does
+        not answer, no end is told: the attempt counts as dead soon, and the trial goes on."""
         seed, metric = self.sweep.seed + attempt.number, self.sweep.metric
         study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         words = self._command(attempt)
@@ -308,7 +308,7 @@ class Workers:
         raise Ended
 
     def _command(self, attempt: optuna.Trial) -> list[str]:
-        """The words of a training, with values that optuna draws where the attempt has none."""
+        """The words of a training. optuna draws the values that the attempt lacks."""
         words = shlex.split(self.command)
         words += [word for word in cli.arguments() if word.startswith("--config")]
         for name, space in self.sweep.fields.items():

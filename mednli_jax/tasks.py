@@ -48,17 +48,18 @@ EmptyFields = tuple[str, Callable[["ConfigDict"], bool], str]
 
 
 class Predictor(Protocol):
-    """A trained model that is no network: gives the logits [S, N, C] of a finished run."""
+    """A trained model that is no network. It computes the logits [S, N, C] of a finished run."""
 
     def logits(self, prepared: Prepared, rows: Rows) -> np.ndarray:
-        """Logits of a split of a prepared corpus."""
+        """Computes the logits of a split of a prepared corpus."""
 
     def logits_of_new(self, split: Split, /) -> np.ndarray:
-        """Logits of new examples."""
+        """Computes the logits of new examples."""
 
 
 class Task(Protocol):
-    """What every TASK has. A request that makes no sense for a task is a UsageError of its method.
+    """The contract of a TASK. A request that makes no sense for a task is a UsageError of its
+    method.
 
     Attributes:
       name: in config.task and in result.json.
@@ -110,7 +111,7 @@ class Task(Protocol):
         network."""
 
     def rules(self, config: ConfigDict) -> Iterable[BrokenRule]:
-        """Each rule that a config breaks."""
+        """Yields the rules that a config breaks."""
 
     def with_labels(self, config: ConfigDict) -> ConfigDict:
         """The config that names the labels of the user's own files."""
@@ -122,12 +123,13 @@ class Task(Protocol):
         """The corpus as sentence pairs, for callers that need no model."""
 
     def scorer(self, config: ConfigDict) -> Scorer:
-        """What makes batches of the corpus, and losses and scores of logits."""
+        """The scorer of a config, which makes batches of the corpus, and losses and scores of
+        logits."""
 
     # -- training --
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
-        """What may be wrong with a prepared corpus."""
+        """Yields warnings of faults that a prepared corpus may have."""
 
     def check_prepared(
         self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
@@ -136,10 +138,11 @@ class Task(Protocol):
         `excerpt` rows."""
 
     def fit(self, config: ConfigDict) -> Fit | None:
-        """`fit(experiment, prepared, session) -> Fitted`; None for the loop over one network."""
+        """The function `fit(experiment, prepared, session) -> Fitted` of a config; None for the
+        loop over one network."""
 
     def predictor(self, run: Run) -> Predictor | None:
-        """What gives the logits of a finished run without weights; None for a network."""
+        """The Predictor of a finished run without weights; None for a network."""
 
     def save_for_report(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes files of the corpus, which reports need, to private/ of a run."""
@@ -150,37 +153,37 @@ class Task(Protocol):
         """The sections of a run's page that are shown before and after the learning curves."""
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
-        """What `train` prints besides the scores of the splits."""
+        """The sections that `train` prints besides the scores of the splits."""
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
-        """The first run against each other; figures: {"comparisons": [a row for each other
-        run]}."""
+        """Compares the first run with each of the others; figures: {"comparisons": [a row for each
+        other run]}."""
 
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
-        """What options of `report` ask for."""
+        """Reports the sections that options of `report` ask for."""
 
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
-        """The scores of a split, or of the pairs that the options name."""
+        """Reports the scores of a split, or of the pairs that the options name."""
 
     def answers(self, path: Path, rows: Rows, config: ConfigDict) -> np.ndarray:
-        """Logits [1, N, C] of any system's answers to the rows of a split."""
+        """The logits [1, N, C] of any system's answers to the rows of a split."""
 
     def evaluate_answers(
         self, corpus: str, predictions: Path, options: EvaluationOptions
     ) -> Report:
-        """The scores of any system's answers to a corpus that --corpus names."""
+        """Reports the scores of any system's answers to a corpus that --corpus names."""
 
     def prediction(self, row: JsonObject) -> JsonObject:
         """The columns of a row of `predict --output`. row: of Scorer.describe."""
 
     def prediction_lines(self, rows: Iterable[JsonObject]) -> Iterator[str]:
-        """What `predict` prints: a header, then a line for each row."""
+        """Yields the lines that `predict` prints: a header, then a line for each row."""
 
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         """Writes the attention of the inputs to a new folder under private/ and returns it."""
 
     def analysed(self, config: ConfigDict | None, options: AnalysisOptions) -> AnalysedCorpus:
-        """The corpus as the analyses take it."""
+        """The corpus of a config or of the options, for the analyses."""
 
 
 # -- the tasks -------------------------------------------------------------------------------------
@@ -209,19 +212,19 @@ _TASKS: Mapping[str, Callable[[], Task]] = {NLI: _nli, CLOZE: _cloze, DISKNE: _d
 
 
 def tasks() -> dict[str, Task]:
-    """{name: TASK} of all tasks."""
+    """The TASKs of all tasks, by name."""
     return {name: task() for name, task in _TASKS.items()}
 
 
 def papers() -> Mapping[str, Sequence[PaperAnalyses]]:
-    """{name of a task: the papers on its corpora that have no TASK of their own}."""
+    """The papers on the corpora of a task that have no TASK of their own, by the task's name."""
     from mednli_jax.artifacts.tables import ANALYSES
 
     return {NLI: (ANALYSES,)}
 
 
 def plans() -> Mapping[str, ReproductionPlan]:
-    """{name of a paper: its plan for `reproduce`}."""
+    """The reproduction plan of each paper, by name."""
     from mednli_jax.artifacts.runs import PLAN as artifacts
     from mednli_jax.cloze.runs import PLAN as cloze
     from mednli_jax.diskne.runs import PLAN as diskne
@@ -279,8 +282,8 @@ def same_task(folders: Sequence[Path]) -> Task:
 
 
 def check_flags(command: str, task: Task, values: Mapping[str, Json]) -> None:
-    """Refuses the flags of a command that only runs of other tasks take. values: of the flags, by
-    name."""
+    """Raises UsageError for flags of a command that only runs of other tasks take. values: of the
+    flags, by name."""
     names: set[str] = set()
     for own_task in tasks().values():
         names.update(own_task.flags.get(command, ()))
@@ -296,7 +299,7 @@ def with_flag(command: str, flag: str) -> Task:
 
 
 def analyses_of(task: Task) -> dict[str, Analysis]:
-    """name -> analysis of the corpora of a task, those of other papers, too."""
+    """The analyses of the corpora of a task by name, also those of other papers."""
     analyses = dict(task.analyses)
     for paper in papers().get(task.name, ()):
         analyses |= paper.analyses
@@ -304,7 +307,7 @@ def analyses_of(task: Task) -> dict[str, Analysis]:
 
 
 def with_analysis(name: str) -> Task:
-    """The TASK on whose corpora an analysis is, or all of them (ALL)."""
+    """The TASK whose corpora an analysis is for; sentence pairs for all analyses (ALL)."""
     task_with = {ALL: _nli()}
     for task in tasks().values():
         task_with |= dict.fromkeys(analyses_of(task), task)

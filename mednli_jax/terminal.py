@@ -34,7 +34,7 @@ _unread: set[int] = set()
 
 
 class _LossyStream(io.FileIO):
-    """A standard stream whose reader may leave: what is written afterwards goes nowhere.
+    """A standard stream whose reader may leave. Output after that is lost without an error.
 
     Args:
       number: the file descriptor, which stays open.
@@ -58,8 +58,8 @@ class _LossyStream(io.FileIO):
 
 @contextlib.contextmanager
 def lossy_streams() -> Iterator[None]:
-    """Standard streams for a command that goes on where their reader has left or they were closed
-    at its start."""
+    """Replaces the standard streams, so that a command goes on if their reader has left or they
+    were closed at its start."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed: another file would take its descriptor
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
@@ -91,7 +91,7 @@ def _lossy(stream: io.TextIOWrapper, losses: Container[int]) -> io.TextIOWrapper
 
 
 def output_is_read() -> bool:
-    """Whether the output still has a reader: not after the end of `head` in `predict ... |
+    """Whether the output still has a reader. It has none after the end of `head` in `predict ... |
     head`."""
     return 1 not in _unread
 
@@ -108,15 +108,17 @@ def warn(line: str) -> None:
 
 
 def rate_text(rate: float) -> str:
-    """A rate per second for a reader: `12/s`, or `2.5 s each` below 1."""
+    """Formats a rate per second: `12/s`, or `2.5 s each` below 1."""
     return f"{rate:.0f}/s" if rate > 0.95 else f"{1 / max(rate, 1e-9):.1f} s each"
 
 
 class Bar:
-    """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
+    """A progress bar: `with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
-    total: the number of items, if it is known. noun: names them. first: items that another process
-    did; they do not count for the rate.
+    Args:
+      total: the number of items, if it is known.
+      noun: names the items.
+      first: items that another process did; they do not count for the rate.
     """
 
     def __init__(
@@ -167,7 +169,7 @@ class Bar:
 
 
 def with_progress(examples: Sequence[Example], title: str) -> Iterator[Example]:
-    """The examples, with a bar where there are many."""
+    """Yields the examples, with a progress bar if there are many."""
     if len(examples) <= _STRIDE:
         yield from examples
         return

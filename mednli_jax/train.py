@@ -102,7 +102,7 @@ def main(values: cli.Flags) -> int:
 
 
 def _flags_to_repeat(arguments: Sequence[str]) -> list[str]:
-    """The arguments but --workdir and its value, --resume and --force."""
+    """The arguments without --workdir and its value, --resume and --force."""
     words, is_value = [], False
     for argument in arguments:
         name, equals, _ = argument.lstrip("-").partition("=")

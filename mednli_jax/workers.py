@@ -35,8 +35,8 @@ ONE_CHIP = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,
 def one_device(number: int) -> dict[str, str]:
     """Environment variables of a process that sees one GPU or TPU chip alone.
 
-    number: of the device among those that this process sees, from 0. If the environment names
-    fewer devices, the numbers start again at its first one: processes share devices.
+    number: of the device among those that this process sees, from 0. If the environment names fewer
+    devices, the numbers start again at its first one: processes share devices.
     """
     variables = dict(ONE_CHIP)
     for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"):
@@ -77,13 +77,13 @@ class Commands:
         worker: int,
         output: Path | None = None,
     ) -> None:
-        """Runs a command. Raises KeyboardInterrupt after `stop`, ResumableError where the command
-        was ended from outside and can go on, and RunError where it failed.
+        """Runs a command. Raises KeyboardInterrupt after `stop`, ResumableError if the command was
+        ended from outside and can go on, and RunError if it failed.
 
         Args:
-          log: file to which messages are added, and what the command prints.
-          worker: its number. Where there are several, the command sees one device alone.
-          output: another file for what the command prints.
+          log: file to which messages and the command's output are added.
+          worker: its number. If there are several workers, the command sees one device alone.
+          output: another file for the command's output.
         """
         environment = os.environ | (one_device(worker) if self.workers > 1 else {})
         with open(log, "ab") as messages, open(output or log, "ab") as printed:
@@ -110,7 +110,7 @@ class Commands:
 
 
 def _failure(log: Path) -> RunError:
-    """The error of a command that failed: the last line of its messages, if that is one."""
+    """The error of a command that failed: the last line of its messages, if that is an error."""
     last_line = log.read_text(errors="replace").strip().rpartition("\n")[2]
     if last_line.startswith("error: "):
         return RunError(last_line.removeprefix("error: "))
@@ -129,7 +129,7 @@ class Queue:
     done: names of the jobs that are done.
 
     Attributes:
-      failures: name of a job -> why it failed.
+      failures: name of a job -> the reason of its failure.
     """
 
     def __init__(self, jobs: Sequence[Job], done: set[str], folder: Path, workers: int) -> None:
@@ -197,7 +197,7 @@ class Queue:
         return None
 
     def _waits(self, job: Job) -> bool:
-        """Whether the job reads one that is not done. Where that one failed, this one fails."""
+        """Whether the job reads one that is not done. If that one failed, this one fails, too."""
         for name in job.after:
             if name in self.failures:
                 self._fail(job, f"needs {name}")
@@ -206,7 +206,7 @@ class Queue:
         return not open_names.isdisjoint(job.after)
 
     def _locked(self, job: Job) -> IO[str] | None:
-        """The locked file of a job; None where another process works on it."""
+        """Locks the file of a job and returns it; None if another process works on the job."""
         file = open(self.folder / "locks" / job.file_name, "w")  # noqa: SIM115 - held for the job
         try:
             lock_file(file)
@@ -256,7 +256,7 @@ class Queue:
         say(f"{job.name}: {seconds:.0f} s ({of_all}, ETA {left / 60:.0f} min)")
 
     def _fail(self, job: Job, reason: str) -> None:
-        """Keeps the reason of a failure; the same reason of several jobs is printed once."""
+        """Stores the reason of a failure; the same reason of several jobs is printed once."""
         is_new = reason not in self.failures.values() and not reason.startswith("needs ")
         self.failures[job.name] = reason
         if is_new:

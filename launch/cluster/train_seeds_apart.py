@@ -58,7 +58,7 @@ FACTS = (
 
 
 def start(seeds: Sequence[int], folder: Path, device: int) -> subprocess.Popen:
-    """The process that trains these seeds into a folder, or continues there."""
+    """Starts the process that trains these seeds into a folder, or continues there."""
     fields = [word for word in cli.arguments() if word.startswith("--config")]
     command = [
         sys.executable,
@@ -81,7 +81,7 @@ def start(seeds: Sequence[int], folder: Path, device: int) -> subprocess.Popen:
 
 
 def joined(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """One row of metrics, or the facts of one result, from those of the runs. Lists with a value a
+    """Joins rows of metrics, or facts of results, of the runs to one. Lists with a value for each
     seed are joined."""
     whole = dict(rows[0])
     for name, value in rows[0].items():
@@ -139,7 +139,8 @@ def shares(seeds: Sequence[int], count: int) -> list[Sequence[int]]:
 
 
 def wait(processes: Sequence[subprocess.Popen]) -> list[int]:
-    """The exit codes. Ctrl-C ends the processes, which save first."""
+    """Waits for the processes; returns their exit codes. Ctrl-C ends the processes, which save
+    first."""
     try:
         return [process.wait() for process in processes]
     except KeyboardInterrupt:

@@ -55,7 +55,7 @@ def benchmark_of(values: cli.Flags) -> Benchmark:
 
 
 def published_benchmark(values: cli.Flags) -> Benchmark:
-    """The published annotations over the pairs that they refer to."""
+    """Builds the benchmark of the published annotations over the pairs that they refer to."""
     pairs, facts = source_pairs(data_of(values))
     ontology = None
     if values.ontology != "none":
@@ -71,7 +71,7 @@ def published_benchmark(values: cli.Flags) -> Benchmark:
 
 
 def new_benchmark(values: cli.Flags) -> Benchmark:
-    """A benchmark from the pairs of any corpus."""
+    """Builds a benchmark from the pairs of any corpus."""
     pairs, facts = pairs_of(values)
     linker = Linker(load_ontology(values.ontology, values.data))
 
@@ -99,7 +99,7 @@ def new_benchmark(values: cli.Flags) -> Benchmark:
 
 
 def pairs_of(values: cli.Flags) -> SourcePairs:
-    """The pairs of a corpus; those of MedNLI together with MEDIQA-NLI, as in the paper."""
+    """Reads the pairs of a corpus; MedNLI comes together with MEDIQA-NLI, as in the paper."""
     if values.corpus == "mednli":
         return source_pairs(data_of(values))
     if values.corpus in SIZES:

@@ -86,7 +86,7 @@ PREFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A marked phrase: tokens `start` to `end` (exclusive), its concept id and type ("" if the
+    """A marked phrase: the tokens `start` to `end` (exclusive), its concept id and type ("" if the
     report gives none)."""
 
     start: int
@@ -119,7 +119,7 @@ class Report:
 
 
 def read_reports(path: Path) -> list[Report]:
-    """The reports of a file."""
+    """Reads the reports of a file."""
     path, problems = Path(path), Problems()
     reports = []
     line_of_uid: dict[str, int] = {}
@@ -156,7 +156,7 @@ def _report(node: Node) -> Report:
 
 
 def _sentence(node: Node) -> Sentence:
-    """A sentence from its string, or from its text and entities."""
+    """Reads a sentence from its string, or from its text and entities."""
     is_string = isinstance(node.values, str)
     marked = parse_marked(node.text("" if is_string else "text", may_be_blank=True))
     stray = marked.stray
@@ -178,7 +178,7 @@ def _sentence(node: Node) -> Sentence:
 
 
 def _marks(node: Node, length: int) -> tuple[Mark, ...]:
-    """The entities of a sentence of `length` tokens."""
+    """Reads the entities of a sentence of `length` tokens."""
     marks = []
     for row in node.nodes("entities"):
         start, end = row.get("start", int), row.get("end", int)
@@ -197,10 +197,11 @@ def _marks(node: Node, length: int) -> tuple[Mark, ...]:
 
 
 def cleaned(sentence: Sentence, counts: Counter[str]) -> Sentence:
-    """The sentence with the boundaries of its phrases mended (section 3); its tokens stay.
+    """Corrects the boundaries of a sentence's phrases (section 3); the tokens stay.
 
     Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A
-    phrase of determiners and pronouns alone is no longer marked. counts: how often each was done.
+    phrase of determiners and pronouns alone is no longer marked. counts: gets the number of each
+    correction.
     """
     marks = []
     for mark in sentence.marks:
@@ -218,7 +219,7 @@ def cleaned(sentence: Sentence, counts: Counter[str]) -> Sentence:
 
 
 def _before_parenthetical(tokens: Sequence[str], start: int, end: int) -> int:
-    """Where the parenthetical that ends at `end` begins; `end` where there is none."""
+    """The place where the parenthetical that ends at `end` begins; `end` if there is none."""
     depth = 0
     for place in range(end - 1, start - 1, -1):
         token = _BRACKETS.get(tokens[place], tokens[place])
@@ -231,15 +232,15 @@ def _before_parenthetical(tokens: Sequence[str], start: int, end: int) -> int:
 
 
 def build_queries(reports: Sequence[Report], ontology: Ontology | None) -> ClozeSplit:
-    """One query for every marked phrase of every learning point; the rest of the report is its
-    passage.
+    """Makes one query for every marked phrase of every learning point; the rest of the report is
+    its passage.
 
-    Left out are queries that the passage repeats (`repeats_passage`, section 3.1) and, where the
-    paper says nothing, those whose other words still hold the answer. A query's uid is the report's
-    and the phrase's number.
+    Two kinds of queries are left out: those that the passage repeats (`repeats_passage`, section
+    3.1) and, a case that the paper does not mention, those whose other words still hold the answer.
+    A query's uid is the report's and the phrase's number.
 
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found
-    by the report's id or else by the whole phrase as its name. None: no synonyms.
+    by the report's id or else by the whole phrase as its name. None adds no synonyms.
     """
     queries = []
     dropped = Counter(repeats_passage=0, shows_answer=0)
@@ -268,8 +269,8 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None) -> Cloze
 
 
 def _queries(report: Report, dropped: Counter[str], mended: Counter[str]) -> list[ClozeExample]:
-    """The queries of a report with the dataset's answers; counts the queries that were left out and
-    the boundaries that were mended."""
+    """The queries of a report with the dataset's answers. Counts the queries that were left out and
+    the boundaries that were corrected."""
     passage = _passage(report, mended)
     text = f" {' '.join(passage.tokens).lower()} "
     queries = []
@@ -294,7 +295,7 @@ def _queries(report: Report, dropped: Counter[str], mended: Counter[str]) -> lis
 
 
 def _entities_beside(sentence: Sentence, gap: Mark) -> tuple[Entity, ...]:
-    """The places of all marks but one, where that is a single token."""
+    """The places of all marks but the one of the gap, which is a single token."""
     shift = gap.end - gap.start - 1
     entities = []
     for mark in sentence.marks:
@@ -348,8 +349,8 @@ def _passage(report: Report, mended: Counter[str]) -> Passage:
 def _extended(
     queries: Sequence[ClozeExample], ontology: Ontology, counts: Counter[str]
 ) -> list[ClozeExample]:
-    """The queries with every other name of their answer's concept as answers, each once but for
-    case; counts the ways in which concepts were found."""
+    """Adds every other name of their answer's concept to the answers of queries; names that differ
+    in case alone count once. Counts the ways in which concepts were found."""
     words = {word for query in queries for word in query.answers[0].text.split()}
     linker = Linker(ontology, types=(), vocabulary=words)
     concept_of = cache(partial(_concept_of, linker))
@@ -378,14 +379,15 @@ def _extended(
 
 @dataclass(frozen=True)
 class _Concept:
-    """way: how it was found, "by_id", "by_name" or "none". index: in the ontology."""
+    """A concept of an answer. way: the way by which it was found, "by_id", "by_name" or "none".
+    index: in the ontology."""
 
     way: str
     index: int | None
 
 
 def _concept_of(linker: Linker, answer: Answer) -> _Concept:
-    """The concept of the answer's id, else the one that its whole text names."""
+    """Finds the concept of the answer's id, else the one that its whole text names."""
     index = linker.ontology.index(answer.concept) if answer.concept else None
     if index is not None:
         return _Concept("by_id", index)
@@ -397,8 +399,8 @@ def _concept_of(linker: Linker, answer: Answer) -> _Concept:
 
 
 def semantic_type(ontology: Ontology, index: int) -> str:
-    """ "problem", "test" or "treatment" by a concept's types in MeSH or the UMLS; "" for all
-    others."""
+    """The type of a concept, "problem", "test" or "treatment", by its types in MeSH or the UMLS; ""
+    for all others."""
     types = ontology.types[index].split("|") if len(ontology.types) else []
     for kind, prefixes in PREFIXES.items():
         if any(name.startswith(prefixes) for name in types):
@@ -407,8 +409,8 @@ def semantic_type(ontology: Ontology, index: int) -> str:
 
 
 def divided(split: ClozeSplit, dev: float, test: float) -> dict[str, ClozeSplit]:
-    """The queries as train, dev and test, all of one report in the same; which one, the hash of its
-    uid decides.
+    """Divides the queries into train, dev and test. All queries of one report are in the same
+    split, which the hash of its uid decides.
 
     dev, test: shares of the reports.
     """

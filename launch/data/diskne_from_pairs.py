@@ -67,7 +67,7 @@ def _has_type(ontology: Ontology, index: int, prefixes: tuple[str, ...]) -> bool
 
 
 def select(pairs: Iterable[NLIExample], linker: Linker) -> tuple[list[Positive], Counter[str]]:
-    """The positive examples among pairs (section 3.1), and how many pairs are none, by reason
+    """Selects the positive examples among pairs (section 3.1), and counts the other pairs by reason
     (LEFT_OUT)."""
     positives = []
     left_out: Counter[str] = Counter()
@@ -126,7 +126,8 @@ def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
 
 
 def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]:
-    """concept -> its vector [D] in a .csv as cui2vec's (Beam et al. 2020), plain or gzipped.
+    """Reads the vector [D] of each concept from a .csv as cui2vec's (Beam et al. 2020), plain or
+    gzipped.
 
     The file has a header line, then rows of an id and D numbers, quoted or not; the first row of an
     id counts.
@@ -151,7 +152,8 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
 
 
 def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[str, np.ndarray]:
-    """Vectors of concepts from the ontology alone: their ancestors, a rarer one counting more.
+    """Makes vectors of concepts from the ontology alone: their ancestors, a rarer one counting
+    more.
 
     A concept that stands alone in the graph has none.
     """
@@ -177,11 +179,11 @@ def build(
     count: int = COUNT,
     facts: Mapping[str, Json] = MappingProxyType({}),
 ) -> Benchmark:
-    """A benchmark of the positive examples among `pairs`, whose order does not matter.
+    """Builds a benchmark of the positive examples among `pairs`, whose order does not matter.
 
     Args:
       linker: of the terminology that names the diseases.
-      ranking_of: makes the ranking of negatives for the diseases that were found (`similar`,
+      ranking_of: makes the ranking of negatives for the diseases that occur (`similar`,
         `shuffled`).
     """
     positives, left_out = select(pairs, linker)

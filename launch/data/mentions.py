@@ -55,7 +55,7 @@ class Sentence(NamedTuple):
 
 
 class Entity(NamedTuple):
-    """Characters `start` to `end` (exclusive) of a sentence. text: "" where it is not known."""
+    """The characters `start` to `end` (exclusive) of a sentence. text: "" if it is not known."""
 
     sentence_id: str
     start: int
@@ -81,7 +81,7 @@ def sentences_of(splits: Splits) -> dict[str, Sentence]:
 
 
 def read_mmi(path: Path, problems: Problems) -> Iterator[Entity]:
-    """The entities of MMI lines, with or without the location, and a bar at the end."""
+    """Yields the entities of MMI lines, with or without the location, and a bar at the end."""
     for line, text in text_lines(path, problems):
         fields = text.split("|", 6)
         if len(fields) < 7 or fields[1] != "MMI":
@@ -98,7 +98,7 @@ def read_mmi(path: Path, problems: Problems) -> Iterator[Entity]:
 
 
 def triggers_and_positions(ending: str) -> tuple[str, str]:
-    """Two fields at the end of a line of MMI: positions are the last field of their form."""
+    """The last two fields of a line of MMI. Positions are the last field of their form."""
     cells = ending.split("|")
     while cells and not is_positions(cells[-1]):
         cells.pop()
@@ -109,7 +109,8 @@ def triggers_and_positions(ending: str) -> tuple[str, str]:
 
 
 def read_brat(path: Path, problems: Problems) -> Iterator[Entity]:
-    """The text-bound annotations of each file, with the references of their normalizations."""
+    """Yields the text-bound annotations of each file, with the references of their
+    normalizations."""
     files = sorted(path.glob("*.ann"))
     if not files:
         problem = "is no folder with files that end in .ann"
@@ -140,7 +141,7 @@ def read_brat(path: Path, problems: Problems) -> Iterator[Entity]:
 
 
 def read_bioc(path: Path, problems: Problems) -> Iterator[Entity]:
-    """The locations of each annotation."""
+    """Yields the locations of each annotation."""
     with open_binary(path) as stream:
         root = ElementTree.parse(stream).getroot()
     for document in root.iter("document"):
@@ -183,7 +184,7 @@ WRONG_FORM = (LookupError, TypeError, ValueError, ElementTree.ParseError)
 
 
 def read_entities(form: str, path: Path) -> list[Entity]:
-    """The entities of an input, those of the best score first."""
+    """Reads the entities of an input, those of the best score first."""
     problems = Problems()
     try:
         entities = list(READERS[form](path, problems))
@@ -198,14 +199,15 @@ def read_entities(form: str, path: Path) -> list[Entity]:
 
 
 class Table(NamedTuple):
-    """rows: of FIELDS. left_out: entities whose text is not at their position."""
+    """The converted table. rows: of FIELDS. left_out: number of entities whose text is not at their
+    position."""
 
     rows: list[tuple[str | int, ...]]
     left_out: int
 
 
 def convert(form: str, path: Path, splits: Splits) -> Table:
-    """The entities of an input as rows of the table."""
+    """Converts the entities of an input to rows of the table."""
     sentences = sentences_of(splits)
     entities = read_entities(form, path)
     rows: list[tuple[str | int, ...]] = []
@@ -235,8 +237,8 @@ def is_at(entity: Entity, sentence: str) -> bool:
 
 
 def nearest(entity: Entity, sentence: str) -> Entity:
-    """The entity at the place of its text that is nearest to the stated one. Quotes of the text may
-    be escaped."""
+    """The entity at the place of its text that is nearest to the stated place. Quotes of the text
+    may be escaped."""
     if not entity.text or is_at(entity, sentence):
         return entity
     words = mentions.ascii_of(entity.text.replace("\\", ""))

@@ -2,8 +2,8 @@
 MedNLI's premises. premises_from_notes.py and pretrain_vectors.py read them by this module.
 
 Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by
-a colon. Where the authors used a trained sentence splitter, this one goes by rules written for
-clinical text. Errors never quote a note.
+a colon. The authors used a trained sentence splitter; this one goes by rules written for clinical
+text. Errors never quote a note.
 """
 
 import re
@@ -38,8 +38,8 @@ COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 def read_notes(
     path: Path, categories: Collection[str] = (), facts: JsonObject | None = None
 ) -> Iterator[tuple[int, str]]:
-    """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as
-    errors.
+    """Yields (ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked
+    as errors.
 
     Faults are raised at the end of the file, or at the 20th. So no note may be used before the
     iteration ends.
@@ -88,8 +88,8 @@ def _fault(file: str, number: int, name: str, problem: str, fix: str = FRESH_COP
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
-    """(title, body) of a note's sections in their order; what precedes the first header has the
-    title "".
+    """Yields (title, body) of a note's sections in their order. The text before the first header
+    has the title "".
 
     A header stands at the start of a line: up to nine capitalised words (small ones such as `of`
     may stand between) and a colon. An item of a list is no header: `1. CARDIAC:` stays in its
@@ -105,15 +105,16 @@ def sections(text: str) -> Iterator[tuple[str, str]]:
 
 
 def is_past_medical_history(title: str) -> bool:
-    """Whether a section's title says so: Past Medical History, PMH, PAST MEDICAL/SURGICAL HISTORY
-    and the like."""
+    """Whether a section's title names the past medical history: Past Medical History, PMH, PAST
+    MEDICAL/SURGICAL HISTORY and so on."""
     return bool(_PAST_MEDICAL_HISTORY.search(" ".join(title.lower().split())))
 
 
 def past_medical_history(
     path: Path, categories: Collection[str] = (), facts: JsonObject | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Candidate premises: (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
+    """Yields candidate premises (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences
+    from 1.
 
     Arguments: see read_notes. facts also gets counts of such sections, of the notes that have one,
     and of their sentences.
@@ -157,8 +158,8 @@ _LEAST_WIDTH = 60
 
 
 def sentences(body: str) -> list[str]:
-    """Sentences of a section in their order, white space collapsed, bullets and list numbers taken
-    off.
+    """Splits a section into sentences in their order, with white space collapsed, bullets and list
+    numbers removed.
 
     Never splits within `[** ... **]`. A sentence without a letter outside such marks is left out.
     """
@@ -176,8 +177,8 @@ def sentences(body: str) -> list[str]:
 
 
 def _entries(lines: Sequence[str]) -> list[str]:
-    """The entries of a section: wrapped lines joined, each list item and each separate line on its
-    own."""
+    """The entries of a section: wrapped lines are joined; each list item and each separate line is
+    an entry."""
     width = max(_LEAST_WIDTH, max(len(line.rstrip()) for line in lines))
     entries: list[str] = []
     # The line before, "" if it is blank; the indent and bullet of the last entry; the last number.
@@ -204,8 +205,8 @@ def _entries(lines: Sequence[str]) -> list[str]:
 
 
 def _bullet(line: str, previous: str, number: int) -> re.Match[str] | None:
-    """The bullet of a line. A number that does not count on from `number`, within a sentence, is
-    none: `an ejection fraction of / 30. He ...`."""
+    """The bullet of a line. A number within a sentence that does not continue the list from
+    `number` is not a bullet: `an ejection fraction of / 30. He ...`."""
     bullet = _BULLET.match(line)
     if bullet and bullet["number"] and int(bullet["number"]) not in (1, number + 1):
         return bullet if not previous or previous.rstrip()[-1] in ".;:!?" else None
@@ -226,7 +227,7 @@ def _is_wrapped(previous: str, line: str, entry: str, bulleted: bool, width: int
 
 
 def _numbered_parts(entry: str) -> list[str]:
-    """`1. CAD 2. HTN 3. DM` at its numbers, as long as they count on."""
+    """Splits `1. CAD 2. HTN 3. DM` at its numbers, as long as they count on."""
     bullet = _BULLET.match(entry)
     if not bullet or not bullet["number"]:
         return [entry]

@@ -44,8 +44,8 @@ class Premise(NamedTuple):
 
 
 def sample(premises: Iterable[tuple[str, str]], number: int, seed: int) -> list[Premise]:
-    """`number` premises in random order, or all where there are fewer; the first of equal
-    sentences.
+    """Samples `number` premises in random order, or all if there are fewer. Of equal sentences the
+    first counts.
 
     Only the sample is in memory. A sentence that is dropped once has a higher hash than all later
     samples, so that it never has to come back.

@@ -74,7 +74,7 @@ with open(out, "w", encoding="utf-8", errors="surrogateescape") as file:
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The lines of a text file, or the titles and abstracts of BioASQ's articles."""
+    """Yields the lines of a text file, or the titles and abstracts of BioASQ's articles."""
     for number, line in text_lines(path):
         if ".json" not in path.suffixes:
             yield line
@@ -93,7 +93,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def raw_sentences(name: str) -> Iterator[str]:
-    """The sentences of a corpus, see the module's text."""
+    """Yields the sentences of a corpus, see the module's text."""
     path = Path(name).expanduser()
     notes_file = either_name(path / "NOTEEVENTS.csv")
     if name in demo.SIZES:
@@ -112,14 +112,14 @@ def raw_sentences(name: str) -> Iterator[str]:
 
 
 def sentences_of(corpora: Iterable[str]) -> Iterator[Sequence[str]]:
-    """The tokens of each sentence."""
+    """Yields the tokens of each sentence of the corpora."""
     for corpus in corpora:
         for sentence in raw_sentences(corpus):
             yield sentence_tokens(sentence.replace("\0", " "))
 
 
 def passage_sentences(split: Split) -> Iterator[Sequence[str]]:
-    """The same of a split's passages; each passage once."""
+    """Yields the tokens of each sentence of a split's passages; each passage once."""
     for passage, _ in by_passage(split.examples):
         for start, end in pairwise((0, *passage.sentence_ends)):
             yield passage.tokens[start:end]

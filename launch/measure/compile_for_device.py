@@ -166,7 +166,7 @@ class Instruction:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of the result."""
+        """The bytes of the result."""
         size = 0
         for number, dimensions in SHAPE.findall(self.shape):
             size += BYTES.get(number, 4) * math.prod(map(int, re.findall(r"\d+", dimensions)))
@@ -186,8 +186,8 @@ Body = dict[str, Instruction]
 
 
 class Launch(NamedTuple):
-    """An operation that the device starts, the instructions of its computation, and how often it
-    runs."""
+    """An operation that the device starts, the instructions of its computation, and the number of
+    its runs."""
 
     instruction: Instruction
     body: Body
@@ -196,7 +196,7 @@ class Launch(NamedTuple):
 
 @dataclass
 class Counts:
-    """Figures of a step, see the module's docstring."""
+    """The figures of a step, see the module's docstring."""
 
     launches: int = 0
     cycles: int = 0
@@ -259,7 +259,7 @@ class Hlo:
                 yield from self._constants(called)
 
     def launched(self, computation: str = "", times: int = 1) -> Iterator[Launch]:
-        """The launched operations. Only the first branch of a condition counts."""
+        """Yields the launched operations. Only the first branch of a condition counts."""
         body = self.computations[computation or self.entry]
         for instruction in body.values():
             operation = instruction.operation
@@ -277,8 +277,8 @@ class Hlo:
                 yield Launch(instruction, body, times)
 
     def moved(self, instruction: Instruction, body: Body) -> int:
-        """Bytes that an operation reads and writes. Slices, gathers and updates in place count used
-        rows only."""
+        """The bytes that an operation reads and writes. Slices, gathers and updates in place count
+        used rows only."""
         if instruction.operation == "fusion":
             return self._moved_by_fusion(self.computations[instruction.called("calls")])
         sizes = [body[name].size for name in instruction.operands if name in body]
@@ -332,7 +332,7 @@ class Hlo:
 
 
 def described(target: str, count: int) -> list[jax.Device]:
-    """Descriptions of the target's devices, for the compiler."""
+    """Describes the target's devices for the compiler."""
     if target == "v5e":
         topology = topologies.get_topology_desc("v5e:2x2x1", "tpu")
     else:
@@ -343,8 +343,8 @@ def described(target: str, count: int) -> list[jax.Device]:
 
 
 def made_up(asked: Experiment, config: ConfigDict, tokens: int, length: int) -> Prepared:
-    """A synthetic prepared corpus with the lengths of the config's corpus, and links if the model
-    has knowledge."""
+    """Makes a synthetic prepared corpus with the lengths of the config's corpus, and links if the
+    model has knowledge."""
     if asked.model.entry.module is None:
         problem = f"the model '{asked.model.name}' is not a network and has no step"
         raise UsageError(problem, fix="give another config")
@@ -410,7 +410,7 @@ def step_of(
     tokens: int,
     length: int,
 ) -> CompiledStep:
-    """The compiled step of a config."""
+    """Compiles the step of a config."""
     asked = experiment_of(config)
     if config.task == "diskne":  # the step of a slot is the step of sentence pairs
         asked = replace(asked, scorer=NLIScorer(asked.scorer.pieces, asked.scorer.padded_length))
@@ -434,8 +434,8 @@ def step_of(
 
 
 def product_flops(program: Jaxpr) -> int:
-    """FLOPs of all matrix products of a traced program on one device; products in a scan count once
-    for each iteration."""
+    """The FLOPs of all matrix products of a traced program on one device; products in a scan count
+    once for each iteration."""
     total = 0
     for equation in program.eqns:
         primitive = equation.primitive.name

@@ -112,8 +112,13 @@ class ClozeEncoding:
 
 
 class EncodedCloze(NamedTuple):
-    """A corpus as arrays. splits: the queries that are in the arrays. vectors: [V, D]. facts: for
-    the manifest."""
+    """A corpus as arrays.
+
+    Args:
+      splits: the queries that are in the arrays.
+      vectors: [V, D].
+      facts: for the manifest.
+    """
 
     splits: dict[str, Split[ClozeExample]]
     arrays: dict[str, np.ndarray]
@@ -209,7 +214,7 @@ def _array_counts(
 
 
 class _Numbers(dict[str, int]):
-    """Numbers of strings by first occurrence; `numbers[text]` gives a new string the next one."""
+    """Numbers strings by first occurrence; `numbers[text]` gives a new string the next number."""
 
     def __missing__(self, text: str) -> int:
         self[text] = len(self)
@@ -217,8 +222,8 @@ class _Numbers(dict[str, int]):
 
 
 class _AddedSplit(NamedTuple):
-    """split: the queries of a split that are in the arrays. facts: those of the split, and
-    counts."""
+    """The result of adding a split. split: the queries that are in the arrays. facts: of the split,
+    and counts."""
 
     split: Split[ClozeExample]
     facts: JsonObject
@@ -403,7 +408,7 @@ def _pretrained_vocabulary(
     counts: Mapping[str, int],
     encoding: ClozeEncoding,
 ) -> _Vocabulary:
-    """`words`, and words of other splits that have a vector in the file."""
+    """The vocabulary of `words` and of words of other splits that have a vector in the file."""
     other_counts = {word: n for word, n in counts.items() if word not in train_counts}
     other_words = Vocab.of_counts(other_counts).words[len(SPECIALS) :]
     pretrained = load_vectors(
@@ -444,7 +449,7 @@ def _draw_vectors(
 
 
 class Query(NamedTuple):
-    """What scores.py needs of a query. answers: all accepted ones, the dataset's first."""
+    """The part of a query that scores.py needs. answers: all accepted ones, the dataset's first."""
 
     uid: str
     answers: tuple[Answer, ...]

@@ -503,7 +503,8 @@ def load_demo_cloze() -> dict[str, Split[ClozeExample]]:
 
 
 def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
-    """(passage, its queries) for each Passage object, in the order of their first queries."""
+    """Yields (passage, its queries) for each Passage object, in the order of their first
+    queries."""
     groups: dict[int, list[ClozeExample]] = {}
     for example in examples:
         groups.setdefault(id(example.passage), []).append(example)

@@ -1,8 +1,7 @@
-"""What reports and commands show of cloze runs: scores, comparisons, predictions, attention over
-passages.
+"""Reports of cloze runs: scores, comparisons, predictions, attention over passages.
 
-Nothing here holds text of a corpus, except for `attention_page`, which quotes a passage: it is for
-a private folder.
+No report holds text of a corpus, except for `attention_page`, which quotes a passage: it is for a
+private folder.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ Scores = Mapping[str, Json]
 
 
 def evaluate(run: Run, options: EvaluationOptions) -> Report:
-    """The scores of a split's queries, and of each query as private rows."""
+    """Reports the scores of a split's queries, and of each query as private rows."""
     split = options.split
     rows = cast("ClozeRows | None", run.prepared.splits.get(split))
     if options.vectors and rows:
@@ -100,7 +99,7 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
 
 
 def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
-    """The scores of answers to cloze queries, whoever gave them.
+    """Reports the scores of any system's answers to cloze queries.
 
     corpus: see read_splits. predictions: the file of answers, see read_answers.
     """
@@ -168,10 +167,11 @@ FAMILIES = {
 
 
 def run_sections(folder: Path, result: RunResult) -> RunSections:
-    """Scores of the run's splits, shown before the learning curves; then scores of subsets of the
-    queries: answers seen in training or not, by the corpus's tags, by length, by type.
+    """The sections of a run's page: scores of its splits, before the learning curves; then scores
+    of subsets of the queries: answers seen in training or not, by the corpus's tags, by length, by
+    type.
 
-    folder: that of the run; beside it `reproduce` keeps the baselines.
+    folder: of the run; `reproduce` writes the baselines beside it.
     """
     scored = dict(reversed(result.scored().items()))  # test is first
     slices = [_slices(split, scores) for split, scores in scored.items()]
@@ -252,8 +252,8 @@ def _slice_row(name: str, scores: Scores) -> tuple[str, ...]:
 
 
 def prediction_lines(rows: Iterable[Scores]) -> Iterator[str]:
-    """A header, then of each query the answer, its probability, the number of candidates and the
-    best of them."""
+    """Yields a header, then for each query the answer, its probability, the number of candidates
+    and the best of them."""
     yield "\t".join(("answer", "probability", "candidates", "best"))
     for row in map(prediction, rows):
         best = json.dumps(row["best"], ensure_ascii=False)

@@ -33,7 +33,7 @@ def answers_file(name: str, split: str) -> str:
 
 
 class CliCR:
-    """See report.options.ReproductionPlan."""
+    """The plan of the paper's reproduction, see report.options.ReproductionPlan."""
 
     name = "clicr"
     numbers = (4,)

@@ -45,7 +45,7 @@ PAPER = published("clicr")["statistics"]
 
 
 def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
-    """Statistics of a corpus, with pictures, and of the skills that its queries need.
+    """Reports the statistics of a corpus, with pictures, and of the skills that its queries need.
 
     skills: a file of the queries' skills. scores: files with the F1 of queries, one for each
     system.
@@ -174,7 +174,8 @@ def _passage_lengths(queries: Iterable[ClozeExample]) -> JsonObject:
 
 
 def section(name: str, figures: JsonObject) -> Section:
-    """Tables 2 and 3 from `statistics`; the paper's figures of CliCR in the last column."""
+    """The section of Tables 2 and 3 from `statistics`; the paper's figures of CliCR stand in the
+    last column."""
     types = list(SEMANTIC_TYPES)
     if figures["all"]["semantic_types"]["other"]:
         types.append("other")
@@ -217,7 +218,7 @@ def _largest_specialties(figures: JsonObject) -> dict[str, float]:
 
 
 def drawn(name: str, figures: JsonObject) -> dict[str, bytes]:
-    """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names
+    """Draws the pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 if the corpus names
     specialties."""
     lengths, answers = figures["passage_lengths"], figures["answer_lengths"]
     answers_chart = charts.bars(
@@ -247,7 +248,7 @@ SKILLS = published("clicr")["skills"]  # Appendix B, and "none"
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are
+    """Reads the skills that each query needs, from rows `uid TAB skill`; several rows of a uid are
     several skills.
 
     Names are those of the paper, or the shorter ones of its figures.
@@ -257,7 +258,7 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def read_scores(path: Path) -> dict[str, float]:
-    """uid -> F1 from 0 to 1, from JSON lines that hold "uid" and "f1"."""
+    """Reads the F1 of each uid, from 0 to 1, from JSON lines with the fields "uid" and "f1"."""
     path, problems = Path(path), Problems()
     scores: dict[str, float] = {}
     for line, row in json_lines(path, problems):

@@ -48,8 +48,8 @@ class TableRow:
 
     Args:
       kind: baseline, run or human.
-      paper: metric -> published share. CliCR's test split; the humans answered 100 queries of the
-        validation split (sections 4.1 and 7.1).
+      paper: metric -> published share, on CliCR's test part; the humans answered 100 queries of the
+        validation part (sections 4.1 and 7.1).
       named: names of the baseline in the file of baselines.
       run: the name of the run's folder.
     """
@@ -132,7 +132,7 @@ class FilledTable:
 
 
 def report(folder: Path, options: TableOptions) -> Report:
-    """The table, the comparison of GA-Anonym with the baselines, and scores by skill."""
+    """Reports the table, the comparison of GA-Anonym with the baselines, and scores by skill."""
     table = fill_table(folder, options.read, options.split, options.command)
     if options.public:
         table = replace(table, lacking={})  # commands name folders
@@ -151,7 +151,7 @@ def report(folder: Path, options: TableOptions) -> Report:
 
 
 def fill_table(folder: Path, read: Read, split: str = "test", command: str = "") -> FilledTable:
-    """The table with the results of a folder. command: see TableOptions."""
+    """Fills the table with the results of a folder. command: see TableOptions."""
     folder = check_folder(folder)
     baselines, corpus_of_baselines = baselines_in(folder, split)
     systems_of_corpus = {corpus_of_baselines: "the baselines"} if baselines else {}
@@ -237,19 +237,19 @@ def paper_cell(value: float | None, metric: str) -> str:
 
 
 def cell(scores: Scores | None, metric: str) -> str:
-    """The same of a mean_sd over the seeds."""
+    """A mean_sd over the seeds as the paper prints a figure: exact match and F1 in points."""
     return paper_cell(scores["mean"] if scores else None, metric)
 
 
 def words_of(scores: Scores) -> str:
-    """The mean length of the answers in words; "-" where nothing was answered."""
+    """The mean length of the answers in words; "-" if no query was answered."""
     length = scores.get("predicted_length")
     return f"{length['mean']:.1f}" if length else "-"
 
 
 def all_systems(ours: Mapping[str, Scores], *, paper: bool) -> Grid:
-    """Table 4 of systems with their `scores.summary`, or a part of it, each beside the paper's
-    figures.
+    """The grid of Table 4: systems with their `scores.summary`, or a part of it, each beside the
+    paper's figures.
 
     paper: whether the paper's other rows, humans included, follow. EM and F1 are in points.
     """
@@ -292,8 +292,8 @@ def table_section(table: FilledTable) -> Section:
 
 
 def _row_cells(row: FilledRow) -> tuple[str, ...]:
-    """The name, OUR_TITLES (the state in place of EM where the row is not complete), PAPER_TITLES
-    and remarks."""
+    """The cells of a row: the name, OUR_TITLES (the state in place of EM if the row is not
+    complete), PAPER_TITLES and remarks."""
     ours = ["", row.state or "-"]
     if row.state == COMPLETE:
         ours = [str(row.seeds)]
@@ -312,8 +312,8 @@ def _row_cells(row: FilledRow) -> tuple[str, ...]:
 
 
 def against_baselines(folder: Path, split: str) -> Iterator[dict[str, Json]]:
-    """Each baseline of RIVALS whose answers are there against the run COMPARED, if that is
-    finished: rows of scores.comparison."""
+    """Yields rows of scores.comparison: the run COMPARED, if it is finished, against each baseline
+    of RIVALS that has answers."""
     if state(folder / COMPARED) != COMPLETE:
         return
     queries = queries_of(folder / COMPARED, split)
@@ -327,7 +327,7 @@ def against_baselines(folder: Path, split: str) -> Iterator[dict[str, Json]]:
 
 
 def comparison_section(compared: Sequence[Mapping[str, Json]]) -> Section:
-    """The first system against each other: rows of scores.comparison."""
+    """The section of rows of scores.comparison, the first system against each other."""
     first = compared[0]
     words = [
         f"{first['queries']:,} {first['split']} queries; points, means over the seeds",
@@ -354,7 +354,7 @@ def comparison_section(compared: Sequence[Mapping[str, Json]]) -> Section:
 
 
 def skills_of_runs(folder: Path, split: str, skills: Path) -> dict[str, Json]:
-    """skill_statistics of the folder's finished runs."""
+    """The skill_statistics of the folder's finished runs."""
     complete = {}
     for row in ROWS:
         if row.kind == RUN and state(folder / row.run) == COMPLETE:

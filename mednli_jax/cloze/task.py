@@ -1,4 +1,4 @@
-"""Cloze queries about passages as the commands see them: CliCR and corpora in its layout.
+"""The TASK of cloze queries about passages: CliCR and corpora in its layout.
 
 Functions that train or score import jax when they are called, so that other commands start without
 it.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def check_marks(passage: str, query: str) -> tuple[str, str] | None:
-    """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
+    """Returns (problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
     marked_passage, marked_query = parse_marked(passage), parse_marked(query)
     if len(marked_query.blanks) != 1 or marked_passage.blanks:
         fix = "write one in the query, and none in the passage"
@@ -108,7 +108,7 @@ class Cloze:
         return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
 
     def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
-        """(field, problem, fix) of each rule of cloze queries that a config breaks."""
+        """Yields (field, problem, fix) of each rule of cloze queries that a config breaks."""
         setup, pointer = config.data.setup, config.model.get("pointer")  # None for sa_reader
         if setup != "noent" and pointer not in (None, "sum"):
             problem = f"{pointer} is for phrases of several tokens, and in {setup} they have one"
@@ -158,7 +158,7 @@ class Cloze:
         """See Task.predictor. Readers are networks."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
-        """A warning for words without vectors."""
+        """Yields a warning of words without vectors."""
         yield from coverage_warnings(prepared.manifest["vocabulary"])
 
     def check_prepared(

@@ -41,7 +41,8 @@ class System:
         return cls(name, result.corpus, f1)
 
     def f1_of(self, category: str) -> np.ndarray:
-        """float64 [S, D], of the diseases of a category, or of ALL, in the order of their names."""
+        """F1 float64 [S, D] of the diseases of a category, or of ALL, in the order of their
+        names."""
         categories = list(self.f1) if category == ALL else [category]
         columns = []
         for name in categories:
@@ -53,7 +54,7 @@ class System:
 class Gain(Difference):
     """The second system's macro F1 less the first's in a category.
 
-    macro_f1: of both, mean over seeds.
+    macro_f1: of both systems, mean over seeds.
     """
 
     diseases: int
@@ -61,7 +62,8 @@ class Gain(Difference):
 
 
 def compare(folders: Sequence[Path], split: str) -> Report:
-    """The first run against each other. Intervals are drawn over diseases and seeds."""
+    """Compares the first run with each of the others. Intervals are drawn over diseases and
+    seeds."""
     if split != "test":
         problem = f"{folders[0]}: folds have no predictions of the {split} split"
         raise RunError(problem, fix="give --split=test")
@@ -96,7 +98,7 @@ def compare(folders: Sequence[Path], split: str) -> Report:
 
 
 def gains_of(first: System, second: System) -> dict[str, Gain]:
-    """category, and ALL -> the gain. Raises RunError for runs that tested other diseases."""
+    """The gain in each category and in ALL. Raises RunError for runs that tested other diseases."""
     check_corpora(first, second)
     diseases_of_first = {category: set(diseases) for category, diseases in first.f1.items()}
     if diseases_of_first != {category: set(diseases) for category, diseases in second.f1.items()}:

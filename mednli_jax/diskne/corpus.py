@@ -58,11 +58,14 @@ class DisKnECorpus(NLICorpus):
     """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training
     pairs it lacks).
 
-    name: one of NAMES; file is a folder that launch/data/build_diskne.py wrote, mednli the
-    published annotations. wording: see data.WORDINGS, "" = as the files have it. negatives: see
-    data.annotation_files. names_from: the ontology that names the annotated diseases, "" = the
-    words of the hypotheses. least: positive examples that a disease needs in a category to have a
-    fold.
+    Args:
+      name: one of NAMES; file is a folder that launch/data/build_diskne.py wrote, mednli the
+        published annotations.
+      wording: see data.WORDINGS; "" takes the wording of the files.
+      negatives: see data.annotation_files.
+      names_from: the ontology that names the annotated diseases; "" takes the words of the
+        hypotheses.
+      least: positive examples that a disease needs in a category to have a fold.
     """
 
     wording: str = ""
@@ -116,7 +119,7 @@ class DisKnECorpus(NLICorpus):
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        """All examples with their texts."""
+        """Reads all examples with their texts."""
         if self.name == DEMO:
             return load_demo_diskne(negatives=self.negatives, wording=self.wording)
         folder = self._folder()
@@ -137,7 +140,7 @@ class DisKnECorpus(NLICorpus):
         return {ALL: Split(ALL, tuple(pairs), note)}
 
     def build(self) -> BuiltCorpus:
-        """The corpus and its folds."""
+        """Builds the corpus and its folds."""
         built = super().build()
         examples = self.benchmark.examples
         folds = divide(self.benchmark, least=self.least)
@@ -168,8 +171,8 @@ class DisKnECorpus(NLICorpus):
 
 
 def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmark:
-    """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and
-    category.
+    """Loads the demo benchmark: twenty-two diseases in two clusters, two premises for each disease
+    and category.
 
     negatives: "similar" (the other diseases of the cluster) or "random" (ten diseases). seed: of
     random negatives.
@@ -250,7 +253,8 @@ def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
 
 
 def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -> Path:
-    """Writes the folder whole or not at all, for its owner alone; returns it."""
+    """Writes the folder of a benchmark whole or not at all, for its owner alone; returns the
+    folder."""
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "give a folder that is empty or not there yet"

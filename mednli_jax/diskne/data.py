@@ -50,7 +50,7 @@ _ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
 class Positive:
     """An entailed pair whose hypothesis says that the patient has `disease` (a concept id).
 
-    start, end: the characters of the hypothesis that name it.
+    start, end: the characters of the hypothesis that name the disease.
     """
 
     pair: NLIExample
@@ -76,8 +76,8 @@ class DiseaseExample:
     """The claim that the patient of `pair.premise` has `disease`; true (POSITIVE) or not
     (NEGATIVE).
 
-    target: the disease of the positive example that this one is, or was made from. The fold of
-    `target` tests it.
+    target: the disease of the positive example; a negative example has that of the positive one
+    that it was made from. The fold of `target` tests the example.
     """
 
     pair: NLIExample
@@ -98,8 +98,10 @@ class DiseaseExample:
 class Benchmark:
     """All examples, sorted by category, target and uid.
 
-    names: disease -> its name. synonyms: disease -> all names that must not occur in its training
-    examples. facts: provenance and counts as plain JSON values, never text of the corpus.
+    Args:
+      names: disease -> its name.
+      synonyms: disease -> all names that must not occur in its training examples.
+      facts: provenance and counts as plain JSON values, never text of the corpus.
     """
 
     name: str
@@ -112,7 +114,7 @@ class Benchmark:
         return len(self.examples)
 
     def description(self) -> JsonObject:
-        """All but the examples, as JSON values."""
+        """The benchmark without its examples, as JSON values."""
         return {
             "name": self.name,
             "names": self.names,
@@ -122,14 +124,14 @@ class Benchmark:
 
     @classmethod
     def described(cls, description: JsonObject, examples: Iterable[DiseaseExample]) -> "Benchmark":
-        """The benchmark of a `description`, which may have other fields, and examples."""
+        """The benchmark of a `description`, which may have further fields, and examples."""
         names, synonyms = description["names"], description["synonyms"]
         return cls(description["name"], tuple(examples), names, synonyms, description["facts"])
 
 
 def with_article(before: str, name: str) -> str:
-    """`before`, with an article a or an at its end changed to fit the sound of `name`; the paper
-    uses the letter."""
+    """Fits an article a or an at the end of `before` to the sound of `name`; the paper uses the
+    letter."""
     match = _ARTICLE.search(before)
     if not match:
         return before
@@ -159,8 +161,8 @@ def hypothesis_of(positive: Positive, disease: str, name: str, wording: str) -> 
 def example_of(
     positive: Positive, disease: str, names: Mapping[str, str], wording: str
 ) -> DiseaseExample:
-    """The example that claims `disease` on a positive example's premise; positive where the disease
-    is its own."""
+    """The example that claims `disease` on a positive example's premise. It is positive if the
+    disease is the positive example's own."""
     pair = positive.pair
     uid = f"{pair.uid}.{positive.category}.{positive.disease}"
     label = POSITIVE
@@ -192,14 +194,14 @@ def premise_key(premise: str) -> str:
 
 
 class DiseaseNames(NamedTuple):
-    """concept -> its name, and concept -> all its names."""
+    """The names of concepts: concept -> its name, and concept -> all its names."""
 
     names: dict[str, str]
     synonyms: dict[str, tuple[str, ...]]
 
 
 def disease_names(ontology: Ontology, concepts: Collection[str]) -> DiseaseNames:
-    """The preferred name of each concept, in lower case and natural order, and every synonym.
+    """Finds the preferred name of each concept, in lower case and natural order, and every synonym.
 
     Concepts that the ontology lacks are left out.
     """
@@ -231,10 +233,10 @@ def assembled(
     wording: str,
     facts: JsonObject,
 ) -> Benchmark:
-    """The benchmark of positive and negative examples.
+    """Assembles the benchmark of positive and negative examples.
 
-    Of equal uids the first counts. A negative whose disease has the name of the true one is left
-    out (`same_name`).
+    If uids are equal, the first counts. A negative whose disease has the name of the true one is
+    left out (`same_name`).
     """
     claims = [(positive, positive.disease) for positive in positives]
     same_name = 0
@@ -313,7 +315,7 @@ class Annotation(NamedTuple):
 
 
 def read_annotations(path: Path) -> list[Annotation]:
-    """The rows of one file, plain or gzipped."""
+    """Reads the rows of one file, plain or gzipped."""
     path, problems = Path(path), Problems()
 
     def columns(line: int, header: list[str]) -> list[str]:
@@ -371,7 +373,7 @@ def pair_files(folder: Path) -> list[Path]:
 
 
 def _mediqa_nli(folder: Path) -> dict[str, Path]:
-    """split -> file of MEDIQA-NLI; {} where a part of it is missing."""
+    """The files of MEDIQA-NLI by split; {} if a part of it is missing."""
     try:
         return find_files("mediqa_nli", folder)
     except (DataError, DataErrors):
@@ -379,10 +381,10 @@ def _mediqa_nli(folder: Path) -> dict[str, Path]:
 
 
 def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
-    """The annotation files of a data folder, plain and gzipped, those of its diskne/ alone.
+    """The annotation files of a data folder, plain and gzipped, in its diskne/ alone.
 
-    negatives: "similar" or "random" leaves out the files with the other word in their names; "" =
-    all.
+    negatives: "similar" or "random" leaves out the files with the other word in their names; ""
+    takes all.
     """
     files = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
     if negatives:
@@ -395,7 +397,7 @@ SourcePairs = tuple[list[NLIExample], JsonObject]  # to which annotations refer;
 
 
 def source_pairs(folder: Path) -> SourcePairs:
-    """All pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, in a data folder."""
+    """Reads all pairs of MedNLI in a data folder and, if it is there, of MEDIQA-NLI's test."""
     splits = list(load_nli("mednli", folder).values())
     mediqa_nli = _mediqa_nli(folder)
     if mediqa_nli:
@@ -416,13 +418,15 @@ def read_published(
     wording: str = "name",
     facts: JsonObject | None = None,
 ) -> Benchmark:
-    """The benchmark of annotation files: medical, terminological or both, of similar or of random
-    negatives.
+    """Reads the benchmark from annotation files: medical, terminological or both, of similar or of
+    random negatives.
 
-    pairs: of MedNLI and MEDIQA-NLI (`source_pairs`). ontology: names the CUIs (the UMLS); others
-    have the name that the hypotheses use most often. Left out, and counted in the facts:
-    annotations of unknown pairs; negatives whose disease has no name, or which a positive example
-    claims on the same premise.
+    These are left out, and counted in the facts: annotations of unknown pairs; negatives whose
+    disease has no name, or which a positive example claims on the same premise.
+
+    Args:
+      pairs: of MedNLI and MEDIQA-NLI (`source_pairs`).
+      ontology: names the CUIs (the UMLS); others have the name that the hypotheses use most often.
     """
     rows_of_file, digests = {}, {}
     for path in paths:
@@ -449,7 +453,8 @@ def read_published(
 
 
 def _check_alternatives(rows_of_file: Mapping[str, Sequence[Annotation]]) -> None:
-    """Refuses two files with the same positive examples: their negatives are alternatives."""
+    """Raises DataError for two files with the same positive examples: their negatives are
+    alternatives."""
     keys_of_file = {}
     for file, rows in rows_of_file.items():
         keys_of_file[file] = {row.key for row in rows if row.is_positive}
@@ -464,8 +469,8 @@ def _check_alternatives(rows_of_file: Mapping[str, Sequence[Annotation]]) -> Non
 def _names(
     rows: Iterable[Annotation], positives: Iterable[Positive], ontology: Ontology | None
 ) -> DiseaseNames:
-    """The ontology's names of the diseases. A disease that it lacks is called by its most frequent
-    mention, of several the longest. Mentions are synonyms."""
+    """The ontology's names of the diseases. A disease that it lacks has the name of its most
+    frequent mention, the longest of several. Mentions are synonyms."""
     names, synonyms = DiseaseNames({}, {})
     if ontology:
         names, synonyms = disease_names(ontology, {row.disease for row in rows})
@@ -480,8 +485,7 @@ def _names(
 
 
 def _count_unknown(rows: Sequence[Annotation], pair_of: Mapping[str, NLIExample]) -> int:
-    """The number of annotated ids that no corpus has. A few of them are reported; many are an
-    error.
+    """Counts the annotated ids that no corpus has. A few of them are reported; many are an error.
 
     No message and no file shows an id: some published ids are parts of sentences.
     """
@@ -524,8 +528,8 @@ def _positives(
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without spaces at its ends, extended to whole words: some files end a character
-    early or late."""
+    """Extends a span to whole words, without spaces at its ends: some files end a character early
+    or late."""
     mention = text[start:end].strip()
     start = text.index(mention, start)
     end = start + len(mention)
@@ -542,7 +546,7 @@ def _negatives(
     names: Mapping[str, str],
     left_out: Counter[str],
 ) -> Iterator[Negative]:
-    """The negatives of rows; counts those that are left out."""
+    """Yields the negatives of rows; counts those that are left out."""
     in_any_category: dict[tuple[str, str], Positive] = {}
     claims = set()  # (premise, disease)
     for (pair_id, disease, _), positive in positives.items():

@@ -1,8 +1,8 @@
-"""Folds of DisKnE: the examples that a disease is tested on, and those for training before
+"""Folds of DisKnE: the examples that test a disease, those for training, and the rules for both
 (sections 3.3, 4.1).
 
-A fold is three arrays of row numbers of the benchmark's examples. All folds share the arrays of
-the examples.
+A fold is three arrays of row numbers of the benchmark's examples. All folds share the arrays of the
+examples.
 """
 
 import hashlib
@@ -56,10 +56,12 @@ _ENDING = re.compile(rf"(?<=\w{{3}})({'|'.join(_ENDINGS)})$")
 
 @dataclass(frozen=True)
 class FoldChoice:
-    """The folds to train.
+    """The choice of folds to train.
 
-    at_once: slots in one program, 0 = as many as fit into memory. diseases: ids or names, () = all.
-    categories: those that are reported; only diseases that have them are trained; () = all.
+    Args:
+      at_once: slots in one program, 0 = as many as fit into memory.
+      diseases: ids or names, () = all.
+      categories: that are reported; only diseases that have them are trained; () = all.
     """
 
     at_once: int = 0
@@ -71,10 +73,12 @@ class FoldChoice:
 class Fold:
     """The examples of a disease for testing and training.
 
-    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are
-    reported and tested. dropped: reason -> rows that were kept out of train and dev. The reasons
-    are `own` (of the disease, but not tested), `hypothesis` and `premise` (they name the disease),
-    `repeated` (premise and claim of an earlier example).
+    Args:
+      train, dev, test: int32 rows of `Benchmark.examples`, ascending.
+      categories: that are reported and tested.
+      dropped: reason -> rows that were left out of train and dev. The reasons are `own` (of the
+        disease, but not tested), `hypothesis` and `premise` (they name the disease), `repeated`
+        (premise and claim of an earlier example).
     """
 
     disease: str
@@ -86,13 +90,13 @@ class Fold:
     dropped: dict[str, np.ndarray]
 
     def rows(self, split: str) -> np.ndarray:
-        """split: "train", "dev" or "test"."""
+        """The rows of a part: "train", "dev" or "test"."""
         return {"train": self.train, "dev": self.dev, "test": self.test}[split]
 
 
 def phrase(text: str) -> str:
-    """The form of a text in which names are looked up: lower-case words in the singular, a space
-    around each.
+    """Puts a text in the form in which names are looked up: lower-case words in the singular, a
+    space around each.
 
     " mi " is in the phrase of "h/o MI." and not in the phrase of "family". (The published script
     looked for substrings.)
@@ -102,8 +106,8 @@ def phrase(text: str) -> str:
 
 
 def _one_number(word: str) -> str:
-    """The same string, which need not be a word, for the singular and the plural of a word in lower
-    case."""
+    """A string that the singular and the plural of a word in lower case share. It need not be a
+    word."""
     if word in FUNCTION_WORDS:
         return word
     word = _ENDING.sub(lambda match: _ENDINGS[match[1]], singular(word))
@@ -113,7 +117,7 @@ def _one_number(word: str) -> str:
 def concepts_in_texts(
     texts: Collection[str], synonyms: Mapping[str, Iterable[str]]
 ) -> dict[str, frozenset[str]]:
-    """text -> the concepts of which a name stands in it, on word boundaries.
+    """Finds the concepts of which a name stands in each text, on word boundaries.
 
     A word of grammar is a name only in capitals (AS, aortic stenosis), and found only in capitals.
     """
@@ -145,7 +149,7 @@ def concepts_in_texts(
 
 
 def _rows_naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
-    """concept -> the rows whose text names it."""
+    """The rows whose text names each concept."""
     concepts_in = concepts_in_texts(texts, benchmark.synonyms)
     rows = defaultdict(list)
     for row, text in enumerate(texts):
@@ -155,21 +159,21 @@ def _rows_naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[i
 
 
 def _numbers(keys: Iterable[Hashable]) -> np.ndarray:
-    """int32 [N]: equal numbers for equal keys."""
+    """int32 [N], equal numbers for equal keys."""
     number_of: dict[Hashable, int] = {}
     return np.array([number_of.setdefault(key, len(number_of)) for key in keys], np.int32)
 
 
 def _first_rows(number_N: np.ndarray, is_wanted_N: np.ndarray) -> np.ndarray:
-    """int32: the wanted rows, ascending, of those with equal numbers the first alone."""
+    """int32, the wanted rows, ascending; only the first of rows with equal numbers."""
     rows = np.flatnonzero(is_wanted_N)
     _, first = np.unique(number_N[rows], return_index=True)
     return np.sort(rows[first]).astype(np.int32)
 
 
 def _is_dev(premises: Sequence[str], share: float) -> np.ndarray:
-    """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes
-    decides."""
+    """bool [n], the rows of the premises that make about `share` of the rows; the order of their
+    hashes decides."""
     counts = Counter(premises)
     order = sorted(counts, key=lambda key: hashlib.sha256(f"dev {key}".encode()).digest())
     rows = 0
@@ -183,7 +187,7 @@ def _is_dev(premises: Sequence[str], share: float) -> np.ndarray:
 
 
 def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tuple[Fold, ...]:
-    """A fold for each group and disease with at least `least` positive examples in a category
+    """Makes a fold for each group and disease with at least `least` positive examples in a category
     (sections 3.3, 4.1).
 
     A category in which no negative example is made from those of the disease is not reported for
@@ -207,9 +211,11 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
 class _Columns:
     """The fields of N examples.
 
-    premise: its key. claim: int32 [N], equal for examples with the same premise and claim. tested:
-    int32 [N], equal for examples that also have the same target and category; a fold tests one of
-    these.
+    Attributes:
+      premise: its key.
+      claim: int32 [N], equal for examples with the same premise and claim.
+      tested: int32 [N], equal for examples that also have the same target and category; a fold
+        tests one of these.
     """
 
     def __init__(self, benchmark: Benchmark) -> None:
@@ -230,7 +236,7 @@ class _Columns:
         self.rows_of_hypothesis = _rows_naming(benchmark, hypotheses)
 
     def reported(self, group: str, least: int) -> dict[str, tuple[str, ...]]:
-        """disease -> the categories of the group in which it is tested."""
+        """The categories of the group in which each disease is tested."""
         rows = _first_rows(self.tested, self.is_positive)
         positives = Counter(zip(self.target[rows], self.category[rows], strict=True))
         is_negative = ~self.is_positive
@@ -265,7 +271,7 @@ class _Columns:
         return Fold(disease, group, categories, train, dev_rows, test, rows_dropped)
 
     def _mask(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
-        """bool [N]: whether an example is one of the rows."""
+        """bool [N], whether each example is one of the rows."""
         mask = np.zeros(len(self.target), bool)
         mask[rows] = True
         return mask
@@ -280,7 +286,7 @@ class _Columns:
 
 
 class Slot(NamedTuple):
-    """fold: its place among all folds of the corpus."""
+    """A fold and a seed. fold: its place among all folds of the corpus."""
 
     fold: int
     seed: int
@@ -292,7 +298,7 @@ def slot_code(fold: int, seed: int) -> int:
 
 
 def slot_of(code: int) -> Slot:
-    """The slot of a number."""
+    """The slot of a number that `slot_code` gave."""
     return Slot(int(code) % MOST_FOLDS, int(code) // MOST_FOLDS)
 
 
@@ -304,10 +310,10 @@ class FoldBatches(Batches):
     Batches.
 
     Args:
-      member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
-      folds: those that give all slots their number of batches.
-      groups: [M, G] rows of each premise group, None = every row is a group. Of a group a fold
-        takes the rows it trains on.
+      member: bool [F, N], whether a row is trained on in a fold; F: all folds of the corpus.
+      folds: that give all slots their number of batches.
+      groups: [M, G] rows of each premise group, None = every row is a group. A fold takes the rows
+        of a group that it trains on.
     """
 
     def __init__(
@@ -330,8 +336,8 @@ class FoldBatches(Batches):
         super().__init__(premise_length, hypothesis_length, settings, groups=groups, tokens=tokens)
 
     def cut_into_buckets(self) -> list[Bucket]:
-        """Each fold is cut into buckets of equal work; they have as many batches, and room, as the
-        largest needs."""
+        """Cuts each fold into buckets of equal work. Buckets have as many batches, and as much
+        room, as the largest fold needs."""
         held_FMG = self.member[:, self.rows_of_group] & (self.rows_of_group >= 0)
         rows_F = held_FMG.sum(axis=(1, 2))
         largest = max(self.folds, key=rows_F.__getitem__)
@@ -354,7 +360,8 @@ class FoldBatches(Batches):
         return buckets
 
     def examined_draws(self) -> list[Draw]:
-        """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
+        """One draw for each slot, each in another epoch: folds differ more than the epochs of one
+        fold do."""
         epochs = self.settings.epochs
         draws = []
         for turn in range(min(epochs, 4)):

@@ -1,4 +1,4 @@
-"""The negatives of DisKnE's positive examples: the diseases that are most similar, or any (Alghanmi
+"""The negatives of DisKnE's positive examples: the most similar diseases, or random ones (Alghanmi
 et al. 2021, sections 3.2 and 4.3)."""
 
 import hashlib
@@ -42,7 +42,7 @@ class Kinship:
 
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     """Ranks by the cosine of vectors [D], equal cosines by id. A disease without a vector is no
-    candidate, and a positive example of it has none."""
+    candidate, and its positive examples have no ranking."""
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError("none of the diseases has a vector", fix=fix)
@@ -85,8 +85,8 @@ def negatives_of(
     count: int = COUNT,
     synonyms: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> Iterator[Negative]:
-    """For each positive example the first `count` of its disease's ranking. Candidates are the
-    unrelated diseases that have positive examples of the same group (sections 3.2 and 4.3).
+    """Yields, for each positive example, the first `count` of its disease's ranking. Candidates are
+    the unrelated diseases that have positive examples of the same group (sections 3.2 and 4.3).
 
     A disease that might be true is left out: if another positive example claims it on the same
     premise, if the premise has one of its `synonyms`, or if it is related to such a disease.

@@ -35,8 +35,8 @@ RANDOM_NEGATIVES: Settings = MappingProxyType({"diskne.negatives": "random"})
 
 
 def wordings() -> Iterator[tuple[str, Settings]]:
-    """(name of a run, its settings) of Table 7: wordings of the hypothesis, with and without the
-    premise."""
+    """Yields (name of a run, its settings) of Table 7: wordings of the hypothesis, with and without
+    the premise."""
     for wording in ("full", "name"):
         settings: Settings = {"diskne.wording": wording}
         yield wording, settings
@@ -44,7 +44,7 @@ def wordings() -> Iterator[tuple[str, Settings]]:
 
 
 def settings_of(folder: str, name: str) -> Settings:
-    """The settings of the paper's run in a folder, beside those of its weights."""
+    """The settings of the paper's run in a folder, besides those of its weights."""
     if folder == RANDOM:
         return RANDOM_NEGATIVES
     if folder == WORDINGS:
@@ -57,14 +57,15 @@ WORDINGS_TABLE, RANDOM_TABLE = 7, 8
 
 
 class DisKnE:
-    """See report.options.ReproductionPlan."""
+    """The plan of the paper's reproduction, see report.options.ReproductionPlan."""
 
     name = "diskne"
     numbers = (1, 2, 3, 4, 5, 6, WORDINGS_TABLE, RANDOM_TABLE)
     seeds = ()
 
     def runs(self, request: Request) -> Sequence[PaperRun]:
-        """BERT with each of the weights; without weights ESIM and the other systems of ours."""
+        """The runs of BERT with each of the weights; without weights those of ESIM and our other
+        systems."""
         tables = _tables(request)
         berts = [_bert(request, name) for name in dict.fromkeys((*MODELS, *request.weights))]
         runs: list[PaperRun] = []
@@ -102,7 +103,7 @@ def _tables(request: Request) -> set[int]:
 
 
 def _bert(request: Request, name: str) -> PaperRun:
-    """BERT with some weights; "" in place of their folder means random ones."""
+    """The run of BERT with some weights; "" in place of their folder means random ones."""
     settings: dict[str, str | float] = {}
     if place := request.weights.get(name, ""):
         settings = {"model.weights": place, "train.learning_rate": 2e-5}

@@ -48,10 +48,12 @@ AT_ONCE = "at_once.json"
 
 @dataclass(frozen=True)
 class FoldRows:
-    """The rows of one split (train, dev, test) of several folds.
+    """The rows of one part (train, dev, test) of several folds.
 
-    label: [N], of all examples. member: bool [F, N], whether an example is in this split of a fold.
-    longest: rows of the largest of these folds.
+    Args:
+      label: [N], of all examples.
+      member: bool [F, N], whether an example is in this part of a fold.
+      longest: rows of the largest of these folds.
     """
 
     label: np.ndarray
@@ -64,15 +66,16 @@ class FoldRows:
 
 @dataclass(frozen=True)
 class DisKnEScorer(nli.NLIScorer):
-    """Whether a premise entails a disease, in the classes of NLI (see training.scorer.Scorer).
+    """Scores whether a premise entails a disease, in the classes of NLI (see
+    training.scorer.Scorer).
 
-    A split is named by a group of folds and train, dev or test: "medical/train".
+    The name of a split is a group of folds and a part, such as "medical/train".
     """
 
     name: str = "diskne"
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays on the device: all examples, one array per field."""
+        """The arrays that stay on the device: all examples, one array per field."""
         arrays = prepared.arrays.items()
         return {name: np.asarray(array) for name, array in arrays if name not in FIELDS}
 
@@ -85,8 +88,8 @@ class DisKnEScorer(nli.NLIScorer):
         shares: int,
         model: nn.Module,
     ) -> Batches:
-        """Batches of a group of folds: of train, each slot has the rows of its fold; of dev and
-        test, all rows of this split in any fold of the group, once for all slots."""
+        """The batches of a group of folds. In train, each slot has the rows of its fold; in dev and
+        test, all rows of this part in any fold of the group stand once for all slots."""
         group, _, split = name.partition("/")
         member, folds = self.members(prepared, split), folds_of_group(prepared, group)
         is_in_any: np.ndarray = np.any(member[folds], axis=0)
@@ -112,8 +115,8 @@ class DisKnEScorer(nli.NLIScorer):
         model: nn.Module,
         coarse: bool = False,
     ) -> Batches:
-        """Batches with each of some rows (bool [N]) once. coarse: in shapes that other sets of rows
-        share."""
+        """Batches with each of some rows (bool [N]) once. coarse: takes shapes that other sets of
+        rows share."""
         size = nli.PREDICT_PIECES if self.pieces else nli.PREDICT_ROWS
         if coarse:
             size = min(size, 64)
@@ -133,7 +136,7 @@ class DisKnEScorer(nli.NLIScorer):
         )
 
     def members(self, prepared: Prepared, split: str) -> np.ndarray:
-        """bool [F, N], whether an example is in this split of a fold."""
+        """bool [F, N], whether each example is in this part of a fold."""
         split_FN = np.asarray(prepared.arrays["fold"])
         return np.asarray(split_FN == FOLD_SPLITS.index(split))
 
@@ -222,8 +225,8 @@ def chunks_of(choice: FoldChoice, seeds: Sequence[int], prepared: Prepared) -> l
 
 
 def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> list[int]:
-    """The places of the chosen folds; a disease without a fold, and a fold without examples for
-    training or dev, are refused."""
+    """The places of the chosen folds. Raises an error for a disease without a fold, and for a fold
+    without examples for training or dev."""
     wanted = set(map(str.casefold, choice.diseases))
     unknown = set(wanted)
     chosen = []
@@ -405,7 +408,7 @@ class FoldTraining:
     def _row(
         self, slot: Slot, best_epoch: int, dev: Mapping[str, float | None], logits: np.ndarray
     ) -> JsonObject:
-        """The row of a slot. logits: [N, C], of all examples."""
+        """The row of a slot for the run's file. logits: [N, C], of all examples."""
         fold = self.folds[slot.fold]
         logits = self.scorer.whole(logits[fold.test])
         probabilities = np.round(nli.probabilities(logits), 6).tolist()

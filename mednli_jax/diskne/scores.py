@@ -45,16 +45,16 @@ Scores = dict[str, Json]  # JSON values
 
 
 def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str, Scores]:
-    """category -> scores of a system's runs, 0-1; without the categories that no fold reports.
+    """Scores a system's runs in each category, 0-1; without the categories that no fold reports.
 
-    Returns, of a category
+    Returns, for each category
       diseases: {disease: {"f1": mean over the runs, "per_run", "positives", "negatives",
         "always_positive"}};
       macro, weighted: `mean_sd` over the runs of the mean over diseases, which weigh the same or by
         positive examples;
       always_positive: both averages of a classifier that always says true;
       ranking: `mean_sd` over the runs of the means over diseases of each of RANKED, and "chance",
-        the hits@1 of guessing; missing where no positive example has a negative.
+        the hits@1 of guessing; missing if no positive example has a negative.
     """
     of_category = {}
     for category in CATEGORIES:
@@ -75,7 +75,7 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
 def _tested(
     benchmark: Benchmark, folds: Sequence[Fold], category: str
 ) -> dict[str, list[DiseaseExample]]:
-    """disease -> its test examples of a category."""
+    """The test examples of a category, by disease."""
     tested: dict[str, list[DiseaseExample]] = {}
     for fold in folds:
         if category in fold.categories:
@@ -88,7 +88,7 @@ def _tested(
 
 
 def _probabilities(examples: Sequence[DiseaseExample], runs: Runs) -> np.ndarray:
-    """float64 [R, N, C], of each run."""
+    """float64 [R, N, C], the probabilities of each run."""
     p = []
     for p_of_uid in runs.values():
         p.append([p_of_uid[example.uid] for example in examples])
@@ -112,7 +112,7 @@ def _f1(gold_N: np.ndarray, predicted_N: np.ndarray) -> float:
 
 
 def averaged(diseases: Mapping[str, Scores]) -> Scores:
-    """The scores of diseases with their averages."""
+    """Adds the averages to the scores of diseases."""
     positives, always, per_run = [], [], []
     for of_disease in diseases.values():
         positives.append(of_disease["positives"])
@@ -145,7 +145,7 @@ class Ranks(NamedTuple):
 
 
 def _ranking(ranked: Sequence[Ranks]) -> Scores:
-    """The means over diseases, with the key `ranking`; nothing where no disease has ranks."""
+    """The means over diseases, under the key `ranking`; {} if no disease has ranks."""
     if not ranked:
         return {}
     ranking: Scores = {}
@@ -159,7 +159,7 @@ def _ranking(ranked: Sequence[Ranks]) -> Scores:
 def _ranks(
     queries: Sequence[np.ndarray], is_positive_N: np.ndarray, p_RNC: np.ndarray
 ) -> Ranks | None:
-    """The measures of a disease; None where no positive example has a negative."""
+    """The measures of a disease; None if no positive example has a negative."""
     if not queries:
         return None
     from sklearn.metrics import average_precision_score
@@ -188,7 +188,7 @@ def _queries(examples: Sequence[DiseaseExample], is_positive_N: np.ndarray) -> l
 
 
 def _rank(p_Q: np.ndarray, gold_Q: np.ndarray) -> tuple[float, float]:
-    """hits@1 and the reciprocal rank of the one positive, means over the orders of equal
+    """The (hits@1, reciprocal rank) of the one positive, means over the orders of equal
     probabilities."""
     above, equal = int((p_Q[~gold_Q] > p_Q[gold_Q]).sum()), int((p_Q[~gold_Q] == p_Q[gold_Q]).sum())
     ranks = above + 1 + np.arange(equal + 1)
@@ -199,7 +199,7 @@ def _rank(p_Q: np.ndarray, gold_Q: np.ndarray) -> tuple[float, float]:
 
 
 def _lines(path: Path) -> list[Scores]:
-    """The rows of one of a run's files; none where there is no file."""
+    """Reads the rows of one of a run's files; [] without the file."""
     problems = Problems()
     rows = [row for _, row in json_lines(path, problems)] if path.is_file() else []
     problems.raise_if_any()
@@ -207,8 +207,8 @@ def _lines(path: Path) -> list[Scores]:
 
 
 def read_slots(directory: RunDirectory) -> list[Scores]:
-    """A row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test (uid:
-    probabilities)."""
+    """Reads a row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test
+    (uid: probabilities)."""
     return _lines(directory.private / SLOTS)
 
 
@@ -229,7 +229,8 @@ def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
 
 
 def probabilities(slots: Iterable[Scores]) -> dict[str, dict[str, list[float]]]:
-    """seed -> uid -> probabilities of the classes; each example is tested in one fold of a seed."""
+    """Maps seed and uid to the probabilities of the classes. Each example is tested in one fold of
+    a seed."""
     runs: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for slot in slots:
         runs[str(slot["seed"])].update(slot["test"])
@@ -237,8 +238,8 @@ def probabilities(slots: Iterable[Scores]) -> dict[str, dict[str, list[float]]]:
 
 
 def run_sections(folder: Path) -> RunSections:
-    """Averages of each category, and F1 of each disease, of a finished run; nothing of an
-    unfinished one."""
+    """The averages of each category, and F1 of each disease, of a finished run; empty for an
+    unfinished run."""
     result = RunDirectory.existing(folder).result().values
     if result["status"] != "complete":
         return RunSections()
@@ -270,8 +271,8 @@ def run_sections(folder: Path) -> RunSections:
 
 
 def _diseases(categories: Mapping[str, Scores], names: Mapping[str, str]) -> Section:
-    """A row for each disease, a column for each category; the diseases of most positive examples
-    come first."""
+    """A section with a row for each disease and a column for each category; the diseases of most
+    positive examples come first."""
     positives: dict[str, int] = defaultdict(int)
     for of_category in categories.values():
         for disease, of_disease in of_category["diseases"].items():
@@ -303,6 +304,6 @@ def _category_row(category: str, of_category: Scores) -> tuple[str, ...]:
 
 
 def mean_cell(figures: Scores) -> str:
-    """A mean over runs in points, with its deviation where there are several runs."""
+    """A mean over runs in points, with its deviation if there are several runs."""
     spread = f" ±{points(figures['sd'])}" if len(figures["per_seed"]) > 1 else ""
     return f"{points(figures['mean'])}{spread}"

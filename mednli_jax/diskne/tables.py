@@ -41,7 +41,7 @@ class System:
     Args:
       about: `diskne` of its data.json.
       categories: its `scores`.
-      unlike: how it differs from the paper's, see report.tables.differences_from_paper.
+      unlike: its differences from the paper's run, see report.tables.differences_from_paper.
       weights: name of the folder of its pretrained weights.
       corpus: the name of the benchmark in its config.
     """
@@ -55,7 +55,7 @@ class System:
 
 
 def report(number: str, folder: Path, options: TableOptions) -> Report:
-    """One of the tables. All finished runs of the folder are columns."""
+    """Reports one of the tables. All finished runs of the folder are columns."""
     place = check_folder(folder) / FOLDERS[number]
     runs = place if place.is_dir() else folder
     systems = systems_in(runs, options.read)
@@ -104,8 +104,8 @@ def _system(run: RunDirectory, read: Read) -> System:
 
 
 def table_section(number: str, systems: Sequence[System]) -> Section:
-    """One of the paper's tables, in per cent: our systems, the classifier that always says true,
-    the paper's columns.
+    """A section of one of the paper's tables, in per cent: our systems, the classifier that always
+    says true, the paper's columns.
 
     The diseases are those of the first system; the others must have them, too.
     """
@@ -215,8 +215,8 @@ def _shared_rows(
 
 
 def _scored(systems: Sequence[System], first: Scores) -> dict[str, dict[str, Scores]]:
-    """system -> category -> scores of the diseases in `first`; at last those of the classifier that
-    always says true."""
+    """The scores of the diseases in `first`, by system and category; the classifier that always
+    says true stands last."""
     scored: dict[str, dict[str, Scores]] = {system.name: {} for system in systems}
     scored[ALWAYS] = {}
     for category, of_first in first.items():
@@ -247,7 +247,8 @@ def _averaged(scores: Scores, diseases: Iterable[str]) -> Scores:
 
 
 def _paper_names(about: Scores, diseases: Scores, wanted: Scores) -> dict[str, str]:
-    """disease -> its name in the paper's table: by its own name first, then by any other name."""
+    """The name of each disease in the paper's table, found by its own name, else by any other
+    name."""
     own_names = {disease: [name] for disease, name in about["names"].items()}
     paper_names: dict[str, str] = {}
     for names_of in (own_names, about["synonyms"]):
@@ -268,7 +269,7 @@ def _printed(mean: float, sd: float) -> str:
 
 
 def _average_cell(scores: Scores, average: str) -> str:
-    """The sd of a single run has no meaning."""
+    """The cell of an average. A single run has no standard deviation."""
     if not scores:
         return ""
     figures = scores[average]

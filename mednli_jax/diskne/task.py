@@ -1,5 +1,4 @@
-"""DisKnE as the commands see it: sentence pairs that are trained and tested in folds, one for each
-disease."""
+"""The TASK of DisKnE: sentence pairs that are trained and tested in folds, one for each disease."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Point = tuple[float, float]
 
 @contextlib.contextmanager
 def _styled() -> Iterator[None]:
-    """matplotlib draws in the package's style, whatever the user's is."""
+    """Applies the package's style to matplotlib, whatever the user's is."""
     import matplotlib.style
 
     with matplotlib.style.context("mednli_jax.report.charts", after_reset=True):
@@ -47,7 +47,7 @@ def _styled() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, its title, and in `description` the values that it shows, in words."""
+    """A figure, its title, and a description of the values that it shows."""
 
     figure: "Figure"
     title: str
@@ -87,7 +87,7 @@ class Line(NamedTuple):
 def curves(
     lines: Sequence[Line], *, title: str, x: str, y: str, marks: Sequence[Point] = ()
 ) -> Chart | None:
-    """Lines through points (x, y); None if there is no point. The points of `marks` are
+    """Charts lines through points (x, y); None if there is no point. The points of `marks` are
     highlighted.
 
     Lines of one name share a colour and an entry of the legend.
@@ -120,7 +120,8 @@ def curves(
 
 
 def _ticks(first: float, last: float, marked: Iterable[float]) -> list[float]:
-    """Marked values, and about six whole numbers that keep half a step of distance from them."""
+    """The marked values, and about six whole numbers that are at least half a step away from
+    them."""
     step = math.ceil((last - first) / 6) or 1
     ticks: list[float] = []
     for value in (*sorted(marked), *range(math.ceil(first), math.floor(last) + 1, step)):
@@ -138,8 +139,8 @@ def bars(
     x: str,
     y: str,
 ) -> Chart | None:
-    """Groups of bars: at each tick one bar of every series; None without any. Few bars of one
-    series show values."""
+    """Charts groups of bars: at each tick one bar of every series; None without any. Few bars of
+    one series show values."""
     if not any(map(len, series.values())):
         return None
     # Words that do not fit are turned; if numbers do not fit, some are left out.
@@ -172,7 +173,7 @@ def bars(
 def heat_map(
     counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str
 ) -> Chart:
-    """A confusion matrix: counts, and the share of their row as a shade and in per cent."""
+    """Charts a confusion matrix: counts, and the share of their row as a shade and in per cent."""
     figure = _figure(max(WIDTH, 92 + 84 * len(names)), 50 + 56 * len(names))
     axes = figure.subplots()
     totals = np.maximum(np.sum(counts, axis=1, keepdims=True), 1)
@@ -197,8 +198,8 @@ def heat_map(
 
 @_styled()
 def reliability(bins: Sequence[Bin], *, title: str) -> Chart | None:
-    """Accuracy against confidence, with a circle for each bin whose area is its share of the rows;
-    on the dashed line both are the same. None without rows."""
+    """Charts accuracy against confidence, with a circle for each bin whose area is its share of the
+    rows; on the dashed line both are the same. None without rows."""
     filled = [row for row in bins if row["count"]]
     if not filled:
         return None
@@ -221,7 +222,7 @@ def reliability(bins: Sequence[Bin], *, title: str) -> Chart | None:
 
 @_styled()
 def ranked(name: str, rows: Mapping[str, float], *, title: str, x: str) -> bytes:
-    """PNG: horizontal bars, the first on top. name: of the rows."""
+    """Draws horizontal bars, the first on top, as PNG. name: of the rows."""
     places = range(len(rows))
     longest = max(1, len(rows))
     figure = _figure(302, 17 * longest + 94)
@@ -246,8 +247,8 @@ class Range(NamedTuple):
 def ranges(
     rows: Mapping[str, Range], *, title: str, x: str, line: float, width: int = WIDTH
 ) -> Chart:
-    """A dot with its interval for each row, the first on top, below its name and its words; `line`
-    is marked. width: in points."""
+    """Charts a dot with its interval for each row, the first on top, below its name and its words;
+    `line` is marked. width: in points."""
     figure = _figure(width, 42 * len(rows) + 56)
     axes = figure.subplots()
     words = []
@@ -265,7 +266,7 @@ def ranges(
 
 @_styled()
 def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
-    """PNG: a histogram of bins between `edges` whose area is 1."""
+    """Draws a histogram of bins between `edges` whose area is 1, as PNG."""
     figure = _figure(WIDTH, 260)
     axes = figure.subplots()
     axes.stairs(values, edges, color="C0", fill=True, alpha=0.4)
@@ -276,8 +277,8 @@ def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: s
 
 @_styled()
 def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> bytes:
-    """PNG: one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named by
-    its key."""
+    """Draws one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named
+    by its key, as PNG."""
     width, height = max(144, 23 * len(columns)) + 115, max(108, 19 * len(rows)) + 115
     figure = _figure(width * len(maps), height)
     for number, (title, matrix) in enumerate(maps.items(), start=1):

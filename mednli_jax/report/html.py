@@ -1,5 +1,5 @@
-"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a
-corpus."""
+"""Reports as one HTML file each: without scripts, network and other files, and without a sentence
+of a corpus."""
 
 import math
 import shlex
@@ -30,7 +30,7 @@ SETTINGS = {"hidden size": "hidden_size", "learning rate": "learning_rate", "bat
 
 
 class Page(NamedTuple):
-    """warning: a highlighted note below the title."""
+    """A page of a report. warning: a highlighted note below the title."""
 
     title: str
     sections: Sequence[Section]
@@ -41,7 +41,7 @@ class Page(NamedTuple):
 
 
 def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
-    """The page. warning: a highlighted note below the title."""
+    """Renders a page. warning: a highlighted note below the title."""
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("mednli_jax", "report"),
         autoescape=True,
@@ -100,7 +100,7 @@ def _has_content(section: Section) -> bool:
 
 
 def _knowledge(config: Mapping[str, Json], data: RunData) -> str:
-    """The title's words on the knowledge of a model that may use an ontology."""
+    """The words of the title on the knowledge of a model that may use an ontology."""
     knowledge = config["model"].get("knowledge")
     if knowledge is None:
         return ""
@@ -116,7 +116,7 @@ def _ontology(data: RunData) -> str:
 def _settings(
     directory: RunDirectory, corpus: str, result: RunResult, data: RunData, row_noun: str
 ) -> dict[str, str]:
-    """What decides the scores of a run; a page shows no empty facts."""
+    """The facts that decide the scores of a run; a page shows no empty facts."""
     config = directory.config
     facts = {
         "run": directory.folder.resolve().name,
@@ -160,8 +160,8 @@ def _listed(values: Iterable[object]) -> str:
 
 
 def _curves(directory: RunDirectory, result: RunResult, accuracy: str) -> Section:
-    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked.
-    accuracy: its name."""
+    """The section of loss and accuracy by epoch, or step, a line per seed; the best epoch is
+    marked. accuracy: its name."""
     rows = read_metrics(directory)
     time = "step" if any("step" in row for row in rows) else "epoch"
     best = dict(zip(result.seeds, result.best_epoch, strict=False))
@@ -209,7 +209,7 @@ def _links(data: RunData) -> Section:
 
 
 def _provenance(env: RunEnvironment) -> dict[str, str]:
-    """The programs and the command that made something."""
+    """The programs and the command that made a run."""
     versions = {"mednli_jax": env.mednli_jax, "python": env.python, **env.versions}
     return {
         "started": env.started,
@@ -234,7 +234,7 @@ def _files(splits: Iterable[SplitFacts]) -> str:
 
 
 def public_figures(folder: Path) -> dict:
-    """The part of a run that may be shown outside, see public.figures."""
+    """The part of a run that may be published, see public.figures."""
     directory = RunDirectory.existing(folder)
     env = folder / "env.json"
     result, values = directory.result().values, read_json(env) if env.is_file() else {}
@@ -242,8 +242,7 @@ def public_figures(folder: Path) -> dict:
 
 
 def public_pages(figures: dict) -> tuple[str, str]:
-    """The page of a run for others, and the same in Markdown as the card of a model. figures: of
-    public_figures."""
+    """The (page, model card in Markdown) of a run for others. figures: of public_figures."""
     about = dict(figures["about"])
     model, corpus = about.pop("model", "a run"), about.pop("corpus", "a corpus")
     title = f"{model} on {corpus}"
@@ -294,7 +293,7 @@ def corpus_page(
 
 
 def runs_section(folders: Sequence[Path]) -> Section:
-    """Where the figures of several runs come from."""
+    """The section on the sources of the figures of several runs."""
     rows, origins, commands = [], {}, []
     for name, folder in zip(names_of(folders), folders, strict=True):
         directory = RunDirectory.existing(folder)

@@ -21,7 +21,7 @@ BLOCK = 4_000_000  # numbers that are drawn at a time
 
 
 class ClassScores(TypedDict):
-    """Of one class. support: its gold rows."""
+    """The scores of one class. support: number of its gold rows."""
 
     precision: float
     recall: float
@@ -30,7 +30,7 @@ class ClassScores(TypedDict):
 
 
 class MeanSd(TypedDict):
-    """Of the scores of several seeds. sd: of the sample (n - 1); 0.0 for one seed."""
+    """The mean of the scores of several seeds. sd: of the sample (n - 1); 0.0 for one seed."""
 
     mean: float
     sd: float
@@ -38,7 +38,7 @@ class MeanSd(TypedDict):
 
 
 class Bin(TypedDict):
-    """Rows whose winning probability is in (low, high]; the means are None where there is none."""
+    """The rows whose winning probability is in (low, high]; the means are None without rows."""
 
     low: float
     high: float
@@ -49,7 +49,7 @@ class Bin(TypedDict):
 
 @dataclass(frozen=True)
 class McNemar:
-    """only_first, only_second: rows that only this system has right."""
+    """McNemar's test. only_first, only_second: rows that only this system has right."""
 
     only_first: int
     only_second: int
@@ -100,7 +100,7 @@ def per_class(
 
 
 def majority_share(scores: Mapping[str, ClassScores]) -> float:
-    """Share of the most frequent gold label. scores: of per_class."""
+    """The share of the most frequent gold label. scores: of per_class."""
     support = [of_class["support"] for of_class in scores.values()]
     return max(support) / sum(support)
 
@@ -127,13 +127,14 @@ def wilson_interval(correct: int, n: int) -> tuple[float, float]:
 
 
 def share_interval(share: float, n: int) -> tuple[float, float]:
-    """`wilson_interval` of a share of n items, which may be a mean over seeds: that of one run."""
+    """The `wilson_interval` of a share of n items. A mean over seeds has the interval of one
+    run."""
     return wilson_interval(round(share * n), n)
 
 
 def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
-    """Exact two-sided binomial test (McNemar 1947) of whether two systems differ on the same
-    rows."""
+    """Tests whether two systems differ on the same rows, by the exact two-sided binomial test
+    (McNemar 1947)."""
     from scipy.stats import binomtest
 
     first_right, second_right = np.asarray(gold) == first, np.asarray(gold) == second
@@ -151,8 +152,8 @@ def bootstrap_interval(right: np.ndarray) -> tuple[float, float]:
 
 
 def paired_bootstrap(first: np.ndarray, second: np.ndarray) -> Difference:
-    """Accuracy of the second system minus that of the first. Both: bool [S, N], where the system is
-    right; S may differ.
+    """The accuracy of the second system minus that of the first, with its interval. Both arguments:
+    bool [S, N], whether the system is right; S may differ.
 
     Each sample draws rows (the same for both systems) and seeds (for each system). Koehn 2004 draws
     rows only, so that a difference caused by one lucky seed would look certain. With one seed per
@@ -164,7 +165,7 @@ def paired_bootstrap(first: np.ndarray, second: np.ndarray) -> Difference:
 
 
 def holm(p_values: ArrayLike) -> list[float]:
-    """p-values adjusted for multiple comparisons (Holm 1979), in the order given."""
+    """Adjusts p-values for multiple comparisons (Holm 1979); returns them in the order given."""
     p = np.asarray(p_values, np.float64)
     order = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(len(p), 0, -1)

@@ -79,7 +79,7 @@ class EvaluationOptions:
     """Options of `evaluate`.
 
     Args:
-      item_scores: whether those of single items are wanted.
+      item_scores: whether to score single items, too.
       probe: a file of labelled pairs that are scored in place of the split.
       merged: whether entities are one token: those of the file of spans, else the concepts.
     """
@@ -183,7 +183,7 @@ class PaperTable(NamedTuple):
 
 
 class AnalysedCorpus(Protocol):
-    """A corpus as Task.analysed gives it. No page is written of one without splits."""
+    """A corpus as Task.analysed returns it. A corpus without splits has no page."""
 
     @property
     def name(self) -> str: ...
@@ -241,15 +241,17 @@ class PaperRun:
 
 @dataclass(frozen=True)
 class Step:
-    """A command beside the trainings, which writes a file that tables read.
+    """A command besides the trainings, which writes a file that tables read.
 
     Args:
-      file: that it writes, below the folder of the paper's runs. It exists once the step is done.
+      file: that the command writes, below the folder of the paper's runs. It exists once the step
+        is done.
       words: the command and its arguments, without "python -m mednli_jax.".
       tables: numbers of the tables that need it.
       after: names of the runs, and files of the steps, that it reads.
-      config: of its --config; "" for a command without one. corpus, settings: as of a PaperRun.
-      prints: whether the file is what the command prints.
+      config: of its --config; "" for a command without one.
+      corpus, settings: as of a PaperRun.
+      prints: whether the file is the output of the command.
       state: a file that the interrupted command leaves; then the command gets --resume.
       ontology: whether the ontology of the config is read. With other files of it the step is done
         again.
@@ -268,7 +270,8 @@ class Step:
 
 
 class ReproductionPlan(Protocol):
-    """A paper for `reproduce`: its runs, the commands beside them, its tables.
+    """The plan by which `reproduce` repeats a paper: its runs, the commands besides them, its
+    tables.
 
     Attributes:
       name: as `reproduce` takes it.
@@ -287,7 +290,7 @@ class ReproductionPlan(Protocol):
         """The runs of the tables in the order of training, optional ones too."""
 
     def steps(self, request: Request) -> Sequence[Step]:
-        """The commands beside the trainings."""
+        """The commands besides the trainings."""
 
     def tables(self, request: Request) -> Sequence[str]:
         """Names of the tables to print, as `report --table` takes them."""

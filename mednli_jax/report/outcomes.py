@@ -53,16 +53,17 @@ class Outcomes:
 
     @property
     def right(self) -> np.ndarray:
-        """bool [S, N]"""
+        """bool [S, N], whether each prediction is right."""
         return np.asarray(self.predicted == self.gold)
 
     def confusion(self) -> np.ndarray:
-        """[C, C] rows gold, columns predicted, summed over the seeds."""
+        """int [C, C], the confusion matrix summed over the seeds: row = gold class, column =
+        predicted class."""
         gold = np.tile(self.gold, len(self.predicted))
         return metrics.confusion(gold, self.predicted.reshape(-1), len(self.labels))
 
     def with_labels(self, labels: Sequence[str]) -> "Outcomes":
-        """The same with the numbers that its labels have among others."""
+        """These predictions with the class numbers that the labels have among `labels`."""
         number_C = np.array(list(map(labels.index, self.labels)))
         gold, predicted, voted = number_C[self.gold], number_C[self.predicted], number_C[self.voted]
         return replace(self, gold=gold, predicted=predicted, voted=voted, labels=labels)
@@ -70,8 +71,8 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run and its predictions on `split`. name: of its folder, or longer where two
-    folders have one name."""
+    """A finished run and its predictions on `split`. name: of its folder, or longer if two folders
+    have one name."""
 
     name: str
     folder: Path
@@ -86,12 +87,12 @@ class Finished:
 
     @property
     def corpus(self) -> str:
-        """The corpus it was tested on."""
+        """The corpus that the run was tested on."""
         return self.result.corpus
 
 
 def complete(folder: Path) -> tuple[RunDirectory, RunResult]:
-    """A finished run and its result. Raises RunError for a run that is not finished."""
+    """Opens a finished run: (directory, result). Raises RunError for a run that is not finished."""
     directory = RunDirectory.existing(folder)
     if (status := directory.status()) != "complete":
         raise directory.unfinished(status)
@@ -99,7 +100,7 @@ def complete(folder: Path) -> tuple[RunDirectory, RunResult]:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """The names of runs in a comparison: their folders' names, with parent folders where two are
+    """The names of runs in a comparison: their folders' names, with parent folders if two are
     equal."""
     paths = [folder.resolve().parts for folder in folders]
     names: list[str] = []
@@ -126,9 +127,9 @@ def read_rows(
     parse: Callable[[str], tuple[str, Value] | None],
     holds: str,
 ) -> dict[str, Value]:
-    """uid -> its row of private/predictions.<split>.jsonl.
+    """Reads private/predictions.<split>.jsonl: {uid: row}.
 
-    parse: of a line, its uid and its row; None, or an error, for a line that is no row.
+    parse: maps a line to its uid and its row; None, or an error, for a line that is not a row.
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
@@ -157,7 +158,8 @@ def read_rows(
 def _predicted_pair(
     line: str, labels: Sequence[str]
 ) -> tuple[str, tuple[int, list[int], np.ndarray]]:
-    """(uid, (gold class, predicted class of each of S seeds, probabilities [S, C]))."""
+    """Parses a line: (uid, (gold class, predicted class of each of S seeds, probabilities [S,
+    C]))."""
     row = json.loads(line)
     predicted = list(map(labels.index, row["predicted"]))
     probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(labels))
@@ -182,8 +184,8 @@ def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
 
 
 def read_metrics(directory: RunDirectory) -> list[Mapping[str, Json]]:
-    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later
-    row."""
+    """The rows of a run's metrics.jsonl. If an epoch was trained again after a resume, only the
+    later row counts."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
@@ -193,8 +195,8 @@ def read_metrics(directory: RunDirectory) -> list[Mapping[str, Json]]:
 
 
 def as_csv(folder: Path) -> dict[Path, str]:
-    """Path -> content of scores.csv, and of private/predictions.SPLIT.csv of each split that the
-    run predicted.
+    """The content of scores.csv, and of private/predictions.SPLIT.csv for each split that the run
+    predicted, by path.
 
     A score has a name such as `test.accuracy.mean`; a column of predictions, `predicted.0` or
     `probabilities.0.entailment`.
@@ -222,7 +224,7 @@ def as_csv(folder: Path) -> dict[Path, str]:
 
 
 def _leaves(tree: Json, name: str) -> Iterator[tuple[str, Json]]:
-    """(dotted name, value) of the leaves of nested dicts and lists."""
+    """Yields (dotted name, value) of the leaves of nested dicts and lists."""
     if isinstance(tree, list):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping):
@@ -235,7 +237,7 @@ def _leaves(tree: Json, name: str) -> Iterator[tuple[str, Json]]:
 def _columns(
     row: Mapping[str, Json], seeds: Sequence[int], labels: Sequence[str]
 ) -> Mapping[str, Json]:
-    """column -> cell of a row of predictions."""
+    """The cells of a row of predictions, by column."""
     columns: dict[str, Json] = {}
     for name, value in row.items():
         if name == "probabilities":
@@ -285,7 +287,7 @@ class Comparison(metrics.Difference):
     Args:
       seeds, accuracy: of both systems; accuracies are means over seeds.
       mcnemar: of the two majority votes.
-      class_gains, flips: gold class -> what changed.
+      class_gains, flips: gold class -> its changes.
       other_training: whether the two were trained on other pairs.
       p_holm: McNemar's p-value, adjusted for the number of comparisons.
     """
@@ -304,7 +306,7 @@ class Comparison(metrics.Difference):
 
 
 class Named(Protocol):
-    """A system that is compared."""
+    """A system in a comparison."""
 
     @property
     def name(self) -> str: ...
@@ -322,8 +324,8 @@ def check_corpora(first: Named, second: Named) -> None:
 
 
 def align(first: Finished, second: Finished) -> Finished:
-    """The second run with its pairs in the order of the first's. Raises RunError where these are
-    not the same."""
+    """Puts the second run's pairs in the order of the first's. Raises RunError if the pairs are not
+    the same."""
     check_corpora(first, second)
     uids, moved = first.outcomes.uids, second.outcomes
     labels = dict.fromkeys((*first.outcomes.labels, *moved.labels))
@@ -359,7 +361,7 @@ def other_training(first: Finished, second: Finished) -> bool:
 
 
 def comparison(first: Finished, second: Finished) -> Comparison:
-    """A comparison on its own: p_holm is the p-value."""
+    """Compares two runs alone: p_holm is the p-value."""
     second = align(first, second)
     ours, theirs = first.outcomes, second.outcomes
     mcnemar = metrics.mcnemar(ours.gold, ours.voted, theirs.voted)
@@ -380,14 +382,14 @@ def comparison(first: Finished, second: Finished) -> Comparison:
 
 
 def comparisons(runs: Sequence[Finished]) -> list[Comparison]:
-    """The first run against each other."""
+    """Compares the first run with each of the others."""
     compared = [comparison(runs[0], run) for run in runs[1:]]
     adjusted = metrics.holm([row.mcnemar.p_value for row in compared])
     return [replace(row, p_holm=p) for row, p in zip(compared, adjusted, strict=True)]
 
 
 def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
-    """gold class -> the gain, of classes that have pairs."""
+    """The gain of each gold class that has pairs."""
     gains = {}
     for index, label in enumerate(first.labels):
         of_class = first.gold == index
@@ -402,8 +404,8 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
 
 
 def flips(first: Outcomes, second: Outcomes) -> dict[str, Flips]:
-    """gold class -> majority votes that changed. second: with the labels of the first, and maybe
-    more."""
+    """The majority votes that changed, by gold class. second: with the labels of the first, and
+    maybe more."""
     counts = np.zeros((len(second.labels),) * 3, int)  # gold, first, second
     np.add.at(counts, (first.gold, first.voted, second.voted), 1)
     of_class = {}
@@ -435,7 +437,7 @@ class Judged(NamedTuple):
 
 
 def verdict(compared: Sequence[Judged | Comparison]) -> Section:
-    """Which of two systems is better, in words and as a chart of the differences."""
+    """The section that says which of two systems is better, with a chart of the differences."""
     words, ranges = [], {}
     for row in compared:
         better = "better" if row.difference > 0 else "worse"
@@ -452,7 +454,7 @@ def verdict(compared: Sequence[Judged | Comparison]) -> Section:
 
 
 def differences(names: Sequence[str], folders: Sequence[Path]) -> Section:
-    """The fields in which the configs of runs differ, a column for each run."""
+    """The fields in which the configs of runs differ, as a grid with a column for each run."""
     title = "What differs between the configs"
     columns, answers = {}, []
     for name, folder in zip(names, folders, strict=True):

@@ -1,6 +1,6 @@
-"""The part of a run or a table that may be shown outside: scores, and counts of at least LEAST.
+"""The part of a run or a table that may be published: scores, and counts of at least LEAST.
 
-Only the fields that are named here are kept: no uids, words, paths, commands, or names of folders,
+It holds only the fields that are named here: no uids, words, paths, commands, or names of folders,
 users and machines. If one part of a family of slices, of a confusion or of the classes is smaller,
 the whole family is left out, because the small count would follow from the total and the other
 parts.
@@ -69,7 +69,7 @@ def figures(
 
 
 def _settings(section: Mapping[str, Json]) -> JsonObject:
-    """Numbers, booleans and the words of CHOICES; no paths."""
+    """The settings that are numbers, booleans or words of CHOICES; no paths."""
     settings = {}
     for name, value in section.items():
         if isinstance(value, int | float) or name in CHOICES:
@@ -129,7 +129,7 @@ def _measure(values: Mapping[str, Json]) -> JsonObject:
 
 
 def sections(public: Mapping[str, Json]) -> list[Section]:
-    """The same for a reader. public: of `figures`."""
+    """The public part of a run as sections. public: of `figures`."""
     several = len(public["about"].get("seeds", ())) > 1
     shown = []
     for split, values in public["scores"].items():
@@ -171,7 +171,7 @@ def _share(value: float) -> str:
 
 
 def measure_rows(values: Mapping[str, Json]) -> list[tuple[str, ...]]:
-    """(name, mean, sd, values of the seeds) of each measure among some scores."""
+    """The rows (name, mean, sd, values of the seeds) of each measure among some scores."""
     rows: list[tuple[str, ...]] = []
     for name, measure in values.items():
         if isinstance(measure, Mapping) and "per_seed" in measure:

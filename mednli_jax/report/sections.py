@@ -40,7 +40,7 @@ KINDS = ("svg", "pdf")  # of files of a chart
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells under a header, as strings; the first `left` columns are words, the others figures."""
+    """Cells under a header, as strings. The first `left` columns are words, the others figures."""
 
     caption: str
     header: tuple[str, ...]
@@ -63,7 +63,7 @@ class Section:
 
     Args:
       lead: the answer in one sentence, above the words.
-      charts: (caption, chart); None where there is nothing to draw.
+      charts: (caption, chart); None for a chart without data.
       commands: (purpose, a line for a shell).
       facts: name -> value, below the words, on a page alone.
     """
@@ -83,11 +83,11 @@ class Report:
 
     Args:
       figures: JSON values.
-      sections: the same for a reader, on a terminal and on a page.
+      sections: the figures as sections, for a terminal and a page.
       files: {name: content} of pictures and lists. A dict is added to the figures and written as
         JSON.
-      private: the same, for the owner of the data alone: single items, and words of a corpus that
-        is not open.
+      private: {name: content} for the owner of the data alone: single items, and words of a corpus
+        that is not open.
       title: of the page, or the first line on a terminal.
       notes: remarks on the corpus or the run.
       page_only: further sections of the page.
@@ -114,7 +114,7 @@ class RunSections(NamedTuple):
 
 
 def item_lines(rows: Iterable[Mapping[str, Json]]) -> str:
-    """The content of ITEMS."""
+    """The content of the file ITEMS."""
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
@@ -188,11 +188,12 @@ def columns_of(
     rows: Iterable[FigureRow],
     paper: Mapping[str, Mapping[str, Json]],
 ) -> list[tuple[str, ...]]:
-    """Rows of a grid that has a column for each split or category of a corpus.
+    """The rows of a grid that has a column for each part of a corpus.
 
     Args:
-      columns: name of a column -> its figures, nested.
-      paper: as `columns`; a row that has a published figure is followed by "  in the paper".
+      columns: name of a part -> its figures, nested.
+      paper: name of a part -> its published figures; a row that has one is followed by "  in the
+        paper".
     """
     shown: list[tuple[str, ...]] = []
     for title, show, *path in rows:
@@ -212,7 +213,7 @@ def _shown(
 
 
 def at_path(figures: Mapping[str, Json] | None, path: Sequence[str]) -> Json:
-    """The figure at the end of a path of names; None without it."""
+    """The figure at the end of a path of names; None if there is none."""
     value: Json = figures
     for name in path:
         value = None if value is None else value.get(name)
@@ -254,7 +255,7 @@ def grid_lines(grid: Grid) -> list[str]:
 
 
 def markdown(grid: Grid) -> Iterator[str]:
-    """The lines of a grid in Markdown, its caption first."""
+    """Yields the lines of a grid in Markdown, its caption first."""
     if grid.caption:
         yield grid.caption
         yield ""
@@ -263,7 +264,7 @@ def markdown(grid: Grid) -> Iterator[str]:
 
 
 def markdown_text(sections: Sequence[Section]) -> str:
-    """Several sections in Markdown, without charts and commands."""
+    """Formats several sections in Markdown, without charts and commands."""
     paragraphs = []
     for section in sections:
         paragraphs += [f"## {section.title}", *all_words(section)]
@@ -275,7 +276,7 @@ def markdown_text(sections: Sequence[Section]) -> str:
 
 
 def csv_text(sections: Sequence[Section]) -> str:
-    """The grids of several sections as CSV (RFC 4180), an empty line between two."""
+    """Formats the grids of several sections as CSV (RFC 4180), an empty line between two."""
     tables: list[str] = []
     for section in sections:
         tables += map(csv_grid, section.grids)
@@ -283,9 +284,9 @@ def csv_text(sections: Sequence[Section]) -> str:
 
 
 def csv_grid(grid: Grid) -> str:
-    """A grid as CSV. Numbers stand alone in their cells, without signs of thousands; cells of two
-    numbers, such as intervals, become two columns. Of two columns of one name, the second is named
-    after the column before it, too."""
+    """Formats a grid as CSV. Numbers stand alone in their cells, without signs of thousands; cells
+    of two numbers, such as intervals, become two columns. If two columns have one name, the second
+    also gets the name of the column before it."""
     columns: list[list[str]] = []
     for place, (name, *cells) in enumerate(zip(grid.header, *grid.rows, strict=True)):
         if name in grid.header[:place]:
@@ -298,7 +299,7 @@ def csv_grid(grid: Grid) -> str:
 
 
 def _of_numbers(name: str, cells: Sequence[str]) -> list[list[str]]:
-    """The columns that hold the numbers of a column; the column itself if it holds words."""
+    """Splits a column into the columns that hold its numbers; a column of words stays as it is."""
     filled = [cell for cell in cells if cell not in NO_NUMBER]
     for shape, endings in SHAPES.items():
         if all(re.fullmatch(shape, cell) for cell in filled):
@@ -322,7 +323,7 @@ def csv_lines(rows: Iterable[Sequence[Json]]) -> str:
 
 
 def latex_text(sections: Sequence[Section]) -> str:
-    """The grids of several sections as LaTeX tables, which need the package booktabs."""
+    """Formats the grids of several sections as LaTeX tables, which need the package booktabs."""
     tables = ["% needs \\usepackage{booktabs}"]
     for section in sections:
         for grid in section.grids:
@@ -331,7 +332,7 @@ def latex_text(sections: Sequence[Section]) -> str:
 
 
 def latex(section: Section, grid: Grid) -> Iterator[str]:
-    """The lines of a table. Its caption is the title of the section and the grid's own."""
+    """Yields the lines of a table. Its caption is the title of the section and the grid's own."""
     caption = ": ".join(filter(None, (section.title, grid.caption)))
     layout = "l" * grid.left + "r" * (len(grid.header) - grid.left)
     yield r"\begin{table}"
@@ -352,7 +353,8 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex_cell(cell: str) -> str:
-    """A cell, with minus signs, and with the indent of a row that belongs to the one above."""
+    """Formats a cell, with minus signs, and with the indent of a row that belongs to the one
+    above."""
     text = re.sub(r"(?<!\w)-(?=\d)", "$-$", _escaped(cell.lstrip()))
     if text.startswith("["):
         return "{}" + text  # LaTeX reads a [ after the \\ of the row above as its option
@@ -367,7 +369,8 @@ def _escaped(text: str) -> str:
 
 
 def files_of(sections: Sequence[Section]) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of two files of each table and of each chart, numbered in their order."""
+    """Yields (name, content) of two files for each table and each chart, numbered in their
+    order."""
     tables = charts = 0
     for section in sections:
         for grid in section.grids:

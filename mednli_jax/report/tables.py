@@ -46,7 +46,7 @@ def published(name: str) -> Fields:
 
 
 def corpus_fields(name: str, corpus: str, *path: str) -> Fields:
-    """The figures at a path of names in published/NAME.json; empty for another corpus than the
+    """The figures at a path of names in published/NAME.json; {} for another corpus than the
     paper's."""
     figures = published(name)
     if corpus != figures["corpus"]:
@@ -57,7 +57,7 @@ def corpus_fields(name: str, corpus: str, *path: str) -> Fields:
 
 
 def figures_in(path: Path, *fields: str) -> Fields | str:
-    """The figures of a JSON file, or why there are none."""
+    """Reads the figures of a JSON file, or returns the reason why there are none."""
     if not path.is_file():
         return f"no {path.name}"
     try:
@@ -93,7 +93,8 @@ def command_line(command: str, *arguments: str) -> str:
 
 
 def state(folder: Path) -> str:
-    """complete, in training, missing, unreadable, or the status of a run."""
+    """The state of a run: complete, in training, missing, unreadable, or the status in its
+    result."""
     if not (folder / "config.json").is_file():
         return MISSING
     directory = RunDirectory(folder)
@@ -116,11 +117,12 @@ def section(
     lacking: Mapping[str, Sequence[str]],
     more: Sequence[str],
 ) -> Section:
-    """A table for a reader.
+    """The section of a table.
 
     Args:
       words, more: before and after the note on corpora.
-      corpus: of our figures; "" where there are none. comparable: whether it is the paper's.
+      corpus: of our figures; "" if there are none.
+      comparable: whether the corpus is the paper's.
       paper: the paper's corpus.
       lacking: command -> names of the rows or runs that it makes.
     """
@@ -144,8 +146,8 @@ def section(
 
 
 def differences_from_paper(folder: Path, read: Read, paper_run: PaperRun) -> list[str]:
-    """How a run differs from a paper's: fields of its config and their numbers, seeds, vectors; no
-    names of files."""
+    """Lists the differences of a run from a paper's: fields of its config and their numbers, seeds,
+    vectors; no names of files."""
     directory = RunDirectory.existing(folder)
     config, result = directory.config, directory.result()
     if result.answers:
@@ -183,7 +185,7 @@ def _expected(read: Read, paper_run: PaperRun, variant: str) -> Fields:
 
 
 def _other_fields(expected: Fields, config: Fields, model: str) -> Iterator[str]:
-    """Each field that differs, with its value where that is a number."""
+    """Yields each field that differs, with its value if that is a number."""
     unused = UNUSED.get(model, ())
     if not (_uses_knowledge(expected) or _uses_knowledge(config)):
         # Direct transfer has the source's fields.
@@ -203,7 +205,7 @@ def _uses_knowledge(config: Fields) -> bool:
 
 
 def _other_vectors(expected: Fields, config: Fields, paper_run: PaperRun) -> Iterator[str]:
-    """Whether the file of vectors has another name than the paper's run has."""
+    """Yields a line if the file of vectors has another name than that of the paper's run."""
     name, usual = (_stem(_at(fields, "vectors.path")) for fields in (config, expected))
     names = paper_run.vectors or (usual,)
     # Files of a row with other vectors than usual have no fixed name.

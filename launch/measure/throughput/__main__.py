@@ -53,7 +53,7 @@ MOST_OTHERS = 0.1
 
 
 class _ListParser(flags.ArgumentParser):
-    """Turns words with commas between them into a list. word: the parser of one."""
+    """Turns words with commas between them into a list. word: the parser of one word."""
 
     def __init__(self, word: flags.ArgumentParser) -> None:
         super().__init__()
@@ -112,8 +112,8 @@ def main(values: cli.Flags) -> None:
 
 
 def cases_of(values: cli.Flags) -> list[Case]:
-    """The rows that the flags ask for: one for each model, size and mode. A size that is not given
-    is that of the model's family."""
+    """The rows that the flags ask for: one for each model, size and mode. A size without a flag is
+    that of the model's family."""
     cases = []
     for model in values.models:
         family = MODELS[model]
@@ -156,7 +156,7 @@ def version_of(package: str) -> str | None:
 
 
 def machine_facts() -> dict[str, str | int | None]:
-    """Versions and processor, for each line of the result."""
+    """The versions and the processor, for each line of the result."""
     try:
         about = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -32,7 +32,7 @@ class TorchSetting(NamedTuple):
 
     Args:
       style: the layout of text in matrix products, see torch_models.
-      compiled: by torch.compile.
+      compiled: whether torch.compile is used.
     """
 
     style: str
@@ -47,10 +47,10 @@ class Family(NamedTuple):
     """The settings of PyTorch for some models, and defaults of the flags.
 
     Args:
-      settings: the fastest of them counts.
+      settings: of PyTorch; the fastest counts.
       batch: sizes of batches.
       rows: of training.
-      rows_per_premise: or for each passage.
+      rows_per_premise: number of rows of each premise or passage.
     """
 
     settings: tuple[TorchSetting, ...]

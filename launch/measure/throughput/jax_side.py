@@ -41,7 +41,7 @@ class JaxSide:
         return self.program.compile_seconds
 
     def peak_bytes(self) -> int | None:
-        """The most that the accelerator held; None on a CPU."""
+        """The most bytes that the accelerator held; None on a CPU."""
         stats = jax.local_devices()[0].memory_stats() or {}
         return stats.get("peak_bytes_in_use")
 
@@ -63,8 +63,8 @@ class JaxSide:
         return list({batch[0]: batch for batch in plan}.values())
 
     def run(self, mode: str, batches: list[PlannedBatch]) -> int:
-        """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds
-        count each."""
+        """Trains on, or predicts, these batches; returns the number of their examples once all is
+        computed. Each seed counts."""
         examples = 0
         pending: collections.deque[object] = collections.deque()
         for layout, index in batches:
@@ -81,7 +81,8 @@ class JaxSide:
         return examples if mode == "train" else examples * len(self.config.seeds)
 
     def epoch(self, number: int) -> int:
-        """One epoch as `train` runs it, the dev split scored after it, from newly drawn weights."""
+        """Runs one epoch as `train` does, from newly drawn weights, and scores the dev split after
+        it."""
         trainer = self._trainer()
         trainer.run()
         jax.block_until_ready(trainer.best)
@@ -89,5 +90,5 @@ class JaxSide:
 
 
 def _slots(batch: PlannedBatch) -> int:
-    """Token slots of a batch, padding included."""
+    """The token slots of a batch, padding included."""
     return sum(map(math.prod, batch[0].sentences))

@@ -1,5 +1,4 @@
-"""How a row of the benchmark is measured: each side in a process of its own, in turn, round by
-round.
+"""Measures a row of the benchmark: each side in a process of its own, in turn, round by round.
 
 Separate processes keep thread pools, allocator settings and peak memory of the sides apart. Only
 the child processes import jax or torch.
@@ -100,10 +99,11 @@ class Measurement:
 
 
 class Usage(NamedTuple):
-    """What a side worked on, and what it took.
+    """The resources that a side took.
 
-    mb: peak memory of the accelerator if there is one, else of the process.
-    others: share of the processors that other programs took during the rounds of the side.
+    Args:
+      mb: peak memory of the accelerator if there is one, else of the process.
+      others: share of the processors that other programs took during the rounds of the side.
     """
 
     device: str
@@ -114,16 +114,16 @@ class Usage(NamedTuple):
 
 
 class SideProcess(ProcessPoolExecutor):
-    """A process that builds a side and runs it. environment: variables that it has besides this
-    one's."""
+    """A process that builds a side and runs it. environment: variables that it has besides those of
+    this process."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         super().__init__(1, multiprocessing.get_context("spawn"), _begin)
         self.environment = environment
 
     def call(self, method: Callable[..., Answer], *arguments: object) -> Answer:
-        """The answer of a method of Worker. Raises what the process raised, or says that it
-        ended."""
+        """Calls a method of Worker and returns its answer. Raises the exception that the process
+        raised, or an error that it ended."""
         # The process starts with the first call, and glibc then reads its variables.
         with mock.patch.dict(os.environ, self.environment):
             return self.submit(_answer, method, arguments).result()
@@ -136,7 +136,7 @@ def _begin() -> None:
 
 
 def _end_with_command() -> None:
-    """Ends this process, which has gigabytes, where the command ends by a signal."""
+    """Makes this process, which has gigabytes, end if a signal ends the command."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
@@ -146,7 +146,7 @@ def _answer(method: Callable[..., Answer], arguments: Sequence[object]) -> Answe
 
 
 def _busy_seconds() -> float:
-    """Seconds of all processors spent on other programs since the machine started; 0 where the
+    """The seconds that all processors spent on other programs since the machine started; 0 if the
     system does not tell."""
     try:
         words = Path("/proc/stat").read_text().split()
@@ -158,7 +158,7 @@ def _busy_seconds() -> float:
 
 
 def side_of(case: Case, setting: TorchSetting | None) -> JaxSide | TorchSide:
-    """A side of a case, ours without a setting."""
+    """Builds a side of a case: this package's without a setting, else PyTorch's."""
     work = workload_of(case)
     if setting is None:
         from jax_side import JaxSide
@@ -170,7 +170,7 @@ def side_of(case: Case, setting: TorchSetting | None) -> JaxSide | TorchSide:
 
 
 class Worker:
-    """A side in its process."""
+    """Runs a side in its process."""
 
     case: Case
     side: JaxSide | TorchSide
@@ -191,7 +191,8 @@ class Worker:
         return (time.perf_counter() - started) / len(samples)
 
     def run(self, positions: np.ndarray, number: int) -> float:
-        """Seconds of an example in a round, without those of compilation on the way.
+        """Runs the batches of a round; returns the seconds of an example, without those of
+        compilation on the way.
 
         positions: of the round's batches in the plan, from 0 to 1.
         """
@@ -228,7 +229,7 @@ WORKER = Worker()
 def measure_case(
     case: Case, process: Callable[[Mapping[str, str]], SideProcess] = SideProcess
 ) -> Measurement:
-    """The row of a case, against the fastest setting of PyTorch."""
+    """Measures a case, against the fastest setting of PyTorch."""
     settings = MODELS[case.model].settings if case.against == "torch" else ()
     one_seed = replace(case, seeds=1)
     notes = []
@@ -280,7 +281,7 @@ def measure_case(
 def _seconds_of_rounds(
     sides: Mapping[str, SideProcess], rounds: int, seconds_of_batch: float
 ) -> dict[str, np.ndarray]:
-    """side -> seconds of an example in each round. seconds_of_batch: of our side; 0 for whole
+    """The seconds of an example in each round, by side. seconds_of_batch: of our side; 0 for whole
     epochs."""
     count = max(FEWEST, math.ceil(ROUND_SECONDS / (seconds_of_batch or ROUND_SECONDS)))
     seconds = {name: np.zeros(rounds) for name in sides}

@@ -61,9 +61,9 @@ class Workload:
     """A corpus with the splits "train" and "dev".
 
     Args:
-      prepared: has arrays as nli.encoding or cloze.encoding makes them. A passage counts as a
+      prepared: has arrays as nli/encode or cloze/arrays.py makes them. A passage counts as a
         premise, a query as a hypothesis.
-      premise_of: [N] the number of each row's premise or passage.
+      premise_of: [N], the number of each row's premise or passage.
       corpus: its description, for the result.
     """
 
@@ -75,7 +75,7 @@ class Workload:
         return np.arange(len(self.premise_of))[self.prepared.splits[split].place]
 
     def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(of premises, of hypotheses) [N]"""
+        """The lengths ([N] of premises, [N] of hypotheses) of rows."""
         arrays = self.prepared.arrays
         return arrays["premise_length"][rows], arrays["hypothesis_length"][rows]
 
@@ -88,7 +88,7 @@ def _workload(
     corpus: str,
     manifest: dict[str, dict[str, int]],
 ) -> Workload:
-    """A corpus whose first `train` rows are for training."""
+    """Makes a corpus whose first `train` rows are for training."""
     splits = {}
     for name, first, end in (("train", 0, train), ("dev", train, len(premise_of))):
         size = end - first
@@ -99,7 +99,7 @@ def _workload(
 
 
 def made_up_pairs(pairs: int, *, dim: int) -> Workload:
-    """Pairs of words. There is nothing to learn."""
+    """Makes pairs of random words, from which nothing can be learned."""
     rng = np.random.default_rng(SEED)
     row = np.arange(pairs + min(DEV_PAIRS, max(PAIRS_PER_PREMISE, pairs // 8)))
     sentence_of = {"premise": row // PAIRS_PER_PREMISE, "hypothesis": row}
@@ -116,7 +116,7 @@ def made_up_pairs(pairs: int, *, dim: int) -> Workload:
 
 
 def made_up_pieces(pairs: int, *, length: int) -> Workload:
-    """Pairs in word pieces, as BERT reads them. There are no word vectors.
+    """Makes pairs in word pieces, as BERT reads them. There are no word vectors.
 
     length: pieces of every pair with its three special ones; 0: as many as the words of MedNLI
     would have.
@@ -152,8 +152,8 @@ def made_up_pieces(pairs: int, *, length: int) -> Workload:
 
 
 def made_up_passages(queries: int, *, tokens: int, dim: int) -> Workload:
-    """Queries over passages of a mean length, QUERIES_PER_PASSAGE each. The right candidate is
-    drawn at random."""
+    """Makes queries over passages of a mean length, QUERIES_PER_PASSAGE each. The right candidate
+    is drawn at random."""
     rng = np.random.default_rng(SEED)
     row = np.arange(queries + DEV_PASSAGES * QUERIES_PER_PASSAGE)
     passage_of = row // QUERIES_PER_PASSAGE
@@ -186,8 +186,8 @@ def made_up_passages(queries: int, *, tokens: int, dim: int) -> Workload:
 
 
 def _passages(rng: np.random.Generator, number: int, tokens: int) -> Arrays:
-    """Flat arrays of all passages: tokens [P], candidates [C], marked tokens [S], and where each
-    passage starts."""
+    """Flat arrays of all passages: tokens [P], candidates [C], marked tokens [S], and the start of
+    each passage."""
     shortest, longest = max(4, tokens * SHORTEST), LONGEST * tokens
     length = _lengths(rng, number, tokens, PASSAGE_SHAPE, shortest, longest)
     start = _starts(length)
@@ -224,7 +224,7 @@ def _starts(sizes: Iterable[int]) -> np.ndarray:
 
 
 def zipf(rng: np.random.Generator, shape: int | tuple[int, ...]) -> np.ndarray:
-    """Words int32, each as often as a text has a word of its rank."""
+    """Draws words int32, each as often as a text has a word of its rank."""
     share = (np.arange(1, WORDS + 1) + OFFSET) ** -EXPONENT
     words = FIRST_WORD + rng.choice(WORDS, shape, p=share / share.sum())
     return words.astype(np.int32)
@@ -233,13 +233,13 @@ def zipf(rng: np.random.Generator, shape: int | tuple[int, ...]) -> np.ndarray:
 def _lengths(
     rng: np.random.Generator, number: int, mean: float, shape: float, least: float, most: float
 ) -> np.ndarray:
-    """[number] int32 of a gamma distribution, clipped."""
+    """Draws int32 [number] from a gamma distribution, clipped."""
     lengths = np.round(rng.gamma(shape, mean / shape, number))
     return np.clip(lengths, least, most).astype(np.int32)
 
 
 def _padded(tokens: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Tokens [N, T] with 0 after each row's length [N]."""
+    """Sets tokens [N, T] after each row's length [N] to 0."""
     return np.where(np.arange(tokens.shape[1]) < length[:, None], tokens, 0).astype(np.int32)
 
 

@@ -41,7 +41,7 @@ def lines(rows: Sequence[JsonObject]) -> list[str]:
 
 
 def _cells(row: JsonObject) -> dict[str, str]:
-    """The texts of a row, with the settings of PyTorch that gave no answer."""
+    """The cells of a row, with the settings of PyTorch that gave no answer."""
     cells = {}
     for name, value in row.items():
         if value is not None:

@@ -46,8 +46,13 @@ MASKED_ENERGY = -1e9  # models.packing
 
 
 class Sentences(NamedTuple):
-    """tokens [R, T] int64 on the device, trimmed to the longest; length [R] int64 on the CPU; mask
-    [R, T] bool."""
+    """Padded sentences.
+
+    Args:
+      tokens: [R, T] int64 on the device, trimmed to the longest.
+      length: [R] int64 on the CPU.
+      mask: [R, T] bool.
+    """
 
     tokens: Tensor
     length: Tensor
@@ -57,8 +62,8 @@ class Sentences(NamedTuple):
 class Batch(NamedTuple):
     """A batch of pairs.
 
-    premise_of: [B] the place of each pair's premise, where each distinct premise stands once; None
-    where premises and hypotheses have one order.
+    premise_of: [B], the place of each pair's premise among the distinct premises; None if premises
+    and hypotheses have one order.
     """
 
     premise: Sentences
@@ -67,7 +72,7 @@ class Batch(NamedTuple):
     label: Tensor
 
     def spread(self, of_premises: Tensor) -> Tensor:
-        """[B, ...] of the pairs from [R, ...] of the premises."""
+        """Repeats rows [R, ...] of the premises for their pairs, [B, ...]."""
         if self.premise_of is None:
             return of_premises
         return of_premises.index_select(0, self.premise_of)
@@ -78,7 +83,7 @@ def attention(energies: Tensor, mask: Tensor, dim: int = -1) -> Tensor:
 
 
 def maxima(states: Tensor, mask: Tensor) -> Tensor:
-    """[R, H] from [R, T, H], over real tokens."""
+    """Maxima [R, H] of states [R, T, H] over real tokens."""
     return states.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
 
 
@@ -109,8 +114,7 @@ class BiLSTM(nn.Module):
     def _in_chunks(
         self, x: Tensor, length: Tensor, form: Callable[[Tensor, Tensor], Tensor]
     ) -> Tensor:
-        """The states of sentences of about one length at a time, in a form: (states, rows) -> [R,
-        ...]."""
+        """Runs sentences of about one length at a time, in a form (states, rows) -> [R, ...]."""
         order = torch.argsort(length)
         chunks = []
         for rows in order.split(max(LEAST_CHUNK, -(-len(length) // CHUNKS))):
@@ -230,11 +234,11 @@ class Cloze(NamedTuple):
     """A batch of queries over U passages.
 
     Args:
-      passage_of: [B] the place of each query's passage; None where both have one order.
-      blank, label: [B]
-      position: [U, S] marked tokens.
-      candidate: [U, S] the candidate of each marked token; C on padding.
-      kind: [U, C] numbers of the candidates' phrases.
+      passage_of: [B], the place of each query's passage; None if both have one order.
+      blank, label: [B].
+      position: [U, S], marked tokens.
+      candidate: [U, S], the candidate of each marked token; C on padding.
+      kind: [U, C], numbers of the candidates' phrases.
       exists: [U, C] bool, False on padding.
     """
 
@@ -249,20 +253,21 @@ class Cloze(NamedTuple):
     label: Tensor
 
     def spread(self, of_passages: Tensor) -> Tensor:
-        """[B, ...] of the queries from [U, ...] of the passages."""
+        """Repeats rows [U, ...] of the passages for their queries, [B, ...]."""
         if self.passage_of is None:
             return of_passages
         return of_passages.index_select(0, self.passage_of)
 
 
 def gru(inputs: int, hidden: int) -> nn.GRU:
-    """[R, T, D] -> (states [R, T, 2H], _); the states of padding have no meaning."""
+    """Makes a bidirectional GRU: [R, T, D] -> (states [R, T, 2H], _); the states of padding have no
+    meaning."""
     return nn.GRU(inputs, hidden, batch_first=True, bidirectional=True)
 
 
 def pointed(energies: Tensor, batch: Cloze) -> Tensor:
-    """[B, C] log of the summed exponentials of each candidate's energies [B, N]; MASKED_ENERGY on
-    padding."""
+    """The log of the summed exponentials of each candidate's energies [B, N]: [B, C]; MASKED_ENERGY
+    on padding."""
     candidate, exists = batch.spread(batch.candidate), batch.spread(batch.exists)
     marked = energies.gather(1, batch.spread(batch.position))
     size = (len(marked), exists.shape[1] + 1)  # the last column takes padding
@@ -286,7 +291,7 @@ class GAReader(Model):
         self.feature = nn.Embedding(2, 2)
 
     def occurs(self, batch: Cloze) -> Tensor:
-        """[B, N] 1 where a known word of the passage stands in the query."""
+        """[B, N], 1 if a known word of the passage stands in the query."""
         tokens = batch.spread(batch.passage.tokens)
         same = (tokens[:, :, None] == batch.query.tokens[:, None, :]).any(dim=2)
         return (same & (tokens > UNKNOWN)).long()
@@ -324,7 +329,7 @@ class SAReader(Model):
         self.bias = nn.Embedding(TYPES, 1)
 
     def query_vector(self, query: Sentences) -> Tensor:
-        """[B, 2H] the last states of both directions."""
+        """The last states of both directions, [B, 2H]."""
         states = self.query(self.drop(self.embedding(query.tokens)))[0]
         rows = torch.arange(len(states), device=states.device)
         end = (query.length - 1).to(states.device)
@@ -346,7 +351,8 @@ class SAReader(Model):
 
 
 class Sequences(NamedTuple):
-    """pieces, kind [B, T]; mask [B, T], None where there is no padding; label [B]."""
+    """Pairs as sequences of pieces. pieces, kind: [B, T]. mask: [B, T], None without padding.
+    label: [B]."""
 
     pieces: Tensor
     kind: Tensor

@@ -1,4 +1,4 @@
-"""PyTorch's side of the benchmark: batches, training and prediction.
+"""The PyTorch side of the benchmark: batches, training and prediction.
 
 Dimension letters: N rows, G groups of rows that share a premise, B pairs of a batch, T tokens, U
 passages.
@@ -69,7 +69,7 @@ def batches_of(
 class TorchSide(ABC):
     """One model in one setting over one workload. On a GPU, torch.compile takes CUDA graphs.
 
-    Subclasses define `batch`. arrays: those of the workload on the device, lengths on the CPU.
+    Subclasses define `batch`. arrays: of the workload on the device, lengths on the CPU.
     """
 
     compile_seconds = 0.0  # within rounds: torch.compile finishes during the warm-up
@@ -94,11 +94,12 @@ class TorchSide(ABC):
         """The inputs of the model for these rows."""
 
     def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(of premises, of hypotheses) [N], which decide the batches of one length."""
+        """The lengths ([N] of premises, [N] of hypotheses) of rows, which decide the batches of one
+        length."""
         return self.work.lengths(rows)
 
     def build(self) -> torch.nn.Module:
-        """The model."""
+        """Builds the model."""
         vectors = torch.as_tensor(self.work.prepared.vectors)
         build = torch_models.MODELS[self.case.model]
         return build(vectors, self.case.hidden, self.config.model.dropout, self.setting.style)
@@ -128,7 +129,7 @@ class TorchSide(ABC):
         return kinds[train.optimizer](groups, lr=rate, weight_decay=decay, fused=True)
 
     def logits(self, batch: AnyBatch) -> Tensor:
-        """The model's, with the products of the case's precision."""
+        """The logits of the model, with the products of the case's precision."""
         if self.graphs:
             torch.compiler.cudagraph_mark_step_begin()
         half = self.case.precision == "bfloat16"
@@ -138,11 +139,11 @@ class TorchSide(ABC):
         return logits.float().clone() if self.graphs else logits.float()
 
     def peak_bytes(self) -> int | None:
-        """The most that PyTorch held of the accelerator; None on a CPU."""
+        """The most bytes that PyTorch held of the accelerator; None on a CPU."""
         return torch.cuda.max_memory_reserved() if self.device == "cuda" else None
 
     def sentences(self, tokens: Tensor, length: Tensor) -> Sentences:
-        """tokens: [R, T], trimmed to the longest; length: [R]."""
+        """Makes Sentences. tokens: [R, T], trimmed to the longest; length: [R]."""
         mask = torch.arange(tokens.shape[1], device=self.device) < length.to(self.device)[:, None]
         return Sentences(tokens, length, mask)
 
@@ -164,12 +165,13 @@ class TorchSide(ABC):
         return sorted(self.batches(mode), key=lambda rows: np.sum(self.work.lengths(rows)))
 
     def samples(self, plan: list[np.ndarray]) -> list[np.ndarray]:
-        """Batches of all sizes, the largest too."""
+        """Batches of all sizes, also the largest."""
         step = -(-len(plan) // (WARM_COMPILED if self.setting.compiled else WARM))
         return [*plan[::step], plan[-1]]
 
     def run(self, mode: str, batches: Sequence[np.ndarray]) -> int:
-        """Trains on, or predicts, these batches; returns their examples once all is computed."""
+        """Trains on, or predicts, these batches; returns the number of their examples once all is
+        computed."""
         if mode == "train":
             self.train(batches)
         else:
@@ -191,14 +193,14 @@ class TorchSide(ABC):
 
     @torch.inference_mode()
     def predict(self, batches: Sequence[np.ndarray]) -> list[Tensor]:
-        """The logits of each batch."""
+        """Computes the logits of each batch."""
         self.model.train(False)
         logits = [self.logits(self.batch(rows)) for rows in batches]
         return [of_batch.cpu() for of_batch in logits]
 
     def epoch(self, number: int) -> int:
-        """One epoch of training from newly drawn weights, and the logits of the dev split after
-        it."""
+        """Runs one epoch of training from newly drawn weights, and computes the logits of the dev
+        split after it."""
         self.start(number)
         examples = self.run("train", self.batches("train", number))
         self.predict(self.batches("predict", split="dev"))
@@ -252,7 +254,8 @@ class ReaderSide(TorchSide):
         )
 
     def _of_passages(self, name: str, passages: Tensor, fill: int = 0) -> tuple[Tensor, Tensor]:
-        """([U, longest], length [U]) of a flat array's part for each passage; `fill` is padding."""
+        """The part ([U, longest], length [U]) of a flat array for each passage; `fill` is
+        padding."""
         starts = self.arrays[f"{name}_start"]
         first = starts[passages]
         length = starts[passages + 1] - first
@@ -280,7 +283,8 @@ class EncoderSide(TorchSide):
         self.kind = (self.mask & (place > premise_end)).long()
 
     def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A pair's length stands for its premise's, of which each number is a bucket."""
+        """The lengths of pairs, times BUCKET, so that each length is a bucket; and zeros in place
+        of hypotheses' lengths."""
         return self.length[rows] * BUCKET, np.zeros(len(rows), np.int64)
 
     def batch(self, rows: np.ndarray) -> Sequences:
