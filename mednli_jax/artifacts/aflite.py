@@ -26,7 +26,7 @@ from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.files.writing import atomic_file, private_folder
-from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.nli.encode.links import Tokens, rows_in, words_and_entities
 from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Grid, Report, Section
@@ -102,7 +102,7 @@ def settings_for(pairs: int, options: AnalysisOptions) -> FilterSettings:
     return FilterSettings(m, options.n, k, options.tau, options.seed)
 
 
-def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
+def difficulty(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Filters all splits of a corpus together, and reports the easy and the difficult pairs."""
     if options.resume and not options.out:
         raise UsageError("--resume needs the folder of the filtering", fix="give --out=FOLDER, too")
@@ -144,7 +144,7 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     return Report(figures, sections, _lists(pairs, state), notes=notes)
 
 
-def _notes(pairs: Pairs, facts: JsonObject, rounds: Sequence[JsonObject]) -> list[str]:
+def _notes(pairs: AnalysedPairs, facts: JsonObject, rounds: Sequence[JsonObject]) -> list[str]:
     notes, corpus = [], pairs.corpus
     retrofitted = corpus.encoding.retrofit_lexicon or corpus.retrofit_relations is not None
     if retrofitted and facts["kind"] == MEAN_VECTORS:
@@ -164,7 +164,7 @@ def _notes(pairs: Pairs, facts: JsonObject, rounds: Sequence[JsonObject]) -> lis
 
 
 def _easy_and_difficult(
-    pairs: Pairs, state: State, rows: slice
+    pairs: AnalysedPairs, state: State, rows: slice
 ) -> Iterator[tuple[str, list[NLIExample]]]:
     """Yields ("easy" or "difficult", its examples) among some rows, in the order of the corpus."""
     examples, is_easy = pairs.examples[rows], state.easy[rows]
@@ -172,7 +172,7 @@ def _easy_and_difficult(
     yield "difficult", list(compress(examples, ~is_easy))
 
 
-def _counts(pairs: Pairs, state: State) -> JsonObject:
+def _counts(pairs: AnalysedPairs, state: State) -> JsonObject:
     """Counts the pairs of each partition: {split: {partition: {label: pairs}}}."""
     splits: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in rows_in(pairs.splits).items():
@@ -183,7 +183,7 @@ def _counts(pairs: Pairs, state: State) -> JsonObject:
     return splits
 
 
-def _lists(pairs: Pairs, state: State) -> dict[str, bytes]:
+def _lists(pairs: AnalysedPairs, state: State) -> dict[str, bytes]:
     """The lists of uids, one a line, of the partitions of all pairs and of each split: {file name:
     content}."""
     files = {}
@@ -309,7 +309,9 @@ def next_round(
 # -- features --------------------------------------------------------------------------------------
 
 
-def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "zero") -> Features:
+def mean_features(
+    pairs: AnalysedPairs, inputs: str, *, entities: str, unknown: str = "zero"
+) -> Features:
     """Computes the mean vectors of all pairs, by the word vectors of the corpus's encoding.
 
     Args:
@@ -348,7 +350,7 @@ def mean_features(pairs: Pairs, inputs: str, *, entities: str, unknown: str = "z
     return Features(total, facts)
 
 
-def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[Tokens]]:
+def _texts(pairs: AnalysedPairs, side: str, *, raw: bool, lowercase: bool) -> list[list[Tokens]]:
     """The words of each example's sentence: those of the raw sentence, or its tokens with the
     tokens of an entity merged."""
     texts = []
@@ -363,7 +365,7 @@ def _texts(pairs: Pairs, side: str, *, raw: bool, lowercase: bool) -> list[list[
     return texts
 
 
-def run_features(pairs: Pairs, run: Path, outputs: Mapping[str, np.ndarray]) -> Features:
+def run_features(pairs: AnalysedPairs, run: Path, outputs: Mapping[str, np.ndarray]) -> Features:
     """Takes a finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
 
     The run is more certain on its training pairs, which therefore look easier than others.

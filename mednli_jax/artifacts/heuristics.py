@@ -16,7 +16,7 @@ from mednli_jax.artifacts.hypotheses import PAPER, classes_of
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.nli.analyses import PERSONS, Pairs
+from mednli_jax.nli.analyses import PERSONS, AnalysedPairs
 from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, p_value, points
@@ -70,10 +70,10 @@ class Spread:
     share: float | None = None
 
 
-def heuristics(pairs: Pairs, options: AnalysisOptions) -> Report:
+def heuristics(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Reports the annotators' heuristics over all splits together."""
     pairs.check_labels("heuristics")
-    ontology = pairs.needs_knowledge("heuristics").ontology
+    ontology = pairs.required_source("heuristics").ontology
     labels = [example.label for example in pairs.examples]
     rows = satisfied(pairs.examples, *pairs.mentions, ontology)
     spreads = spread(rows, labels)
@@ -104,7 +104,10 @@ def heuristics(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 
 def _notes(
-    pairs: Pairs, ontology: Ontology, rows: Mapping[str, Sequence[int]], labels: Sequence[str]
+    pairs: AnalysedPairs,
+    ontology: Ontology,
+    rows: Mapping[str, Sequence[int]],
+    labels: Sequence[str],
 ) -> list[str]:
     notes, linking = [], pairs.corpus.linking
     if CAUSE not in rows:

@@ -19,7 +19,7 @@ from scipy import stats
 
 from mednli_jax.data.labels import ordered
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.report import charts
 from mednli_jax.report.metrics import holm
 from mednli_jax.report.options import AnalysisOptions
@@ -92,7 +92,7 @@ class TokenTable(NamedTuple):
         return self._replace(rows=best)
 
 
-def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
+def tokens(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Reports the PMI of tokens and classes over the training hypotheses, entities merged."""
     train = pairs.splits["train"].examples
     sentences = pairs.hypotheses(merged=True)[: len(train)]
@@ -328,7 +328,7 @@ class Lengths:
     comparisons: Sequence[LengthTest]
 
 
-def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
+def hypothesis_lengths(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Reports the lengths of hypotheses by class, with and without the tokens of entities
     merged."""
     split = options.lengths

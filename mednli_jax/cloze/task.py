@@ -187,7 +187,7 @@ class Cloze:
     def compare(self, folders: Sequence[Path], split: str) -> Report:
         return page.compare(folders, split)
 
-    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+    def optional_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         return Report({})
 
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:

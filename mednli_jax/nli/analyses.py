@@ -2,7 +2,7 @@
 and `paths` (Figure 3).
 
 Figures are JSON values. Dimension letters: N examples, D distinct pairs of concepts, M pairs of
-places in the ontology.
+nodes of the ontology.
 """
 
 import json
@@ -52,15 +52,16 @@ _FAR, _NONE = 2**62, 2**62 + 1  # lengths above all others, for NO_PATH and NO_C
 LONG = 50  # tokens; the paper's models cut longer sentences
 
 ConceptPair = tuple[str, str]  # a concept of a premise, one of its hypothesis
-Indices = Callable[[str], Sequence[int]]  # a mention's concept -> its places in the ontology
+Indices = Callable[[str], Sequence[int]]  # a mention's concept -> its nodes of the ontology
 
 
-class Pairs:
+class AnalysedPairs:
     """The pairs of a corpus. Their concepts are linked once for all analyses, at first use.
 
     Args:
-      splits: analysed in place of the corpus's own.
-      spans: a file of the entities to merge; None merges the concepts.
+      splits: the splits that are analysed, in place of the corpus's own.
+      spans: a file of entities, whose tokens `hypotheses(merged=True)` joins; None joins the tokens
+        of concepts.
     """
 
     def __init__(
@@ -90,12 +91,12 @@ class Pairs:
         none."""
         return self.knowledge if self.spans is None else self.spans.name
 
-    def needs_knowledge(self, analysis: str) -> links.ConceptSource:
-        """Returns the finder. Raises UsageError for a config without concepts."""
-        if self.finder is None:
+    def required_source(self, analysis: str) -> links.ConceptSource:
+        """Returns `concept_source`. Raises UsageError for a config without concepts."""
+        if self.concept_source is None:
             fix = "--corpus=NAME, or --config=esim_kd, or config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
-        return self.finder
+        return self.concept_source
 
     def check_labels(self, analysis: str) -> None:
         """Raises UsageError for labels that are not those of natural language inference."""
@@ -105,15 +106,15 @@ class Pairs:
             raise UsageError(problem, fix=f"leave it out, or map the labels: {mapped}")
 
     @cached_property
-    def finder(self) -> links.ConceptSource | None:
-        """The finder of concepts in sentences, by a linker or a file of mentions; None without
+    def concept_source(self) -> links.ConceptSource | None:
+        """The linker or the file of mentions that finds the concepts of the pairs; None without
         knowledge."""
         return self.corpus.concept_source(self.splits)
 
     @cached_property
     def linked(self) -> links.PairMentions:
         """The concepts of all pairs; none without knowledge."""
-        return links.find_mentions(self.examples, self.finder, self.corpus.encoding)
+        return links.find_mentions(self.examples, self.concept_source, self.corpus.encoding)
 
     @property
     def mentions(self) -> tuple[list[list[Mention]], list[list[Mention]]]:
@@ -127,8 +128,8 @@ class Pairs:
         concepts."""
         if self.spans is None:
             return self.linked.visible
-        recognised = self.corpus.concept_source(self.splits, self.spans)
-        return links.find_mentions(self.examples, recognised, self.corpus.encoding).visible
+        source = self.corpus.concept_source(self.splits, self.spans)
+        return links.find_mentions(self.examples, source, self.corpus.encoding).visible
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The tokens of the hypotheses in lower case. merged: whether the tokens of an entity are
@@ -140,15 +141,15 @@ class Pairs:
         return sentences
 
 
-def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> Pairs:
+def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> AnalysedPairs:
     """The pairs of the corpus that --config names, or --corpus=PATH; a single file is read as
-    training pairs. spans: see Pairs.
+    training pairs. spans: see AnalysedPairs.
 
-    The concepts of a corpus that --corpus names include PERSONS, which the heuristic of probable
-    causes needs, if its ontology is MeSH and the config chooses no semantic types.
+    For --corpus with MeSH, and a config without semantic types, concepts of PERSONS are linked,
+    too: the heuristic of probable causes needs them (artifacts.heuristics).
     """
     if path is None:
-        return Pairs(corpus, spans=spans)
+        return AnalysedPairs(corpus, spans=spans)
     linking, terminology = corpus.linking, corpus.terminology
     is_mesh = terminology is not None and (
         terminology.name == "mesh" or terminology.name.endswith(TABLES)
@@ -165,13 +166,13 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
             path, split="train", limit=corpus.limit, labels=labels, columns=corpus.columns
         )
         splits = {"train": split}
-    return Pairs(corpus, splits=splits, spans=spans)
+    return AnalysedPairs(corpus, splits=splits, spans=spans)
 
 
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
+def stats(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Reports the sizes and lengths of the splits."""
     figures = statistics(pairs.splits, pairs.labels)
     return Report(figures, [sizes_section(pairs.name, figures, pairs.labels)])
@@ -277,12 +278,12 @@ def sizes_section(corpus: str, values: JsonObject, labels: Sequence[str] = LABEL
 # -- paths -----------------------------------------------------------------------------------------
 
 
-def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
+def paths(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Reports the path lengths between the concepts of premises and hypotheses."""
-    source = pairs.needs_knowledge("paths")
+    source = pairs.required_source("paths")
     settings, linking = pairs.corpus.encoding, pairs.corpus.linking
     size = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
-    examples = pairs.examples[:size]
+    examples = pairs.examples[:size]  # train is the first split
     premises, hypotheses = (of_side[:size] for of_side in pairs.mentions)
     graph = source.ontology
     if settings.graph == "mentioned":
@@ -326,10 +327,10 @@ def path_statistics(
 ) -> JsonObject:
     """Computes path lengths between the concepts of premises and hypotheses.
 
-    A concept that the ontology lacks has a path to itself alone. For a concept at several places
-    the nearest place counts.
+    A concept that the ontology lacks has a path to itself alone. For a concept with several nodes
+    the nearest node counts.
 
-    distances: maps pairs of places [M, 2] to path lengths int [M], see
+    distances: maps pairs of nodes [M, 2] to path lengths int [M], see
     knowledge.distances.shortest_paths.
 
     Returns
@@ -382,12 +383,13 @@ def _lengths(
 ) -> np.ndarray:
     """int64 [D], the edges between the concepts of each pair; _FAR without a path."""
     length_D = np.array([0 if left == right else _FAR for left, right in pairs], np.int64)
-    places = []
+    rows = []  # M rows (pair of concepts, node of the left one, node of the right one)
     for number, (left, right) in enumerate(pairs):
-        places += [(number, *ends) for ends in product(indices(left), indices(right))]
-    if places:
-        pair_M, *ends = np.array(places).T
-        edges_M = distances(np.stack(ends, axis=1)).astype(np.int64)
+        rows += [(number, *ends) for ends in product(indices(left), indices(right))]
+    if rows:
+        rows_M3 = np.array(rows)
+        pair_M = rows_M3[:, 0]
+        edges_M = distances(rows_M3[:, 1:]).astype(np.int64)
         np.minimum.at(length_D, pair_M, np.where(edges_M < 0, _FAR, edges_M))
     return length_D
 
@@ -431,12 +433,12 @@ def path_section(corpus: str, figures: JsonObject) -> Section:
     occurrences, nearest = figures["occurrences"], figures["nearest"]
     sides = figures["examples_with_concepts"]
     words = [
-        f"{int(occurrences.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same "
-        "concept on both sides",
+        "path 0: the same concept on both sides; "
+        f"{int(occurrences.get(NO_PATH, 0)):,} pairs of concepts have no path",
         f"{_of_ontology(corpus, figures)}: {figures['examples']:,} examples "
         f"({figures.get('split', 'all')}); concepts in {sides['premise']:,} premises and "
-        f"{sides['hypothesis']:,} hypotheses, in both sides of {sides['both']:,}; under a class: "
-        "its examples by their shortest path",
+        f"{sides['hypothesis']:,} hypotheses, in both sides of {sides['both']:,}; the columns of "
+        "classes count examples by their shortest path",
     ]
     if figures["unknown_concepts"]:
         words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.files.reading import shown_names
 from mednli_jax.nli import page
-from mednli_jax.nli.analyses import Pairs, pairs_of, paths, sections_of_file, stats
+from mednli_jax.nli.analyses import AnalysedPairs, pairs_of, paths, sections_of_file, stats
 from mednli_jax.nli.augmentation.pairs import NO_AUGMENTATION
 from mednli_jax.nli.augmentation.substitutions import substitutions
 from mednli_jax.nli.config import (
@@ -104,13 +104,15 @@ class NLI:
         return broken_rules(config, self.with_builder)
 
     def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
-        """Whether the task trains a model. A class of the user may name another task."""
+        """Whether `name` is a model of this task: one of `models`, or a user's class, unless its
+        attribute `task` names another task."""
         if ":" in name:
             return bool(getattr(module, "task", NLI.name) == NLI.name)
         return name in self.models
 
     def pairs(self, config: ConfigDict) -> NLICorpus:
-        """The corpus as pairs, also if a subclass has another `corpus`."""
+        """The sentence pairs. A subclass may override `corpus` to give other examples; `pairs`
+        stays."""
         return corpus_of(config)
 
     def corpus(self, config: ConfigDict) -> NLICorpus:
@@ -126,8 +128,7 @@ class NLI:
             scored=labels_of(config.data).names,
         )
 
-    def with_labels(self, config: ConfigDict) -> ConfigDict:
-        return with_labels(config)
+    with_labels = staticmethod(with_labels)
 
     def fit(self, config: ConfigDict) -> Fit | None:
         if not uses_features(config):
@@ -164,17 +165,15 @@ class NLI:
         self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
     ) -> None:
         if experiment.model.fields["knowledge"] != "none":
-            few = sys.maxsize if experiment.pairs.limit else excerpt
-            check_links(prepared, few=few)
+            # A cut corpus may have no link by chance.
+            warn_below = math.inf if experiment.pairs.limit else excerpt
+            check_links(prepared, warn_below=warn_below)
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return page.run_sections(result)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         return ()
-
-    def compare(self, folders: Sequence[Path], split: str) -> Report:
-        return page.compare(folders, split)
 
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
         if options.probe:
@@ -193,10 +192,13 @@ class NLI:
     def evaluate_answers(
         self, corpus: str, predictions: Path, options: EvaluationOptions
     ) -> Report:
-        raise UsageError("--corpus is for answers to queries", fix="for pairs give --config")
+        """Raises UsageError: answers to pairs are scored on the corpus of --config."""
+        problem = "--corpus is for tasks that answer queries, not for sentence pairs"
+        raise UsageError(problem, fix="give --config")
 
     def _probe(self, run: Run, path: Path) -> Report:
-        """Reports the scores of the labelled pairs of a file, which the run reads as its corpus."""
+        """Reports the run's scores on the labelled pairs of a file, which is read with the labels,
+        the columns and the tokeniser of the run's corpus."""
         data = run.config.data
         labels, columns = labels_of(data), columns_of(data.columns)
         split = read_nli_file(path, split=NEW, labels=labels, columns=columns)
@@ -209,10 +211,10 @@ class NLI:
         )
 
     def linked(self, config: ConfigDict) -> NLICorpus:
-        """The pairs that a run was trained on, linked to concepts, whether or not its model uses
+        """The pairs that a run was trained on, with a linker, whether or not its model uses
         links."""
         linked = config.copy_and_resolve_references()
-        with linked.unlocked():
+        with linked.unlocked():  # the simplest settings with which corpus_of adds a linker
             linked.data.tokens = "words"
             linked.vectors.retrofit, linked.model.knowledge = "", "replace"
         return self.pairs(linked)
@@ -224,20 +226,21 @@ class NLI:
         """
         trained, corpus = run.experiment.pairs, self.linked(run.config)
         if trained.pieces or trained.linking:
-            problem = "--merged is for a run that reads only the words of one whole corpus"
+            problem = "--merged is for a run on words alone, without word pieces and concepts"
             fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
             raise UsageError(problem, fix=fix)
         splits = corpus.splits()
-        finder = corpus.concept_source(splits, spans)
+        source = corpus.concept_source(splits, spans)
         joined = {}
         for name, split in splits.items():
-            mentions = find_mentions(split.examples, finder, corpus.encoding).visible
+            mentions = find_mentions(split.examples, source, corpus.encoding).visible
             joined[name] = replace(split, examples=tuple(merge_entities(split.examples, mentions)))
         prepared = trained.encoded(joined, run.vocabulary, run.vectors)
         merged_by = spans.name if spans else corpus.knowledge
         return run.with_arrays(prepared=prepared, merged_by=merged_by)
 
-    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+    def optional_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+        """The sections of --categories, --categories_file and --paths."""
         report = Report({})
         if options.categories or options.categories_file:
             if options.categories_file:
@@ -249,18 +252,19 @@ class NLI:
             report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
         return replace(report, page_only=sections_of_file(options.paths))
 
+    compare = staticmethod(page.compare)
     prediction = staticmethod(page.prediction)
     prediction_lines = staticmethod(page.prediction_lines)
     write_attention = staticmethod(page.write_attention)
 
-    analyses: Mapping[str, Analysis[Pairs]] = MappingProxyType({
+    analyses: Mapping[str, Analysis[AnalysedPairs]] = MappingProxyType({
         "stats": stats,
         "paths": paths,
         "substitutions": substitutions,
     })  # fmt: skip
-    alone: Sequence[str] = ("substitutions",)  # because it makes a new corpus
+    alone: Sequence[str] = ("substitutions",)  # left out of `analyze all`: it writes a new corpus
 
-    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> Pairs:
+    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> AnalysedPairs:
         if config is None:
             raise UsageError("--config is missing", fix="--config=esim_kd, or --corpus=NAME")
         path = Path(options.corpus).expanduser() if options.corpus else None
@@ -301,12 +305,11 @@ def _note_files(folder: Path) -> Iterator[Path]:
 # -- faults that the counts in the manifest of a prepared corpus show ------------------------------
 
 
-MOST_NUMBERS = 10  # labels that are numbers; more may be scores
+MOST_NUMBERS = 10  # labels that are numbers; more are probably scores
 
 
 def warnings_of(prepared: Prepared) -> Iterator[str]:
-    """Yields warnings of words without vectors, a missing split, quoted cells, a class without
-    pairs, shared pairs, and mentions of another terminology."""
+    """Yields messages on counts of the manifest that point to a mistake in the data."""
     manifest = prepared.manifest
     yield from coverage_warnings(manifest["vocabulary"])
     for split, facts in manifest["splits"].items():
@@ -314,18 +317,7 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
         if note in (NO_TEST, NO_TEST_LABELS, NO_AUGMENTATION):
             yield note.rstrip(".")
         yield from quoted_cells(facts)
-        counts = facts.get("labels", {})
-        if counts.keys() <= set(LABELS) and split == "train":
-            counts = dict.fromkeys(LABELS, 0) | counts
-        if split == "train" and len(counts) > MOST_NUMBERS and all(map(is_number, counts)):
-            yield (
-                f"{len(counts)} labels are numbers; if they are scores, map them to classes by "
-                "config.data.labels, because each label is a class of its own"
-            )
-        absent = [label for label, count in counts.items() if not count]
-        if absent:
-            shown = shown_names(absent, "number")
-            yield f"{split}: no pair has the label {shown}; is the file an excerpt?"
+        yield from _label_warnings(split, facts.get("labels", {}))
     for split, counts_of in manifest.get("shared", {}).items():
         for earlier, counts in counts_of.items():
             if counts["pairs"]:
@@ -345,12 +337,30 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
             )
 
 
-def check_links(prepared: Prepared, *, few: int) -> None:
+def _label_warnings(split: str, counts: Mapping[str, int]) -> Iterator[str]:
+    """counts: label -> the pairs of a split that have it."""
+    is_train = split == "train"
+    if is_train and set(LABELS).issuperset(counts):
+        # The labels of a user's file are those that it has; the others of LABELS have no pair.
+        counts = {**dict.fromkeys(LABELS, 0), **counts}
+    if is_train and len(counts) > MOST_NUMBERS and all(map(is_number, counts)):
+        yield (
+            f"{len(counts)} labels are numbers; if they are scores, map them to classes by "
+            "config.data.labels, because each label is a class of its own"
+        )
+    absent = [label for label, count in counts.items() if not count]
+    if absent:
+        shown = shown_names(absent, "number")
+        yield f"{split}: no pair has the label {shown}; is the file an excerpt?"
+
+
+def check_links(prepared: Prepared, *, warn_below: float) -> None:
     """Raises ConfigError for a corpus without a link in the training pairs.
 
-    few: with fewer training pairs this is a warning, because they may have none by chance.
+    warn_below: fewer training pairs than these may have no link by chance, and get a warning.
     """
-    name = "train" if "train" in prepared.splits else next(iter(prepared.splits))  # folds have one
+    # A fold of cross-validation has a single split.
+    name = "train" if "train" in prepared.splits else next(iter(prepared.splits))
     counts, size = prepared.manifest["knowledge"]["splits"][name], len(prepared.splits[name])
     if counts["pairs_with_links"]:
         return
@@ -358,6 +368,6 @@ def check_links(prepared: Prepared, *, few: int) -> None:
     problem = f"no path links the concepts of any of {size:,} training pairs; {sides} have concepts"
     fix = "give another ontology or file of mentions, or config.model.knowledge=none"
     error = ConfigError(problem, field="knowledge.ontology", fix=fix)
-    if size >= few:
+    if size >= warn_below:
         raise error
     warn(str(error))

@@ -138,7 +138,7 @@ def _systems(values: cli.Flags) -> dict[str, Path]:
 
 def _page(values: cli.Flags, folder: Path) -> None:
     task = tasks.task_of_run(folder)
-    more = task.more_sections([folder], _options(values))
+    more = task.optional_sections([folder], _options(values))
     shown = [*more.sections, *more.page_only]
     directory = RunDirectory.existing(folder)
     page = html.run_page(directory, task.run_sections, task.row_noun, shown)
@@ -158,7 +158,7 @@ def _comparison(values: cli.Flags, folders: Sequence[Path]) -> None:
         raise UsageError("--compare takes two runs at least", fix="name another run directory")
     task = tasks.same_task(folders)
     compared = task.compare(folders, values.split)
-    more = task.more_sections(folders, _options(values))
+    more = task.optional_sections(folders, _options(values))
     sections = [*compared.sections, *more.sections]
     figures = dict(compared.figures)
     if more.sections:

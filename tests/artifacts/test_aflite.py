@@ -12,7 +12,7 @@ from mednli_jax.artifacts import aflite
 from mednli_jax.artifacts.aflite import FilterSettings, State, filtered, mean_vectors, next_round
 from mednli_jax.cli import read_config
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.nli.task import corpus_of
 from mednli_jax.report.options import AnalysisOptions
 
@@ -251,7 +251,7 @@ def pairs(tmp_path):
     config = read_config("bow:file")
     config.data.dir = str(tmp_path)
     config.vectors.path, config.vectors.dim = str(tmp_path / "own.txt"), 2
-    return Pairs(corpus_of(config), spans=tmp_path / "spans.tsv")
+    return AnalysedPairs(corpus_of(config), spans=tmp_path / "spans.tsv")
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_paths_of_analyze_are_drawn_on_the_page_of_a_run(tmp_path):
 
     text = (tmp_path / "run" / "report.html").read_text()
     assert "occurrences: 0 5, 2 7" in text
-    assert "3 further pairs of concepts have no path" in text
+    assert "3 pairs of concepts have no path" in text
 
 
 @pytest.fixture

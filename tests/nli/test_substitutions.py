@@ -12,7 +12,7 @@ from support.pairs import pair
 from mednli_jax.cli import read_config
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
-from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.nli.augmentation.substitutions import FILE, substitutions
 from mednli_jax.nli.task import corpus_of
 from mednli_jax.report.options import AnalysisOptions
@@ -31,7 +31,7 @@ def pairs_of(*premises, train=TRAIN, ontology="mesh"):
     config.knowledge.ontology = str(ontology)
     test = [pair(premise, "x", uid=premise) for premise in premises]
     splits = {"train": Split("train", tuple(train)), "test": Split("test", tuple(test))}
-    return Pairs(corpus_of(config), splits=splits)
+    return AnalysedPairs(corpus_of(config), splits=splits)
 
 
 def probe(pairs):

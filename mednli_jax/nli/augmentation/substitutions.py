@@ -21,7 +21,7 @@ from mednli_jax.data.text import indefinite_article
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.words import singular
-from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.nli.augmentation.changes import (
     DETERMINERS,
     POS,
@@ -70,7 +70,7 @@ class ProbePair(NamedTuple):
     operator: str = ""
 
 
-def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
+def substitutions(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Makes the probe of a corpus and its ontology.
 
     A word of a held-out premise is replaced by a related word. Both words occur LEAST times or more
@@ -86,7 +86,7 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
     options: count, pairs of each category, at most; seed, of the choice among more.
     """
     pairs.check_labels("substitutions")
-    linker = pairs.needs_knowledge("substitutions")
+    linker = pairs.required_source("substitutions")
     if isinstance(linker, Recognised):
         problem = "analyze substitutions: a file of mentions has no concepts of replaced words"
         raise UsageError(problem, fix="leave config.knowledge.mentions out")
