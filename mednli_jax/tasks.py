@@ -159,7 +159,7 @@ class Task(Protocol):
         """Compares the first run with each of the others; figures: {"comparisons": [a row for each
         other run]}."""
 
-    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+    def optional_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         """Reports the sections that options of `report` ask for."""
 
     def evaluate(self, run: Run, options: EvaluationOptions) -> Report:
