@@ -173,14 +173,13 @@ def premise_groups(premises: np.ndarray, most: int) -> np.ndarray:
 
     Groups stand in the order of their first rows. -1 fills the places of a smaller group.
     """
-    _, owner = np.unique(premises, axis=0, return_inverse=True)
-    owner = owner.ravel()
-    order = np.argsort(owner, kind="stable")
-    is_last_of_group = owner[order][1:] != owner[order][:-1]
+    rows_of: dict[bytes, list[int]] = {}
+    for number, premise in enumerate(np.asarray(premises)):
+        rows_of.setdefault(premise.tobytes(), []).append(number)
     groups = []
-    for rows in np.split(order, np.flatnonzero(is_last_of_group) + 1):
+    for rows in rows_of.values():
         groups += [rows[start : start + most] for start in range(0, len(rows), most)]
-    groups.sort(key=lambda group: group[0])
+    groups.sort()
     groups_MG = np.full((len(groups), max(map(len, groups), default=1)), -1, np.int32)
     for row, group in zip(groups_MG, groups, strict=True):
         row[: len(group)] = group

@@ -116,8 +116,7 @@ class Cache:
         """Returns the corpus prepared under `key`, and whether the cache had it. `build` makes a
         corpus that is missing or damaged."""
         key = {**key, "folder_format": FOLDER_FORMAT}
-        digest = key_digest(key)
-        folder = self.folder / f"{name}-{digest}"
+        folder = self.folder / f"{name}-{key_digest(key)}"
         if folder.is_dir():
             prepared = _read(folder)
             if prepared:

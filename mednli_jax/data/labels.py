@@ -5,7 +5,6 @@ A label is the text in a file ("2", "Yes"); a name is the class that it stands f
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -139,15 +138,15 @@ class Labels:
         If every name is one of LABELS, the names take the order of LABELS. If the names are
         0, 1, ..., n, the label -1 means unlabelled.
         """
-        labels: list[str] = []
         names: list[str] = []
         name_of: dict[str, str] = {}
+        repeated: dict[str, None] = {}  # an ordered set
         for entry in setting_entries(setting):
             label, name = entry.left.casefold(), _canonical(entry.right)
-            labels.append(label)
+            if label in name_of:
+                repeated[label] = None
             names.append(name)
             name_of[label] = name
-        repeated = tuple(label for label, count in Counter(labels).items() if count > 1)
         has_unlabelled = UNLABELLED in names
         names = [name for name in dict.fromkeys(names) if name != UNLABELLED]
         for name in names:  # `predict` and `analyze` write names
@@ -157,7 +156,7 @@ class Labels:
         for label in ("", UNLABELLED):
             name_of.setdefault(label, UNLABELLED)
         in_order = ordered(names) if set(names) <= set(LABELS) else tuple(names)
-        return cls(setting, in_order, name_of, has_unlabelled, repeated)
+        return cls(setting, in_order, name_of, has_unlabelled, tuple(repeated))
 
     def with_training_labels(self, labels: Iterable[str]) -> "Labels":
         """These labels, and those of a training file that the setting does not mention.

@@ -10,7 +10,7 @@ split's name, and a number that counts the pairs from 0 through train, dev and t
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.reading import check_readable, either_name, empty_file, text_lines
+
+if TYPE_CHECKING:
+    from mednli_jax.nli.corpus import NLICorpus
 
 
 @dataclass(frozen=True)
@@ -85,20 +88,7 @@ def read_partitions(paths: Sequence[str]) -> list[Partition]:
     return [replace(partition, name=str(path)) for partition, path in named]
 
 
-class FilteredCorpus(Protocol):
-    """A corpus of pairs, with the settings by which it may leave pairs of its files out."""
-
-    @property
-    def builder(self) -> str: ...
-    @property
-    def genre(self) -> str: ...
-    @property
-    def limit(self) -> int | None: ...
-
-
-def uids_in_corpus(
-    partition: Partition, prepared: Prepared, corpus: FilteredCorpus
-) -> frozenset[str]:
+def uids_in_corpus(partition: Partition, prepared: Prepared, corpus: "NLICorpus") -> frozenset[str]:
     """The uids of the pairs of a prepared corpus that a partition names."""
     gaps = set()
     for split, facts in prepared.manifest["splits"].items():

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,23 +69,30 @@ class PieceVocabulary:
 
     content: JsonObject
     file: str = field(default="vocabulary", compare=False)
-    form: PairForm = field(init=False, compare=False)
-    words: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    _tokenizer: "Tokenizer" = field(init=False, repr=False, compare=False)
-    _border_categories: str = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        tokenizer = library().Tokenizer.from_str(json.dumps(self.content))
+    @cached_property
+    def _tokenizer(self) -> "Tokenizer":
+        tokenizer: Tokenizer = library().Tokenizer.from_str(json.dumps(self.content))
         tokenizer.encode_special_tokens = True
         tokenizer.no_padding()
-        number_of = tokenizer.get_vocab(with_added_tokens=True)
+        return tokenizer
+
+    @cached_property
+    def _border_categories(self) -> str:
+        return _border_categories(self._tokenizer)
+
+    @cached_property
+    def form(self) -> PairForm:
+        return pair_form(self._tokenizer)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The pieces in the order of their numbers."""
+        number_of = self._tokenizer.get_vocab(with_added_tokens=True)
         words = [""] * (1 + max(number_of.values()))
         for word, number in number_of.items():
             words[number] = word
-        object.__setattr__(self, "form", pair_form(tokenizer))
-        object.__setattr__(self, "words", tuple(words))
-        object.__setattr__(self, "_tokenizer", tokenizer)
-        object.__setattr__(self, "_border_categories", _border_categories(tokenizer))
+        return tuple(words)
 
     def __len__(self) -> int:
         return len(self.words)

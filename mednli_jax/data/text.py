@@ -6,8 +6,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -168,7 +168,8 @@ def _ends_sentence(masked: str, start: int, match: re.Match[str]) -> bool:
 
 
 def _may_begin_sentence(text: str) -> bool:
-    """True if `text` starts with a number, a letter that is no small one, or s/p, h/o, c/b."""
+    """True if `text` starts with a number, a letter other than a lower-case one, or one of s/p,
+    h/o and c/b."""
     beginning = _BEGINNING.match(text)
     return beginning is not None and not (beginning["first"] or "").islower()
 
@@ -224,11 +225,10 @@ class Vocab:
     that reads "<pad>" or "<unk>" is an unknown word."""
 
     words: tuple[str, ...]
-    _number_of: dict[str, int] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        number_of = {word: number for number, word in enumerate(self.words) if number > UNK}
-        object.__setattr__(self, "_number_of", number_of)
+    @cached_property
+    def _number_of(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words) if number > UNK}
 
     def __len__(self) -> int:
         return len(self.words)

@@ -11,7 +11,7 @@ the file is used as it is.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -103,6 +103,15 @@ class TokenizerFiles:
             if option.endswith("_token") and value:
                 names[option] = _name(value)
         return names
+
+    @property
+    def extra_pieces(self) -> list[str]:
+        """Special pieces without an option of their own, such as cls_token."""
+        extra: list[str] = []
+        for option in ("additional_special_tokens", "extra_special_tokens"):
+            values = self.options.get(option) or ()
+            extra += map(_name, values.values() if isinstance(values, dict) else values)
+        return extra
 
     @property
     def has_type_ids(self) -> bool:
@@ -286,13 +295,14 @@ def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
     Raises DataError if a piece would get another number than the declared one.
     """
     present = tokenizer.get_added_tokens_decoder()
-    extra = _extra_pieces(files.options)
-    token_of = _declared_tokens(files, present, extra)
+    token_of = _declared_tokens(files, present)
     # repr, because tokens of equal content are equal for the library, whatever their options.
     present_tokens = set(map(repr, present.values()))
     tokens = [token for _, token in sorted(token_of.items()) if repr(token) not in present_tokens]
     contents = {token.content for token in token_of.values()}
-    tokens += [library().AddedToken(name, special=True) for name in extra if name not in contents]
+    for name in files.extra_pieces:
+        if name not in contents:
+            tokens.append(library().AddedToken(name, special=True))
     tokenizer.add_tokens(tokens)
     for number, token in token_of.items():
         if tokenizer.token_to_id(token.content) != number:
@@ -301,22 +311,13 @@ def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
             raise DataError(problem, file=source, fix=_COPY)
 
 
-def _extra_pieces(options: JsonObject) -> list[str]:
-    """The special pieces that the options list without a role of their own, such as cls_token."""
-    extra: list[str] = []
-    for option in ("additional_special_tokens", "extra_special_tokens"):
-        values = options.get(option) or ()
-        extra += map(_name, values.values() if isinstance(values, dict) else values)
-    return extra
-
-
 def _declared_tokens(
-    files: TokenizerFiles, present: Mapping[int, "AddedToken"], extra: Sequence[str]
+    files: TokenizerFiles, present: Mapping[int, "AddedToken"]
 ) -> dict[int, "AddedToken"]:
     """number -> added token: those of the option added_tokens_decoder, or without it those of
     added_tokens.json that the tokenizer lacks.
 
-    present: the added tokens of the tokenizer. extra: see `_extra_pieces`.
+    present: the added tokens of the tokenizer.
     """
     added_token = library().AddedToken
     fields_of = files.options.get("added_tokens_decoder")
@@ -326,7 +327,7 @@ def _declared_tokens(
     token_of = {}
     for piece, number in _optional_json(files.file.with_name(ADDED_FILE)).items():
         if number not in present:
-            is_plain = piece not in (*special, *extra)
+            is_plain = piece not in (*special, *files.extra_pieces)
             token_of[int(number)] = added_token(piece, normalized=is_plain)
     return token_of
 
