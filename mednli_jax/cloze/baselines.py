@@ -47,7 +47,7 @@ from mednli_jax.cloze.scores import (
     texts,
     token_f1,
 )
-from mednli_jax.cloze.tables import all_systems
+from mednli_jax.cloze.tables import systems_grid
 from mednli_jax.data.examples import ClozeExample, Passage, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vector_formats import read_head
@@ -344,7 +344,7 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
     title = f"Baselines on {corpus}, {SPLIT}: {len(queries):,} queries"
     return Report(
         {"split": SPLIT, "rows": rows, "facts": facts},
-        [Section(title, grids=[all_systems(rows, paper=True)])],
+        [Section(title, grids=[systems_grid(rows, with_paper_rows=True)])],
         private=private,
         notes=notes_of(splits),
     )

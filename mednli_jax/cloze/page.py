@@ -1,7 +1,6 @@
 """Reports of cloze runs: scores, comparisons, predictions, attention over passages.
 
-No report holds text of a corpus, except for `attention_page`, which quotes a passage: it is for a
-private folder.
+Only `attention_page` holds text of a corpus: it quotes a passage, and is for a private folder.
 """
 
 from __future__ import annotations
@@ -16,20 +15,31 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import CHANCE, known_vectors, words_of_texts
 from mednli_jax.cloze.corpus import read_splits, split_of
-from mednli_jax.cloze.scores import comparison, queries_of, read_system
+from mednli_jax.cloze.scores import (
+    QueryScores,
+    comparison,
+    queries_of,
+    query_rows,
+    query_scores,
+    read_answers,
+    read_system,
+    seed_scores,
+    slices,
+    summary_with_slices,
+    texts,
+)
 from mednli_jax.cloze.setups import SEEN, UNSEEN
 from mednli_jax.cloze.stats import read_skills
 from mednli_jax.cloze.tables import (
     HEADER,
     METRICS,
-    all_systems,
     baselines_in,
     cell,
     comparison_section,
-    words_of,
+    mean_length_cell,
+    systems_grid,
 )
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.files.paths import next_free
@@ -56,29 +66,27 @@ if TYPE_CHECKING:
     from mednli_jax.cloze.scorer import ClozeRows, ClozeScorer
     from mednli_jax.finished import Run
 
-Scores = Mapping[str, Json]
+Scores = Mapping[str, Json]  # of a split, see ClozeScorer.score; or of some of its queries
 
 
 # -- scoring and comparing -------------------------------------------------------------------------
 
 
 def evaluate(run: Run, options: EvaluationOptions) -> Report:
-    """Reports the scores of a split's queries, and of each query as private rows."""
+    """Reports the scores of a split; with --scores also those of each query, as private rows."""
     split = options.split
-    rows = cast("ClozeRows | None", run.prepared.splits.get(split))
-    if options.vectors and rows:
-        word_vectors = known_vectors(options.vectors, words_of_texts(rows.strings()))
-        rows = replace(rows, word_vectors=word_vectors)
-        splits = {**run.prepared.splits, split: rows}
-        run = run.with_arrays(replace(run.prepared, splits=splits))
+    if options.vectors:
+        run = _with_word_vectors(run, split, options.vectors)
     scores, logits = run.score(split)
-    assert rows is not None
-    scorer = cast("ClozeScorer", run.scorer)
-    scored = scorer.query_scores(rows, logits) if options.item_scores or options.skills else ()
-    if options.skills:
-        by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
-        of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}
-        scores = {**scores, "families": {**scores["families"], "skill": of_skill}}
+    private = {}
+    if options.item_scores or options.skills:
+        rows = cast("ClozeRows", run.prepared.splits[split])
+        scores_S = cast("ClozeScorer", run.scorer).query_scores(rows, logits)
+        if options.item_scores:
+            private[ITEMS] = item_lines(query_rows(scores_S))
+        if options.skills:
+            by_skill = _skill_scores(rows, scores_S, options.skills)
+            scores = {**scores, "families": {**scores["families"], "skill": by_skill}}
     corpus, seeds = run.experiment.corpus.title, run.result.seeds
     low, high = share_interval(scores["accuracy"]["mean"], scores["examples"])
     figures = {
@@ -91,35 +99,58 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
     }
     return Report(
         figures,
-        [_scores({split: scores}), _slices(split, scores)],
-        private={ITEMS: item_lines(answers.query_rows(scored))} if options.item_scores else {},
+        [_scores_section({split: scores}), _families_section(split, scores)],
+        private=private,
         title=f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}",
         notes=run.result.notes,
     )
 
 
+def _with_word_vectors(run: Run, split: str, path: Path) -> Run:
+    """The run with word vectors for the embedding score of a split. A split that the run lacks is
+    refused when it is scored."""
+    rows = cast("ClozeRows | None", run.prepared.splits.get(split))
+    if rows is None:
+        return run
+    word_vectors = known_vectors(path, words_of_texts(rows.strings()))
+    splits = {**run.prepared.splits, split: replace(rows, word_vectors=word_vectors)}
+    return run.with_arrays(replace(run.prepared, splits=splits))
+
+
+def _skill_scores(
+    rows: ClozeRows, scores_S: Sequence[QueryScores], skills: Path
+) -> dict[str, Scores]:
+    """{skill: scores of the queries that need it}. skills: see read_skills."""
+    by_skill = slices(rows.queries(), read_skills(skills)).get("skill", {})
+    return {name: seed_scores(scores_S, places) for name, places in by_skill.items()}
+
+
 def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
     """Reports the scores of any system's answers to cloze queries.
 
-    corpus: see read_splits. predictions: the file of answers, see read_answers.
+    Args:
+      corpus: see read_splits.
+      predictions: the file of answers, see read_answers.
     """
     split = options.split
     queries = split_of(read_splits(corpus), split).examples
-    predicted = answers.read_answers(predictions, queries)
+    answers = read_answers(predictions, queries)
     skills = read_skills(options.skills) if options.skills else {}
     vocab, vectors = None, None
     if options.vectors:
-        texts = set(predicted.values()).union(*map(answers.texts, queries))
-        vocab, vectors = known_vectors(options.vectors, words_of_texts(texts))
-    scored = answers.query_scores(queries, predicted, vocab, vectors)
-    scores = answers.summary_with_slices(queries, scored, skills)
+        strings = set(answers.values()).union(*map(texts, queries))
+        vocab, vectors = known_vectors(options.vectors, words_of_texts(strings))
+    scores_of_queries = query_scores(queries, answers, vocab, vectors)
+    scores = summary_with_slices(queries, scores_of_queries, skills)
     shown = {"all": scores}
     for family, named in scores["slices"].items():
         for name, of_slice in named.items():
             shown[f"{family} {name} ({of_slice['queries']:,})"] = of_slice
     private = {}
     if options.item_scores:
-        rows = ({**row, "answered": bool(row["answered"])} for row in answers.query_rows([scored]))
+        rows = query_rows([scores_of_queries])
+        for row in rows:
+            row["answered"] = bool(row["answered"])
         private[ITEMS] = item_lines(rows)
     low, high = share_interval(scores["exact_match"], scores["queries"])
     title = (
@@ -129,7 +160,7 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     )
     return Report(
         {"predictions": str(predictions), "corpus": corpus, "split": split, **scores},
-        [Section(title, grids=[all_systems(shown, paper=False)])],
+        [Section(title, grids=[systems_grid(shown, with_paper_rows=False)])],
         private=private,
     )
 
@@ -157,37 +188,38 @@ def _judged(row: Scores) -> Judged:
 # -- the page of a run -----------------------------------------------------------------------------
 
 EXACT = "exact match"
-# What the queries of a row have in common.
+SEEN_FAMILY, TAG_FAMILY = "answers of training", "tags"
+# What the queries of a subset have in common.
 FAMILIES = {
-    "answers of training": "whether training also has the right candidate",
-    "tags": "the demo's relate the answer to another name or to a circumstance",
+    SEEN_FAMILY: "whether a training query has the same answer",
+    TAG_FAMILY: "in the demo: whether the report relates the answer to a name or to a circumstance",
     "answer length": "words of the dataset's answer",
     "semantic type": "the type of the dataset's answer",
 }
 
 
 def run_sections(folder: Path, result: RunResult) -> RunSections:
-    """The sections of a run's page: scores of its splits, before the learning curves; then scores
-    of subsets of the queries: answers seen in training or not, by the corpus's tags, by length, by
-    type.
+    """The sections of a run's page: scores of its splits before the learning curves; after them,
+    for each split, scores of subsets of its queries (see FAMILIES).
 
-    folder: of the run; `reproduce` writes the baselines beside it.
+    folder: that of the run. The baselines of `reproduce` are beside it.
     """
     scored = dict(reversed(result.scored().items()))  # test is first
-    slices = [_slices(split, scores) for split, scores in scored.items()]
-    overview = _scores(scored)
+    after = [_families_section(split, scores) for split, scores in scored.items()]
+    overview = _scores_section(scored)
     if scored:
         split, scores = next(iter(scored.items()))
         exact = scores["accuracy"]["mean"]
         low, high = map(points, share_interval(exact, scores["examples"]))
         lead = f"{split.capitalize()} exact match {points(exact)} (95 % interval {low} to {high})"
-        rivals = _rivals(folder, split, result.corpus)
-        overview = replace(overview, lead=f"{lead}; {rivals}")
-    return RunSections([overview], slices, measure=EXACT)
+        baselines = _baselines_sentence(folder, split, result.corpus)
+        overview = replace(overview, lead=f"{lead}; {baselines}")
+    return RunSections([overview], after, measure=EXACT)
 
 
-def _rivals(folder: Path, split: str, corpus: str) -> str:
-    """The scores of a random candidate and of the best baseline."""
+def _baselines_sentence(folder: Path, split: str, corpus: str) -> str:
+    """Half a sentence with the scores of a random entity and of the best baseline, if the baselines
+    of the run's corpus are beside the run."""
     rows, corpus_of_baselines = baselines_in(folder.parent, split)
     shares = {}
     for name, scores in rows.items():
@@ -200,8 +232,8 @@ def _rivals(folder: Path, split: str, corpus: str) -> str:
     return f"a random entity gives {chance}, the best baseline ({best}) {points(shares[best])}"
 
 
-def _scores(scored: Mapping[str, Scores]) -> Section:
-    """The scores of each split."""
+def _scores_section(scored: Mapping[str, Scores]) -> Section:
+    """A table with a row for each split."""
     rows: list[tuple[str, ...]] = []
     for split, scores in scored.items():
         exact, queries = scores["accuracy"], scores["examples"]
@@ -212,30 +244,30 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
         counts = (f"{queries:,}", f"{scores['in_passage']:,}", unanswered)
         shares = (exact_match, sd(exact), interval(low, high, ""), *others)
         seeds = ", ".join(map(points, exact["per_seed"]))
-        rows.append((split, *counts, *shares, words_of(scores), loss, seeds))
+        rows.append((split, *counts, *shares, mean_length_cell(scores), loss, seeds))
     exact_title, *other_titles = HEADER.values()
     counted = ("split", "queries", "answerable", "unanswered")
     scored_titles = (exact_title, "sd", "95 % interval", *other_titles)
     header = (*counted, *scored_titles, "words", "loss", "EM per seed")
     words = [
-        "exact match (EM) and F1 in points; of answerable queries a candidate is right; loss is of "
-        "these alone",
-        "sd: between seeds; 95 % interval: of one run, for other queries of the same kind "
-        "(Wilson); words: mean length of an answer",
+        "exact match (EM) and F1 in points; answerable: a candidate is a right answer; loss is of "
+        "answerable queries only",
+        "sd: between seeds; 95 % interval (Wilson): for the score of one run on new queries of the "
+        "same kind; words: mean length of an answer",
     ]
     return Section("Scores", words, [Grid("", header, rows)] if rows else [])
 
 
-def _slices(split: str, scores: Scores) -> Section:
-    """The scores of subsets of the queries."""
-    families: dict[str, dict[str, Scores]] = {"answers of training": {}, "tags": {}}
+def _families_section(split: str, scores: Scores) -> Section:
+    """A table for each family of subsets of the queries, with a row for each subset."""
+    families: dict[str, dict[str, Scores]] = {SEEN_FAMILY: {}, TAG_FAMILY: {}}
     families.update(scores.get("families", {}))
-    for name, of_slice in scores.get("slices", {}).items():
-        family = "answers of training" if name in (SEEN, UNSEEN) else "tags"
-        families[family][name] = of_slice
+    for tag, of_tag in scores.get("slices", {}).items():  # see ClozeScorer.score
+        family = SEEN_FAMILY if tag in (SEEN, UNSEEN) else TAG_FAMILY
+        families[family][tag] = of_tag
     grids = []
     for family, named in families.items():
-        rows = [_slice_row(name, of_slice) for name, of_slice in named.items()]
+        rows = [_subset_row(name, of_subset) for name, of_subset in named.items()]
         if rows:
             grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
     words = ["points, means over the seeds"] if grids else []
@@ -243,7 +275,7 @@ def _slices(split: str, scores: Scores) -> Section:
     return Section(f"Kinds of queries, {split}", words, grids)
 
 
-def _slice_row(name: str, scores: Scores) -> tuple[str, ...]:
+def _subset_row(name: str, scores: Scores) -> tuple[str, ...]:
     exact, f1 = scores["accuracy"], scores["f1"]["mean"]
     return name, f"{scores['examples']:,}", points(exact["mean"]), sd(exact), points(f1)
 
@@ -252,8 +284,7 @@ def _slice_row(name: str, scores: Scores) -> tuple[str, ...]:
 
 
 def prediction_lines(rows: Iterable[Scores]) -> Iterator[str]:
-    """Yields a header, then for each query the answer, its probability, the number of candidates
-    and the best of them."""
+    """The lines that `predict` prints: a header, then the cells of `prediction` of each query."""
     yield "\t".join(("answer", "probability", "candidates", "best"))
     for row in map(prediction, rows):
         best = json.dumps(row["best"], ensure_ascii=False)
@@ -262,8 +293,8 @@ def prediction_lines(rows: Iterable[Scores]) -> Iterator[str]:
 
 
 def prediction(row: Scores) -> dict[str, Json]:
-    """The answer, its probability, the number of candidates and the best of them, for --output of
-    `predict`."""
+    """The columns of a query for `predict --output`. row: see ClozeScorer.describe; the probability
+    is that of the answer."""
     probability = row["best"][0]["probability"] if row["answer"] else 0.0
     return {
         "predicted": row["answer"],
@@ -275,10 +306,10 @@ def prediction(row: Scores) -> dict[str, Json]:
 
 def write_attention(run: Run, queries: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention over each passage to a new folder under the run's private/, because it
-    quotes the passages.
+    quotes the passages. Returns the folder.
 
-    Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html
-    (means over the seeds) and so on.
+    passage-1.json: see ClozeScorer.attention_map, with the answer. passage-1.html: see
+    attention_page. A second query is passage-2, and so on.
     """
     attended, predicted = run.attention(queries), run.predictions(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
@@ -310,8 +341,8 @@ span {{ background: rgba(86, 180, 233, var(--shade)) }}
 
 
 def attention_page(seen: Scores, answer: str) -> str:
-    """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates
-    underlined, the query above.
+    """A passage as HTML, below its query. A token's shade is its weight (mean over the seeds);
+    candidates are underlined.
 
     seen: see ClozeScorer.attention_map. answer: the most likely candidate.
     """

@@ -16,7 +16,8 @@ READERS = {
     "ga_noent": ("ga", "noent"),
 }  # name of a run: its config and set-up
 SEEDS = (0, 1, 2)
-# Vectors of a search as in Appendix A, or those of 200 numbers of PubMed and MIMIC-III.
+# Word vectors, first choice first: those that a search over fastText's settings chose (Appendix A),
+# else 200-dimensional ones of PubMed and MIMIC-III.
 VECTORS = ("clicr", "pubmed_mimic_200d")
 RUNS: Mapping[str, PaperRun] = MappingProxyType(
     {
@@ -28,7 +29,7 @@ BASELINES = "baselines/cloze-baselines.json"
 
 
 def answers_file(name: str, split: str) -> str:
-    """The private file with the answers of a baseline."""
+    """The name of the private file with a baseline's answers."""
     return f"{name.replace(' ', '_')}.{split}.jsonl"
 
 
@@ -41,6 +42,7 @@ class CliCR:
 
     def runs(self, request: Request) -> Sequence[PaperRun]:
         path = _vectors(request)
+        # The path, "" for none, takes the place of the choice among VECTORS.
         settings = {"vectors.path": path, "data.answer_vectors": path}
         return [
             replace(run, settings={**run.settings, **settings}, vectors=()) for run in RUNS.values()
@@ -70,6 +72,6 @@ PLAN = CliCR()
 
 
 def _vectors(request: Request) -> str:
-    """The file of word vectors of the readers, the similarities and the embedding scores."""
+    """The file of word vectors for readers, similarities and embedding scores; "" for none."""
     default = request.vectors(VECTORS) if request.corpus == CLICR else None
     return request.fields.get("vectors.path", str(default or ""))

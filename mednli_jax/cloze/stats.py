@@ -1,12 +1,13 @@
 """Statistics of a cloze corpus, as data and pictures: Tables 2 and 3 and Figures 2 to 5 of
 Šuster & Daelemans 2018.
 
-The paper counts each passage once for its sum of tokens and its types, and once for every query for
-its mean length and for Figure 2a (`describe_data.py` of its published code); this module computes
-both. Figure 3 has the shares of all names of specialties. The results hold no other words of the
-corpus.
+In the paper, the sum of tokens and the number of word types count a passage once; mean length and
+Figure 2a count it once per query (`describe_data.py` of its published code). This module computes
+both. In Figure 3 a report with two specialties counts twice, once for each. Besides the names of
+specialties, the results hold no text of the corpus.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
@@ -30,11 +31,11 @@ from mednli_jax.report.sections import (
     Report,
     Section,
     columns_of,
-    count,
     figure,
-    mean,
-    points,
 )
+from mednli_jax.report.sections import count as as_count
+from mednli_jax.report.sections import mean as as_mean
+from mednli_jax.report.sections import points as as_points
 from mednli_jax.report.tables import published
 from mednli_jax.types import JsonObject
 
@@ -42,41 +43,41 @@ LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
 BINS = 60
 SPECIALTIES_SHOWN = 15
 PAPER = published("clicr")["statistics"]
+Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
 
 
 def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
     """Reports the statistics of a corpus, with pictures, and of the skills that its queries need.
 
-    skills: a file of the queries' skills. scores: files with the F1 of queries, one for each
-    system.
+    Args:
+      corpus: see read_splits.
+      skills: see read_skills.
+      scores: files with the F1 of queries, one for each system, see read_scores.
     """
     skills_of_query = read_skills(skills) if skills else {}
     f1_of_system = {file.stem: read_scores(file) for file in scores}
     splits = read_splits(corpus)
     figures = statistics(splits)
-    sections, pictures = [section(corpus, figures)], drawn(corpus, figures)
+    sections, files = [sizes_section(corpus, figures)], pictures(corpus, figures)
     if skills:
         queries = chain.from_iterable(split.examples for split in splits.values())
         figures["skills"] = skill_statistics(skills_of_query, queries, f1_of_system)
         sections.append(skill_section(figures["skills"]))
-    return Report(figures, sections, pictures, notes=notes_of(splits))
-
-
-Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
+    return Report(figures, sections, files, notes=notes_of(splits))
 
 
 def statistics(splits: Mapping[str, Split[ClozeExample]]) -> JsonObject:
     """The content of Tables 2 and 3 and Figures 2 and 3, lower-cased as in the paper, as JSON
     values.
 
-    Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths",
-    "specialties"}. Of figures, mean_tokens_of_query counts a passage for each of its queries, all
-    others of passages count it once; entity_types are distinct marked phrases; synonyms and
-    candidates are means over queries. passage_lengths: {"edges": [B + 1], "density": [B] of
-    passages, "of_queries": [B], a passage counted for each of its queries} in tokens;
-    answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
-    cases}, largest first, a case counted for each of its specialties; specialty_names: those of a
-    case, mean.
+    Returns:
+      splits, all: {split: sizes}, and the sizes of all splits together: see _passage_sizes and
+        _query_sizes.
+      passage_lengths: see _passage_lengths.
+      answer_lengths: {words: share of queries whose dataset's answer has so many}; "25" is 25 and
+        more.
+      specialties: {name: share of cases that have it}, largest first. A case is a passage.
+      specialty_names: the mean number of specialties of a case.
     """
     queries: list[ClozeExample] = []
     for split in splits.values():
@@ -92,12 +93,12 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> JsonObject:
     for query in queries:
         words = len(phrase_of(query.answers[0].text).split())
         answer_lengths[min(words, LONGEST_SHOWN)] += 1
-    figures = {name: _figures(split.examples, candidates) for name, split in splits.items()}
+    sizes = {name: _sizes(split.examples, candidates) for name, split in splits.items()}
     answer_shares = {str(words): n / len(queries) for words, n in sorted(answer_lengths.items())}
     specialty_shares = {name: n / len(passages) for name, n in specialties.most_common()}
     return {
-        "splits": figures,
-        "all": _figures(queries, candidates),
+        "splits": sizes,
+        "all": _sizes(queries, candidates),
         "passage_lengths": _passage_lengths(queries),
         "answer_lengths": answer_shares,
         "specialties": specialty_shares,
@@ -105,8 +106,17 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> JsonObject:
     }
 
 
-def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
-    """The figures of `statistics` for one split, or for several."""
+def _sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
+    """The sizes of one split, or of several."""
+    return {**_passage_sizes(queries, candidates), **_query_sizes(queries, candidates)}
+
+
+def _passage_sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
+    """Sizes that count a passage once.
+
+    cases: number of passages. tokens, mean_tokens, longest: of passages. word_types: distinct
+    words. entity_types: distinct marked phrases. candidates_of_passage: mean number.
+    """
     passages = {query.passage.uid: query.passage for query in queries}
     words: set[str] = set()
     entities: set[str] = set()
@@ -116,53 +126,70 @@ def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObj
         words.update(map(str.lower, passage.tokens))
         entities.update(candidates[uid])
         candidate_counts.append(len(candidates[uid]))
-    first_answers: set[str] = set()
-    all_answers: set[str] = set()
-    answerable: Counter[str] = Counter()
-    types: Counter[str] = Counter()
-    synonyms = tokens_of_queries = candidates_of_queries = 0
-    for query in queries:
-        of_passage = candidates[query.passage.uid]
-        texts = {phrase_of(answer.text) for answer in query.answers}
-        first_answers.add(phrase_of(query.answers[0].text))
-        all_answers |= texts
-        synonyms += len(texts) - 1
-        answerable[right_candidate(query, of_passage).kind] += 1
-        kind = query.answers[0].semantic_type
-        types[kind if kind in SEMANTIC_TYPES else "other"] += 1
-        tokens_of_queries += len(query.passage.tokens)
-        candidates_of_queries += len(of_passage)
-    cases, number = max(len(passages), 1), max(len(queries), 1)
+    num_passages = max(len(passages), 1)
     return {
         "cases": len(passages),
-        "queries": len(queries),
-        "queries_of_passage": len(queries) / cases,
+        "queries_of_passage": len(queries) / num_passages,
         "tokens": sum(lengths),
-        "mean_tokens": sum(lengths) / cases,
-        "mean_tokens_of_query": tokens_of_queries / number,
+        "mean_tokens": sum(lengths) / num_passages,
         "longest": max(lengths, default=0),
         "word_types": len(words),
         "entity_types": len(entities),
-        "answers": len(first_answers),
-        "answers_extended": len(all_answers),
-        "synonyms": synonyms / number,
-        "candidates": candidates_of_queries / number,
-        "candidates_of_passage": sum(candidate_counts) / cases,
+        "candidates_of_passage": sum(candidate_counts) / num_passages,
         "fewest_candidates": min(candidate_counts, default=0),
-        "verbatim": answerable["exact"] / number,
-        "verbatim_or_synonym": (answerable["exact"] + answerable["synonym"]) / number,
-        "semantic_types": {kind: types[kind] / number for kind in (*SEMANTIC_TYPES, "other")},
+    }
+
+
+def _query_sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
+    """Sizes that count a query once, and so a passage once for each of its queries.
+
+    mean_tokens_of_query: of the query's passage. answers: distinct dataset's answers;
+    answers_extended: distinct answers, synonyms too. synonyms, candidates: mean number. verbatim,
+    verbatim_or_synonym: share of queries with a candidate that is the dataset's answer, or any
+    answer.
+    """
+    dataset_answers: set[str] = set()
+    all_answers: set[str] = set()
+    matches: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    synonyms = tokens = num_candidates = 0
+    for query in queries:
+        candidates_of_passage = candidates[query.passage.uid]
+        answers = {phrase_of(answer.text) for answer in query.answers}
+        dataset_answers.add(phrase_of(query.answers[0].text))
+        all_answers |= answers
+        synonyms += len(answers) - 1
+        matches[right_candidate(query, candidates_of_passage).kind] += 1
+        kind = query.answers[0].semantic_type
+        types[kind if kind in SEMANTIC_TYPES else "other"] += 1
+        tokens += len(query.passage.tokens)
+        num_candidates += len(candidates_of_passage)
+    num_queries = max(len(queries), 1)
+    return {
+        "queries": len(queries),
+        "mean_tokens_of_query": tokens / num_queries,
+        "answers": len(dataset_answers),
+        "answers_extended": len(all_answers),
+        "synonyms": synonyms / num_queries,
+        "candidates": num_candidates / num_queries,
+        "verbatim": matches["exact"] / num_queries,
+        "verbatim_or_synonym": (matches["exact"] + matches["synonym"]) / num_queries,
+        "semantic_types": {kind: types[kind] / num_queries for kind in (*SEMANTIC_TYPES, "other")},
     }
 
 
 def _passage_lengths(queries: Iterable[ClozeExample]) -> JsonObject:
-    """Histograms (Figure 2a) of passages, and of the passages of all queries."""
+    """Histograms of the passages' lengths in tokens (Figure 2a), with B bins.
+
+    {"edges": [B + 1], "density": [B], a passage counted once, "of_queries": [B], the density with a
+    passage counted once per query}.
+    """
     length_of, lengths_of_queries = {}, []
     for query in queries:
         length_of[query.passage.uid] = len(query.passage.tokens)
         lengths_of_queries.append(len(query.passage.tokens))
     lengths = list(length_of.values())
-    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
+    width = 10 * math.ceil(max(lengths) / (10 * BINS))  # a multiple of 10; at most BINS bins
     edges = np.arange(0, max(lengths) + width + 1, width)
     density, _ = np.histogram(lengths, edges, density=True)
     of_queries, _ = np.histogram(lengths_of_queries, edges, density=True)
@@ -173,31 +200,30 @@ def _passage_lengths(queries: Iterable[ClozeExample]) -> JsonObject:
     }
 
 
-def section(name: str, figures: JsonObject) -> Section:
-    """The section of Tables 2 and 3 from `statistics`; the paper's figures of CliCR stand in the
-    last column."""
+def sizes_section(name: str, figures: JsonObject) -> Section:
+    """Tables 2 and 3 from `statistics`; the last column has the paper's figures of CliCR."""
     types = list(SEMANTIC_TYPES)
     if figures["all"]["semantic_types"]["other"]:
         types.append("other")
     rows: list[FigureRow] = [
-        ("cases", count, "cases"),
-        ("queries", count, "queries"),
-        ("  of a passage, mean", mean, "queries_of_passage"),
-        ("tokens in passages", count, "tokens"),
-        ("  mean of a passage", mean, "mean_tokens"),
-        ("  mean of a query's passage", mean, "mean_tokens_of_query"),
-        ("  longest passage", count, "longest"),
-        ("word types in passages", count, "word_types"),
-        ("entity types in passages", count, "entity_types"),
-        ("distinct answers", count, "answers"),
-        ("  incl. extended", count, "answers_extended"),
-        ("  synonyms of an answer, mean", mean, "synonyms"),
-        ("candidates of a query, mean", mean, "candidates"),
-        ("  of a passage, mean", mean, "candidates_of_passage"),
-        ("  least", count, "fewest_candidates"),
-        ("% answers in passage, synonyms too", points, "verbatim_or_synonym"),
-        ("  the dataset's own alone", points, "verbatim"),
-        *((f"% {kind}", points, "semantic_types", kind) for kind in types),
+        ("cases", as_count, "cases"),
+        ("queries", as_count, "queries"),
+        ("  of a passage, mean", as_mean, "queries_of_passage"),
+        ("tokens in passages", as_count, "tokens"),
+        ("  mean of a passage", as_mean, "mean_tokens"),
+        ("  mean of a query's passage", as_mean, "mean_tokens_of_query"),
+        ("  longest passage", as_count, "longest"),
+        ("word types in passages", as_count, "word_types"),
+        ("entity types in passages", as_count, "entity_types"),
+        ("distinct answers", as_count, "answers"),
+        ("  incl. extended", as_count, "answers_extended"),
+        ("  synonyms of an answer, mean", as_mean, "synonyms"),
+        ("candidates of a query, mean", as_mean, "candidates"),
+        ("  of a passage, mean", as_mean, "candidates_of_passage"),
+        ("  least", as_count, "fewest_candidates"),
+        ("% answers in passage, synonyms too", as_points, "verbatim_or_synonym"),
+        ("  the dataset's own alone", as_points, "verbatim"),
+        *((f"% {kind}", as_points, "semantic_types", kind) for kind in types),
     ]
     columns = {**figures["splits"], "all": figures["all"], "CliCR, paper": PAPER["all"]}
     sizes = [f"{split} {paper['queries']:,}" for split, paper in PAPER["splits"].items()]
@@ -212,14 +238,14 @@ def section(name: str, figures: JsonObject) -> Section:
 
 
 def _largest_specialties(figures: JsonObject) -> dict[str, float]:
-    """The specialties of Figure 3, each with its share of all names of specialties, in %."""
+    """The specialties of Figure 3: {name: its share of all (case, specialty) pairs, in %}."""
     largest = islice(figures["specialties"].items(), SPECIALTIES_SHOWN)
+    # (cases with the name / cases) / (pairs / cases)
     return {name: 100 * (share / figures["specialty_names"]) for name, share in largest}
 
 
-def drawn(name: str, figures: JsonObject) -> dict[str, bytes]:
-    """Draws the pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 if the corpus names
-    specialties."""
+def pictures(name: str, figures: JsonObject) -> dict[str, bytes]:
+    """Draws {file name: PNG}: Figures 2a and 2b, and Figure 3 if the corpus names specialties."""
     lengths, answers = figures["passage_lengths"], figures["answer_lengths"]
     answers_chart = charts.bars(
         {"answers": list(answers.values())},
@@ -228,7 +254,7 @@ def drawn(name: str, figures: JsonObject) -> dict[str, bytes]:
         x="tokens of an answer",
         y="share of queries",
     )
-    pictures = {
+    files = {
         "answer_lengths.png": answers_chart.file("png") if answers_chart else b"",
         "passage_lengths.png": charts.density(
             lengths["edges"],
@@ -238,27 +264,27 @@ def drawn(name: str, figures: JsonObject) -> dict[str, bytes]:
         ),
     }
     if largest := _largest_specialties(figures):
-        pictures["specialties.png"] = charts.ranked(
+        files["specialties.png"] = charts.ranked(
             "specialties", largest, title=name, x="% of all names of specialties"
         )
-    return pictures
+    return files
 
 
 SKILLS = published("clicr")["skills"]  # Appendix B, and "none"
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
-    """Reads the skills that each query needs, from rows `uid TAB skill`; several rows of a uid are
-    several skills.
+    """Reads {uid: the skills that its query needs} from rows `uid TAB skill`. A uid may have
+    several rows.
 
-    Names are those of the paper, or the shorter ones of its figures.
+    Names of skills are those of the paper, or the shorter ones of its figures.
     """
-    problem = "the row is no skill of a query"
+    problem = "the row is not `uid TAB skill` with a skill of the paper"
     return names_by_uid(path, "skill", SKILLS["names"], SKILLS["aliases"], problem=problem)
 
 
 def read_scores(path: Path) -> dict[str, float]:
-    """Reads the F1 of each uid, from 0 to 1, from JSON lines with the fields "uid" and "f1"."""
+    """Reads {uid: F1 from 0 to 1} from JSON lines that hold "uid" and "f1"."""
     path, problems = Path(path), Problems()
     scores: dict[str, float] = {}
     for line, row in json_lines(path, problems):
@@ -279,14 +305,19 @@ def skill_statistics(
     queries: Iterable[ClozeExample | Query],
     scores: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> JsonObject:
-    """The share of queries that need each skill (Figure 4), and the F1 of systems on these (Figure
-    5), as JSON values.
+    """The share of queries that need each skill (Figure 4), and the F1 of systems on these queries
+    (Figure 5), as JSON values.
 
-    skills: see read_skills. scores: system -> {uid: F1}; a query without one counts 0.
+    Args:
+      skills: {uid: skills}, see read_skills.
+      scores: {system: {uid: F1}}; a query without an F1 counts 0.
 
-    Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks,
-    "mean": skills of a query ("none" is no skill), "shares": {skill: share}, "f1": {system: {skill:
-    mean F1, None without a query}}}.
+    Returns:
+      queries: number of annotated queries of the corpus.
+      unknown: number of annotated uids that are of no query of the corpus.
+      mean: skills per annotated query; "none" is no skill.
+      shares: {skill: share of the annotated queries}.
+      f1: {system: {skill: mean F1; None if no query needs the skill}}.
     """
     uids_of: dict[str, list[str]] = {name: [] for name in SKILLS["names"]}
     annotated = needed = 0
@@ -314,23 +345,24 @@ def skill_statistics(
 
 
 def skill_section(figures: JsonObject) -> Section:
-    """The table of `skill_statistics`, with a column of F1 for each system."""
+    """A table from skill_statistics, with a column of F1 for each system."""
     systems, shares = figures["f1"], figures["shares"]
-    paper = f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none"
+    paper = f"{SKILLS['mean']:.2f} skills a query over {SKILLS['queries']} queries"
     words = [
-        f"{figures['queries']:,} queries are annotated with skills, {figures['mean']:.2f} a query "
-        f"(paper: {paper}); F1 in points, mean over the seeds"
+        f"{figures['queries']:,} queries are annotated, with {figures['mean']:.2f} skills a query "
+        f"(paper: {paper}, {100 * SKILLS['none']:.0f} % need none); F1 in points, mean over the "
+        "seeds"
     ]
     if figures["unknown"]:
         words.append(f"{figures['unknown']:,} annotated uids are not of this corpus")
     header = ["skill", "% of queries"]
-    rows = {name: [name, points(share)] for name, share in shares.items()}
+    rows = {name: [name, as_points(share)] for name, share in shares.items()}
     needed = [name for name, share in shares.items() if share]
     series = {}
     for system, f1 in systems.items():
         header.append(f"F1 {system}")
         for name, cells in rows.items():
-            cells.append(points(f1[name]))
+            cells.append(as_points(f1[name]))
         series[system] = [100 * f1[name] for name in needed]
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
     grid = Grid("", tuple(header), list(map(tuple, rows.values())))

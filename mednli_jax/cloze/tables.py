@@ -48,10 +48,10 @@ class TableRow:
 
     Args:
       kind: baseline, run or human.
-      paper: metric -> published share, on CliCR's test part; the humans answered 100 queries of the
-        validation part (sections 4.1 and 7.1).
-      named: names of the baseline in the file of baselines.
-      run: the name of the run's folder.
+      paper: metric -> published share on CliCR's test split; of humans, on 100 queries of the
+        validation split (sections 4.1 and 7.1).
+      named: of a baseline, names in the file of baselines; the first that is there fills the row.
+      run: of a run, the name of its folder.
     """
 
     system: str
@@ -78,16 +78,16 @@ class FilledRow:
     """A row with our scores.
 
     Args:
-      state: complete, missing or that of its run; "" for humans.
+      state: of a run, its state; of a baseline, complete or missing; "" for humans.
       ours: metric -> mean_sd over the seeds.
-      unlike: see report.tables.differences_from_paper.
+      differences: settings that differ from the paper's, as short remarks.
     """
 
     row: TableRow
     state: str = ""
     ours: Scores = field(default_factory=dict)
     seeds: int = 0
-    unlike: Sequence[str] = ()
+    differences: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Json]:
         row = self.row
@@ -97,7 +97,7 @@ class FilledRow:
             "state": self.state,
             "ours": self.ours,
             "seeds": self.seeds,
-            "unlike": list(self.unlike),
+            "unlike": list(self.differences),
             "paper": row.paper,
         }
 
@@ -107,8 +107,8 @@ class FilledTable:
     """The table with the results of a folder.
 
     Args:
-      corpus: of the runs; "" without any.
-      lacking: command -> the rows that it fills.
+      corpus: of the runs and baselines; "" if there are none yet.
+      lacking: command -> names of the rows that it fills.
     """
 
     corpus: str
@@ -135,7 +135,7 @@ def report(folder: Path, options: TableOptions) -> Report:
     """Reports the table, the comparison of GA-Anonym with the baselines, and scores by skill."""
     table = fill_table(folder, options.read, options.split, options.command)
     if options.public:
-        table = replace(table, lacking={})  # commands name folders
+        table = replace(table, lacking={})  # commands name folders of this machine
     figures, sections = table.to_json(), [table_section(table)]
     compared = [] if options.public else list(against_baselines(folder, options.split))
     if compared:
@@ -154,7 +154,7 @@ def fill_table(folder: Path, read: Read, split: str = "test", command: str = "")
     """Fills the table with the results of a folder. command: see TableOptions."""
     folder = check_folder(folder)
     baselines, corpus_of_baselines = baselines_in(folder, split)
-    systems_of_corpus = {corpus_of_baselines: "the baselines"} if baselines else {}
+    example_system = {corpus_of_baselines: "the baselines"} if baselines else {}
     rows = []
     for row in ROWS:
         filled_row = FilledRow(row)
@@ -164,30 +164,39 @@ def fill_table(folder: Path, read: Read, split: str = "test", command: str = "")
             filled_row = _of_run(row, folder / row.run, read, split)
             if filled_row.state == COMPLETE:
                 corpus = RunDirectory(folder / row.run).result().corpus
-                systems_of_corpus.setdefault(corpus, row.system)
+                example_system.setdefault(corpus, row.system)
         rows.append(filled_row)
-    if len(systems_of_corpus) > 1:
-        systems = [f"{system} is of {corpus}" for corpus, system in systems_of_corpus.items()]
-        fix = "keep the runs and baselines of one corpus in a folder"
-        raise RunError(f"{folder}: {', '.join(systems)}", fix=fix)
-    corpus = next(iter(systems_of_corpus), "")
+    corpus = _only_corpus(folder, example_system)
     lacking: dict[str, list[str]] = {}
     for filled_row in rows:
         if filled_row.state not in ("", COMPLETE):
-            has_baselines = bool(baselines) and filled_row.row.kind == BASELINE
-            makes_it = _command(folder, corpus, command, has_baselines=has_baselines)
-            lacking.setdefault(makes_it, []).append(filled_row.row.system)
+            if baselines and filled_row.row.kind == BASELINE:
+                fills_row = _baselines_command(folder, corpus)
+            else:
+                fills_row = command or _reproduce_command(folder, corpus)
+            lacking.setdefault(fills_row, []).append(filled_row.row.system)
     return FilledTable(corpus, split, rows, lacking)
 
 
+def _only_corpus(folder: Path, example_system: Mapping[str, str]) -> str:
+    """The corpus of a folder; "" without one. Raises RunError for several corpora. example_system:
+    {corpus: a system on it}."""
+    if len(example_system) > 1:
+        systems = [f"{system} is of {corpus}" for corpus, system in example_system.items()]
+        fix = "keep the runs and baselines of one corpus in a folder"
+        raise RunError(f"{folder}: {', '.join(systems)}", fix=fix)
+    return next(iter(example_system), "")
+
+
 def baselines_in(folder: Path, split: str) -> tuple[Mapping[str, Scores], str]:
-    """The scores of the baselines by name, and their corpus; ({}, "") without their file."""
+    """({name of a baseline: its scores}, their corpus). They are of test alone: ({}, "") for other
+    splits, and if their file is missing."""
     path = folder / BASELINES
     if split != "test" or not path.is_file():
         return {}, ""
     values = read_json(path, "corpus", "rows", fix="remove the file, and give `reproduce` again")
     corpus = values["corpus"]
-    return values["rows"], corpus if corpus in (DEMO, CLICR) else FILE
+    return values["rows"], (corpus if corpus in (DEMO, CLICR) else FILE)
 
 
 def _of_baseline(row: TableRow, baselines: Mapping[str, Scores]) -> FilledRow:
@@ -214,55 +223,63 @@ def _metrics(scores: Scores) -> Iterator[tuple[str, Json]]:
             yield name, scores[name]
 
 
-def _command(folder: Path, corpus: str, given: str, *, has_baselines: bool) -> str:
-    """The command that fills a row. Baselines without similarities lack word vectors.
+def _baselines_command(folder: Path, corpus: str) -> str:
+    """The command that makes baselines with word vectors. If there are baselines, the missing ones
+    are those that need vectors."""
+    place = "CORPUS_FOLDER" if corpus == FILE else corpus
+    flags = (f"--corpus={place}", "--vectors=FILE", f"--out={folder / 'baselines'}")
+    return command_line("analyze", "cloze-baselines", *flags)
 
-    given: the command of `reproduce` that prints the table, if one does.
-    """
-    place = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
-    if has_baselines:
-        flags = (f"--corpus={place}", "--vectors=FILE", f"--out={folder / 'baselines'}")
-        return command_line("analyze", "cloze-baselines", *flags)
-    variant = {CLICR: CLICR, DEMO: "demo"}.get(place, "file")
+
+def _reproduce_command(folder: Path, corpus: str) -> str:
+    """The command that trains the runs and makes the baselines, on CliCR if there is no corpus
+    yet."""
+    variant = {"": CLICR, CLICR: CLICR, DEMO: "demo"}.get(corpus, "file")
     own_folder = ["--config.data.dir=CORPUS_FOLDER"] if variant == "file" else []
-    return given or command_line("reproduce", "clicr", str(folder), variant, *own_folder)
+    return command_line("reproduce", "clicr", str(folder), variant, *own_folder)
 
 
 # -- for a reader ----------------------------------------------------------------------------------
 
 
 def paper_cell(value: float | None, metric: str) -> str:
-    """A figure as the paper prints it: exact match and F1 in points."""
-    return points(value) if value is None or metric in IN_POINTS else f"{value:.2f}"
+    """A score as the paper prints it: exact match and F1 in points, others as shares; None as a
+    dash."""
+    if value is None or metric in IN_POINTS:
+        return points(value)
+    return f"{value:.2f}"
 
 
 def cell(scores: Scores | None, metric: str) -> str:
-    """A mean_sd over the seeds as the paper prints a figure: exact match and F1 in points."""
+    """paper_cell of the mean in a mean_sd. scores: the mean_sd; None is a dash."""
     return paper_cell(scores["mean"] if scores else None, metric)
 
 
-def words_of(scores: Scores) -> str:
-    """The mean length of the answers in words; "-" if no query was answered."""
+def mean_length_cell(scores: Scores) -> str:
+    """The mean length of the answers in words; "-" where nothing was answered."""
     length = scores.get("predicted_length")
     return f"{length['mean']:.1f}" if length else "-"
 
 
-def all_systems(ours: Mapping[str, Scores], *, paper: bool) -> Grid:
-    """The grid of Table 4: systems with their `scores.summary`, or a part of it, each beside the
-    paper's figures.
+def systems_grid(ours: Mapping[str, Scores], *, with_paper_rows: bool) -> Grid:
+    """A table like Table 4: one row for each system, our scores beside the paper's.
 
-    paper: whether the paper's other rows, humans included, follow. EM and F1 are in points.
+    Args:
+      ours: {system: scores.summary, or a part of it}.
+      with_paper_rows: whether the paper's other systems and its humans follow.
     """
     rows = []
-    for system in dict.fromkeys((*ours, *PAPER) if paper else ours):
+    for system in dict.fromkeys((*ours, *PAPER) if with_paper_rows else ours):
         scores = ours.get(system, {})
         length = scores.get("predicted_length")
         words = "" if length is None else f"{length:.1f}"
-        rows.append((system, *_cells(scores), words, *_cells(PAPER.get(system, {}))))
+        paper = _score_cells(PAPER.get(system, {}))
+        rows.append((system, *_score_cells(scores), words, *paper))
     return Grid("", ("system", *HEADER.values(), "words", *PAPER_TITLES), rows)
 
 
-def _cells(scores: Scores) -> Iterator[str]:
+def _score_cells(scores: Scores) -> Iterator[str]:
+    """A cell for each of METRICS; "" for a missing score."""
     for metric in METRICS:
         figure = scores.get(metric)
         yield "" if figure is None else paper_cell(figure, metric)
@@ -292,8 +309,8 @@ def table_section(table: FilledTable) -> Section:
 
 
 def _row_cells(row: FilledRow) -> tuple[str, ...]:
-    """The cells of a row: the name, OUR_TITLES (the state in place of EM if the row is not
-    complete), PAPER_TITLES and remarks."""
+    """The cells of a row: the system, ours under OUR_TITLES, the paper's under PAPER_TITLES, and
+    remarks. A row that is not complete has its state under our EM."""
     ours = ["", row.state or "-"]
     if row.state == COMPLETE:
         ours = [str(row.seeds)]
@@ -302,18 +319,18 @@ def _row_cells(row: FilledRow) -> tuple[str, ...]:
             ours.append(cell(scores, metric))
             if metric in IN_POINTS:
                 ours.append(sd(scores) if scores else "-")
-        ours.append(words_of(row.ours))
+        ours.append(mean_length_cell(row.ours))
     ours += [""] * (len(OUR_TITLES) - len(ours))
     paper = [paper_cell(row.row.paper.get(metric), metric) for metric in METRICS]
-    return (row.row.system, *ours, *paper, "; ".join(row.unlike))
+    return (row.row.system, *ours, *paper, "; ".join(row.differences))
 
 
 # -- systems on the same queries -------------------------------------------------------------------
 
 
 def against_baselines(folder: Path, split: str) -> Iterator[dict[str, Json]]:
-    """Yields rows of scores.comparison: the run COMPARED, if it is finished, against each baseline
-    of RIVALS that has answers."""
+    """Yields scores.comparison of the run COMPARED with each of RIVALS whose answers are there
+    (differences are baseline minus run); nothing if the run is not finished."""
     if state(folder / COMPARED) != COMPLETE:
         return
     queries = queries_of(folder / COMPARED, split)
@@ -321,19 +338,20 @@ def against_baselines(folder: Path, split: str) -> Iterator[dict[str, Json]]:
     for name in RIVALS:
         path = (folder / BASELINES).parent / "private" / answers_file(name, split)
         if path.is_file():
-            said = read_answers(path, queries)
-            baseline = scored_system(name, reader.corpus, queries, [said])
+            answers = read_answers(path, queries)
+            baseline = scored_system(name, reader.corpus, queries, [answers])
             yield {**comparison(reader, baseline), "split": split}
 
 
 def comparison_section(compared: Sequence[Mapping[str, Json]]) -> Section:
-    """The section of rows of scores.comparison, the first system against each other."""
+    """A table of the first system and its comparison with each of the others. compared: rows of
+    scores.comparison, with "split"."""
     first = compared[0]
     words = [
         f"{first['queries']:,} {first['split']} queries; points, means over the seeds",
-        "difference: the row less the first, 95 % interval by paired bootstrap over queries and, "
-        "of EM, seeds; queries of one passage are counted as independent, so that intervals are a "
-        "little too narrow",
+        "difference: this row minus the first; 95 % intervals by paired bootstrap, of EM over "
+        "queries and seeds, of F1 over queries; they are a little too narrow, as queries about one "
+        "passage are not independent",
     ]
     header = ("system", "seeds", "EM", "difference", "95 %", "F1", "difference", "95 %")
     exact, f1 = points(first["exact_match_of"][0]), points(first["f1_of"][0])
@@ -354,7 +372,7 @@ def comparison_section(compared: Sequence[Mapping[str, Json]]) -> Section:
 
 
 def skills_of_runs(folder: Path, split: str, skills: Path) -> dict[str, Json]:
-    """The skill_statistics of the folder's finished runs."""
+    """skill_statistics with the F1 of each finished run of a folder. skills: see read_skills."""
     complete = {}
     for row in ROWS:
         if row.kind == RUN and state(folder / row.run) == COMPLETE:

@@ -12,7 +12,7 @@ from support.tables import table_rows
 from mednli_jax.cloze import clicr
 from mednli_jax.cloze.stats import (
     read_skills,
-    section,
+    sizes_section,
     skill_section,
     skill_statistics,
     statistics,
@@ -90,17 +90,17 @@ def test_each_specialty_of_a_case_is_counted(figures):
     assert figures["specialties"] == {"surgery": 2 / 3, "oncology": 1 / 3}
     assert figures["specialty_names"] == 1  # three names in three cases
     shares = "surgery 66.7, oncology 33.3"  # of all names
-    assert any(shares in words for words in section("x", figures).words)
+    assert any(shares in words for words in sizes_section("x", figures).words)
 
 
 def test_a_corpus_without_specialties_says_so():
     figures = statistics({"train": Split("train", TRAIN[2:])})
 
-    assert "specialties: the corpus names none" in section("x", figures).words
+    assert "specialties: the corpus names none" in sizes_section("x", figures).words
 
 
 def test_the_table_has_the_paper_beside_our_figures(figures):
-    rows = [" ".join(line.split()) for line in lines(section("mine", figures))]
+    rows = [" ".join(line.split()) for line in lines(sizes_section("mine", figures))]
 
     assert "train test all CliCR, paper" in rows
     assert "distinct answers 3 2 4 56,093" in rows
