@@ -222,7 +222,7 @@ class _Numbers(dict[str, int]):
 
 
 class _AddedSplit(NamedTuple):
-    """The result of adding a split. split: the queries that are in the arrays. facts: of the split,
+    """The result of adding a split. split: its queries that are in the arrays. facts: of the split,
     and counts."""
 
     split: Split[ClozeExample]
@@ -449,7 +449,8 @@ def _draw_vectors(
 
 
 class Query(NamedTuple):
-    """The part of a query that scores.py needs. answers: all accepted ones, the dataset's first."""
+    """The part of a query that scores.py needs. answers: all accepted ones, the dataset's
+    first."""
 
     uid: str
     answers: tuple[Answer, ...]

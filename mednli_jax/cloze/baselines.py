@@ -86,8 +86,11 @@ def random_entity(
     seed: int = 0,
     choices_of: Callable[[Passage], list[str]] = mentions,
 ) -> Answers:
-    """Draws an entity for each query. Equal seeds and examples give equal answers. words: draws
-    words of the passage in place of entities."""
+    """Answers each query with one of the choices of its passage, drawn at random. The choices are
+    its mentions, for rand-word its words.
+
+    The answers depend on the seed and on the order of the examples.
+    """
     rng = np.random.default_rng(seed)
     answers = {}
     for passage, queries in by_passage(examples):
@@ -172,12 +175,8 @@ def words_of_texts(texts: Iterable[str]) -> set[str]:
 
 
 def known_vectors(path: str | Path, words: Iterable[str]) -> tuple[Vocab, np.ndarray]:
-    """Finds the words of passages, queries and answers that a file has vectors for: (their Vocab,
-    vectors [2 + words, D]).
-
-    more: texts besides the examples, such as predictions. Words are looked up lower-cased, and also
-    as `normalise` returns them.
-    """
+    """Looks words up in a file of vectors. Returns a vocabulary of those that have a vector, and
+    its matrix [2 + words, D], PAD and UNK first."""
     vocab = Vocab.build([sorted(words)])
     vectors = load_vectors(path, vocab.words, dim=read_head(path).dim, seed=0)
     if not vectors.with_vector:
@@ -269,8 +268,8 @@ def best_window(
     vectors: np.ndarray,
     windows: Sequence[int] = WINDOWS,
 ) -> tuple[int, dict[int, JsonObject]]:
-    """Returns (window of sim-entity with the highest F1 on examples, the smallest of several;
-    `summary` of each window)."""
+    """Scores sim-entity with each window. Returns (the window with the highest F1, {window:
+    summary}); in a tie the smallest window."""
     scores_of_window = {}
     with Bar("sim-entity", len(windows), noun="windows") as bar:
         for window in windows:
@@ -282,8 +281,8 @@ def best_window(
 
 
 def upper_bound(examples: Sequence[ClozeExample]) -> Answers:
-    """Answers each query by the entity that matches an answer, else the one with the highest F1;
-    the first of several."""
+    """Answers each query with the entity that matches an answer, else with the one that has the
+    highest F1; in a tie with the one that occurs first."""
     best = {}
     for passage, queries in by_passage(examples):
         phrases = dict.fromkeys(mentions(passage))
@@ -392,7 +391,7 @@ def _scored(
     vocab: Vocab | None,
     vectors: np.ndarray | None,
 ) -> Iterator[tuple[str, Json]]:
-    """Yields (name, scores) of each row."""
+    """Yields (name, scores) for each row of the table."""
     yield CHANCE, random_expectation(queries, vocab, vectors, seed=SEED)
     for name, answers in answers_of_baseline.items():
         yield name, summary_with_slices(queries, query_scores(queries, answers, vocab, vectors))

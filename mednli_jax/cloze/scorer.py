@@ -1,9 +1,13 @@
 """The scorer of cloze queries (Šuster & Daelemans 2018): from rows to batches, from logits to
 answers.
 
-A row is a query. A group is a passage with some of its queries. Logits [S, N, C] are scores of the
-passage's candidates in the order of their first occurrence; C is the largest number of candidates
-of a passage.
+A row is a query. A group is a passage with some of its queries. A candidate is a marked phrase of
+the passage; a passage's candidates are in the order of their first mention. Logits [S, N, C] are
+scores of the candidates.
+
+Dimension letters: S seeds, N queries of a split, C candidates of the passage that has most. In a
+batch: Q groups, G queries of a group, B = Q G queries, T tokens (or candidates, or positions) of
+the passage that has most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,12 +93,13 @@ class ClozeScorer:
     """Choice of a candidate of the passage (see training.scorer.Scorer).
 
     Args:
-      loose: whether the places of a candidate are all tokens that are one of its words, not its
-        marked spans.
-      masses: whether logits are logs of masses that are not normalised over the candidates. The
-        loss is then minus the log of the right candidate's mass, as published for unmarked
-        passages.
-      answer_vectors: file of word vectors for the embedding score of dev and test.
+      loose: whether the positions of a candidate are all tokens that are one of its words, in its
+        mentions or not. Else they are the tokens of its mentions.
+      unnormalised: whether a logit is the log of a candidate's attention, which need not sum to 1
+        over the candidates. The loss is then minus the logit of the right candidate, as published
+        for unmarked passages. Else the loss is the cross-entropy of the softmax over candidates.
+      answer_vectors: file of word vectors for the embedding score of dev and test; None = no such
+        score.
     """
 
     loose: bool = False
@@ -135,8 +140,13 @@ class ClozeScorer:
         return {"num_types": manifest["candidates"]["types_of_train"]}
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
-        """The arrays that stay on the device. Starts are converted to 32 bits. The length of
-        `*_places` is the largest count."""
+        """The arrays on the device, with all numbers in 32 bits.
+
+        "position" has the positions of mentions, or all loose ones. Beside arrays of the corpus
+        there are "candidate_type_columns" and "position_columns": 0, 1, ... below the largest
+        number of candidates, and of positions, of a passage. These are the columns of padded
+        arrays in `to_batch`.
+        """
         positions = "loose_position" if self.loose else "position"
         resident = {}
         for name in (*_FLAT, *_OF_QUERY, positions, f"{positions}_start", f"{positions}_candidate"):
@@ -161,8 +171,7 @@ class ClozeScorer:
         shares: int,
         model: nn.Module,
     ) -> batching.Batches:
-        """The batches of a split. On dev and test a passage is encoded once for several of its
-        queries."""
+        """A split's batches. A batch holds each passage once for several of its queries."""
         passage_width = int(prepared.arrays["premise_length"].max(initial=1))
         query_width = int(prepared.arrays["hypothesis_length"].max(initial=1))
         settings = batching.BatchSettings(
@@ -195,8 +204,8 @@ class ClozeScorer:
     def new_examples(
         self, inputs: Sequence[tuple[str, str]], manifest: JsonObject
     ) -> list[ClozeExample]:
-        """Makes queries without answers from marked (passage, query) strings; equal passages become
-        one object."""
+        """Queries from marked (passage, query) strings. Equal passages become one object. The only
+        answer is "", because other code reads the first answer."""
         passages: dict[str, Passage] = {}
         examples = []
         for number, (passage, query) in enumerate(inputs):
@@ -261,10 +270,10 @@ class ClozeScorer:
         return jnp.equal(jnp.argmax(logits, axis=-1), _label(batch)).astype(jnp.float32)
 
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
-        """Mean loss of each seed [S] over the queries whose answer is a candidate with a score;
-        None if there is no such query.
+        """Mean loss of each seed [S]; NaN for a seed that diverged.
 
-        NaN for a seed that diverged.
+        The mean is over queries that have a right candidate which no seed masks. None if there is
+        no such query.
         """
         gold_logit_SN = _of_label(logits, np.maximum(rows.label, 0))
         is_masked_N = (gold_logit_SN <= NO_CANDIDATE).any(axis=0)
@@ -279,11 +288,12 @@ class ClozeScorer:
         return np.asarray(-log_p_SN.mean(axis=1))
 
     def score(self, rows: ClozeRows, logits: np.ndarray) -> JsonObject:
-        """Scores the best candidates by exact match, F1, BLEU and embedding, by seed and for slices
-        of the queries.
+        """The scores of the best candidates: mean_sd over the seeds, see scores.summary.
 
-        accuracy is exact match, under the name that the loop reads. in_passage: number of queries
-        whose answer is a candidate. loss: None if no answer can be scored.
+        accuracy: exact match, under the name that the training loop reads. in_passage: number of
+        queries that have a right candidate. loss: see `losses`. families: {family: {name: scores of
+        these queries}}, see scores.slices; "slices" is the family "tag", under the name that the
+        training loop and reports read.
         """
         scores_S = self.query_scores(rows, logits)
         summaries = list(map(summary, scores_S))
@@ -315,7 +325,8 @@ class ClozeScorer:
         return scores_S
 
     def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
-        """The texts {uid: text} of the best candidates, from the logits [N, C] of one seed."""
+        """{uid: the best candidate}, from the logits [N, C] of one seed. A query about a passage
+        without candidates has no answer."""
         texts = {}
         for row, best in enumerate(logits.argmax(axis=-1).tolist()):
             if logits[row, best] > NO_CANDIDATE:
@@ -337,8 +348,8 @@ class ClozeScorer:
     # -- predictions
 
     def describe(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
-        """Describes each query: "answer", the most likely candidate ("" for none), "best", the five
-        most likely ones with their probabilities, and "candidates", their number."""
+        """For each query {"answer": the candidate with the highest mean probability over the seeds,
+        or "", "best": see best_of, "candidates": how many candidates the passage has}."""
         descriptions: list[JsonObject] = []
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)
@@ -371,9 +382,14 @@ class ClozeScorer:
         lengths: tuple[int, int],
         sown: JsonObject,
     ) -> JsonObject:
-        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents};
-        "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
-        to the passage's tokens [S, N]."""
+        """The texts of one query, and where the reader looked.
+
+        "passage", "query": tokens. "names": {token: the phrase that it stands for}. "candidates":
+        texts [C]. "spans": the (start, end) of each mention of each candidate. "weights": attention
+        to the passage's tokens [S, tokens].
+
+        sown: "places" holds the attention, [S, 1, padded tokens] for a batch of one query.
+        """
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
         passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
         view = query_in_setup(example, setup, passage)
@@ -456,5 +472,5 @@ def _label(batch: QueryBatch) -> jax.Array:
 
 
 def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
-    """The value [S, N] of the label of each row."""
+    """[S, N], the value of the label of each row."""
     return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]

@@ -60,8 +60,8 @@ def normalise(text: str) -> str:
 def exact_match(prediction: str, answers: Iterable[str]) -> bool:
     """Whether the prediction equals one of the answers after `normalise`.
 
-    If `normalise` leaves nothing of both ("A", the vitamin; "+"), they are compared in lower case.
-    An empty prediction is never right.
+    If `normalise` leaves nothing of both ("A", the vitamin; "+"), they are compared in lower
+    case. An empty prediction is never right.
     """
     for answer in answers:
         predicted, expected = normalise(prediction), normalise(answer)
@@ -73,8 +73,8 @@ def exact_match(prediction: str, answers: Iterable[str]) -> bool:
 
 
 def token_f1(prediction: str, answers: Iterable[str]) -> float:
-    """The highest F1 over the answers, of words as bags. If both sides are empty, it is
-    `exact_match`."""
+    """The F1 of the bags of words, highest over the answers. If `normalise` leaves both sides
+    without words, the F1 is `exact_match`: 1 or 0."""
     predicted = Counter(normalise(prediction).split())
     highest = 0.0
     for answer in answers:
@@ -89,8 +89,11 @@ def token_f1(prediction: str, answers: Iterable[str]) -> float:
 
 
 def _bleu_counts(prediction: str, answers: Iterable[str]) -> list[int]:
-    """The counts [2 * ORDERS + 2] for BLEU: matching n-grams of each order, predicted n-grams of
-    each order, lengths of both sides."""
+    """The counts of one query from which BLEU is computed, [2 * ORDERS + 2].
+
+    In order: matching n-grams of each order, predicted n-grams of each order, words of the
+    prediction, words of the answer that is nearest in length.
+    """
     from nltk.translate import bleu_score
 
     tokens = normalise(prediction).split()
@@ -168,7 +171,7 @@ class QueryScores:
       answered, exact: bool [N].
       f1: float64 [N].
       embedding: float64 [N]; None without word vectors.
-      bleu_counts: int64 [N, 10], see `_bleu_counts`.
+      bleu_counts: int64 [N, 10], see _bleu_counts.
       answer_length: int64 [N], words of the dataset's answer.
     """
 
@@ -264,8 +267,8 @@ def query_rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
 
 
 def seed_scores(scores_S: Sequence[QueryScores], selection: Selection = ALL) -> JsonObject:
-    """Exact match (as accuracy) and F1 of some queries, mean_sd over the seeds, and the number of
-    these queries."""
+    """Scores of some queries over the seeds: {"examples": number of queries, "accuracy": mean_sd of
+    exact match, "f1": mean_sd}."""
     summaries = [summary(scores, selection) for scores in scores_S]
     return {
         "examples": summaries[0]["queries"],
@@ -331,8 +334,10 @@ _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid
 def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[str, str]:
     """Reads the answers of a system, {uid: text}.
 
-    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own
-    script reads. queries: that may be answered; not all need be.
+    Args:
+      path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own
+        script reads.
+      queries: those that the file may answer. It need not answer all.
     """
     path, problems = Path(path), Problems()
     uids = {query.uid for query in queries}
@@ -357,7 +362,8 @@ def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[st
 
 
 def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, Json]]:
-    """Yields (line or "entry NUMBER", uid, answer) of each entry of either form."""
+    """Yields (place, uid, answer) for each answer in a file of either form. place: a line number,
+    or "entry NUMBER" of a JSON object."""
     with open_text(path) as stream:
         try:
             whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
@@ -387,8 +393,8 @@ def answer_lines(answers: Answers) -> str:
 
 
 class ScoredSystem(NamedTuple):
-    """The scores of a system's answers to the queries of a split. exact: bool [S, N]. f1: [N], mean
-    over the seeds."""
+    """Scores of a system's answers to N queries of a split. exact: bool [S, N]. f1: [N], means over
+    the seeds."""
 
     name: str
     corpus: str
@@ -400,7 +406,7 @@ class ScoredSystem(NamedTuple):
 def scored_system(
     name: str, corpus: str, queries: Sequence[Query], predictions_S: Iterable[Answers]
 ) -> ScoredSystem:
-    """Scores a system. predictions_S: the answers of each seed."""
+    """Scores a system's answers. predictions_S: those of each seed."""
     exact_S, f1_S = [], []
     for predictions in predictions_S:
         scores = query_scores(queries, predictions)
@@ -410,7 +416,7 @@ def scored_system(
 
 
 def queries_of(folder: Path, split: str) -> list[Query]:
-    """The queries of a run's split with their accepted answers, which the run saves."""
+    """Reads the queries of a run's split with their accepted answers, which the run saves."""
     directory = RunDirectory.existing(folder)
     if directory.task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries", fix="name runs of one task")
@@ -421,7 +427,8 @@ def queries_of(folder: Path, split: str) -> list[Query]:
 
 
 def read_system(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem:
-    """Reads and scores a finished run on the queries of its split, joined by uid."""
+    """Scores the predictions of a finished run. Raises RunError unless they have the uids of
+    `queries`."""
     directory, result = complete(folder)
     name, seeds = directory.folder.resolve().name, len(result.seeds)
 
@@ -444,10 +451,10 @@ def read_system(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSys
 
 
 def comparison(first: ScoredSystem, second: ScoredSystem) -> JsonObject:
-    """Compares the second system with the first on the same queries, as JSON values; shares are
-    0-1.
+    """Compares two systems on the same queries; JSON values.
 
-    The interval of exact_match is drawn over queries and seeds, the interval of f1 over queries.
+    "exact_match" and "f1": the difference, second minus first, of shares from 0 to 1, with its
+    interval. The bootstrap of exact_match draws queries and seeds, that of f1 queries.
     """
     check_corpora(first, second)
     return {
@@ -463,8 +470,11 @@ def comparison(first: ScoredSystem, second: ScoredSystem) -> JsonObject:
 
 
 def f1_difference(first: np.ndarray, second: np.ndarray) -> JsonObject:
-    """The difference mean(second) - mean(first), both [N], with an interval: the percentiles of
-    samples that draw queries with replacement, the same for both systems (Koehn 2004)."""
+    """mean(second) - mean(first) of F1 [N], with an interval.
+
+    Paired bootstrap (Koehn 2004): a sample draws queries with replacement, the same ones for both
+    systems. The interval is between percentiles of the samples' differences.
+    """
     gain_G, count_G = np.unique(second - first, return_counts=True)
     n = int(count_G.sum())
     rng = np.random.default_rng(0)
