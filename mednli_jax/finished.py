@@ -222,7 +222,7 @@ class Run(System):
     """The run in a folder. Everything but the result is read at first use.
 
     Attributes:
-      result: the content of result.json; `run.result["test"]` is a field of it.
+      result: the content of result.json; `result["test"]` is a field of it.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -74,7 +74,7 @@ UNSAFE = {
 }
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
 EXCEPTIONS = {("throughput", name, "torch") for name in ("torch_models", "torch_side")}
-UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
+UNSAFE_NAMES = {"eval", "exec", "compile", "__import__", "Any"}  # types.py alone defines with Any
 UNSAFE_METHODS = {"popen", "unpack_archive", "extractall", "import_module", "read_pickle"}
 SWITCHES = {("allow_pickle", "True"), ("shell", "True")}
 
@@ -199,7 +199,8 @@ def problems_of(path: Path) -> Iterator[str]:
         if not ast.get_docstring(tree):
             problems.append(Problem(1, "no docstring"))
     for line, text in sorted(problems):
-        yield f"{path.relative_to(ROOT)}:{line}: {text}"
+        if (path.name, text) != ("types.py", "Any"):
+            yield f"{path.relative_to(ROOT)}:{line}: {text}"
 
 
 def test_every_file_is_documented_in_its_layer_and_safe():

@@ -1,6 +1,6 @@
 """DisKnE as a corpus: all examples, encoded once, and the split of each example in each fold.
 
-The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it
+The corpus has one split, `train`, which each fold divides. Besides the arrays of nli/encode it
 has
   fold [F, N] int8      the split of an example in a fold: an index into FOLD_SPLITS
   disease, target [N]   places in the manifest's `diskne.diseases`

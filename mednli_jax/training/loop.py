@@ -299,7 +299,7 @@ class Trainer(Generic[SplitT]):
 
     def _live_slots(self) -> np.ndarray:
         """The indices in Best of the seeds that still train. A seed ends when its last
-        `settings.patience` whole passes have not become its best."""
+        `patience` whole passes have not become its best."""
         whole_passes = (self.progress.epoch - 1) // self._epochs_of_pass
         best_pass = -(-np.asarray(self.best.epoch) // self._epochs_of_pass)
         stale = whole_passes - best_pass

@@ -15,14 +15,14 @@ from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.batching import Layout, pack_segments
 from mednli_jax.knowledge.relations import KINDS
 from mednli_jax.models import table
-from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.batch import PairBatch, QueryBatch
 from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training.scorer import frozen
+from mednli_jax.types import PyTree
 from support import random_pairs
 from support.tables import fields_of, table_rows
 
-PyTree = Any
-Batch = Any  # a PairBatch or a ClozeBatch
+Batch = PairBatch | QueryBatch
 Fields = dict[str, Any]
 
 ROWS = 24

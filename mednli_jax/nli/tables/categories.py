@@ -203,7 +203,7 @@ def _grid(run: str, scores: JsonObject) -> Grid:
 def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
     """Reports the kinds of error of the folder's BOW, InferSent and ESIM on test.
 
-    Without options.config_of it reports the table of the file that an earlier call left.
+    Without `config_of` in the options it reports the table of the file that an earlier call left.
     """
     if options.config_of is None:
         return Report({}, [kinds_section(kinds_of(folder))])
