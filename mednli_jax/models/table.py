@@ -37,7 +37,7 @@ class Traits:
     from these defaults.
 
     Args:
-      shares_words: whether it projects each distinct word of a batch once (`PairBatch.distinct_words`).
+      shares_words: whether it projects each distinct word once (`PairBatch.distinct_words`).
       trains_rows: whether it reads a trained table with sparse_rows.trained_rows.
       platform: for which its loops are made; "cpu" for a model without code for a platform.
     """
