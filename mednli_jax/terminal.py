@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Example = TypeVar("Example")
 PLAIN_SECONDS = 15.0
+RATE_SECONDS = 86_400.0  # of which a bar takes the rate: one item, as a run, may take hours
 _STRIDE = 256  # examples between two updates
 
 
@@ -137,7 +138,12 @@ class Bar:
         )
         on_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar = Progress(
-            *columns, note, console=Console(stderr=True), transient=True, disable=not on_terminal
+            *columns,
+            note,
+            console=Console(stderr=True),
+            speed_estimate_period=RATE_SECONDS,
+            transient=True,
+            disable=not on_terminal,
         )
         self._task = self._bar.add_task(title, total=total, completed=first, note="")
 

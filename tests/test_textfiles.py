@@ -89,6 +89,16 @@ def test_a_log_gets_a_line_of_progress_now_and_then(monkeypatch, capsys):
     assert capsys.readouterr().err == "epoch 1/6: 6/10 examples, 1/s, ETA 4 s  loss 1\n"
 
 
+def test_a_bar_shows_the_time_left_where_an_item_takes_long(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("rich.console.monotonic", lambda: now[0])
+    with terminal.Bar("study", 4) as bar:
+        for now[0] in (1000.0, 2000.0):
+            bar.advance(1)
+
+    assert bar._bar.tasks[0].time_remaining == 2000
+
+
 def test_a_slow_rate_is_shown_as_seconds():
     assert terminal.rate_text(12.3) == "12/s"
     assert terminal.rate_text(0.4) == "2.5 s each"
