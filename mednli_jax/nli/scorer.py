@@ -29,7 +29,8 @@ from mednli_jax.nli.encode.texts import Vocabulary
 from mednli_jax.report import metrics
 from mednli_jax.rundir import Scores
 from mednli_jax.terminal import warn
-from mednli_jax.training.scorer import Scorer, frozen, summary
+from mednli_jax.training.scorer import Scorer, summary
+from mednli_jax.training.scorer import frozen as frozen_vectors
 from mednli_jax.types import JsonObject
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
@@ -56,9 +57,10 @@ class NLIScorer:
       padded_length: tokens to which each side is padded for models that do not mask padding
         (`masking="paper"`), so that all batches have one width; 0 for other models.
       augmentation_weight: of augmentation pairs in the training loss.
-      scored: the labels over which rows are scored, in the order of their numbers.
-      classes: numbers of the labels of the training pairs; None for all. A model has one logit for
-        each. A corpus that is scored may have others.
+      scored: the labels that rows may have, in the order of their numbers.
+      classes: places in `scored` of the labels for which the model has a logit, rising, in the
+        order of the logits; None: all of them. They differ if the model was trained on a corpus
+        with other labels than the corpus that is scored.
     """
 
     pieces: bool = False
@@ -72,6 +74,7 @@ class NLIScorer:
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """The labels of the logits."""
         if self.classes is None:
             return self.scored
         return tuple(self.scored[number] for number in self.classes)
@@ -82,17 +85,17 @@ class NLIScorer:
         names = cast(NLICorpus, corpus).labels.names
         if names == self.scored:
             return prepared
-        number_C = np.array([*map(self.scored.index, names), -1])
+        new_numbers = np.array([*map(self.scored.index, names), -1])  # at last of label -1: none
         splits = {}
         for name, rows in prepared.splits.items():
-            splits[name] = replace(rows, label=number_C[rows.label])
+            splits[name] = replace(rows, label=new_numbers[rows.label])
         return replace(prepared, splits=splits)
 
     def on_corpus(self, other: Scorer) -> "NLIScorer":
-        """This scorer for the corpus of another scorer: rows are also scored over labels of that
-        corpus for which the model has no logit."""
+        """This scorer for rows of another corpus, that of scorer `other`. Rows may also have labels
+        of that corpus for which the model has no logit; these are always wrong."""
         scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
-        if len(scored) == len(self.labels) + len(other.labels):
+        if set(self.labels).isdisjoint(other.labels):
             theirs, ours = ", ".join(other.labels), ", ".join(self.labels)
             mapped = [f"{label}:NAME" for label in other.labels]
             raise ConfigError(
@@ -132,7 +135,7 @@ class NLIScorer:
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
     def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
-        return {} if self.pieces else frozen(vectors)
+        return {} if self.pieces else frozen_vectors(vectors)
 
     # -- batches --
 
@@ -146,7 +149,7 @@ class NLIScorer:
         model: nn.Module,
     ) -> batching.Batches:
         """The batches of a split. Outside of training every premise is encoded once, and one
-        program predicts all splits of the corpus."""
+        program predicts all splits of the corpus. shares: devices that a batch is split over."""
         if name == "train":
             settings = self.batch_settings(prepared, training.size, shares, model)
             size = min(training.group_size, training.size)
@@ -173,7 +176,9 @@ class NLIScorer:
         many_widths = self.pieces or split == NEW
         size, group_size = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
         if split == NEW and len(prepared.splits[NEW]) <= LEAST_ROWS:
-            group_size = 1  # so that equal premises need no program of their own
+            # With groups, the shape of so few rows, and so the compiled program, would depend on
+            # how many of them have equal premises.
+            group_size = 1
         settings = replace(
             self.batch_settings(prepared, size, shares, model),
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,
@@ -222,6 +227,7 @@ class NLIScorer:
         self, data: Mapping[str, jax.Array], index: jax.Array, layout: batching.Layout
     ) -> PairBatch:
         """The PairBatch of rows `index` [Q, G]; the G hypotheses of a group share its premise."""
+        # Any row of a group has its premise. The greatest index is a row, not the padding -1.
         row_Q, index_B = index.max(axis=1), index.reshape(-1)
         row_B = jnp.maximum(index_B, 0)
         fields = {
@@ -277,6 +283,11 @@ class NLIScorer:
         "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}}.
 
         The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology only).
+
+        Args:
+          lengths: tokens of the premise and of the hypothesis, without padding.
+          sown: what flax's `sow` collected from a batch of this example alone: name -> the calls,
+            each ([S, 1, P, H] of the premise over the hypothesis, [S, 1, H, P] in reverse).
         """
         p, h = lengths
         texts = corpus.texts(vocabulary, corpus.linker)
@@ -296,34 +307,35 @@ class NLIScorer:
     def loss(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
         """Cross-entropy [B] in JAX, for training. `losses` computes it in NumPy, for dev and
         test."""
-        label_B = self._label(logits, batch)
+        label_B = self._logit_places(logits, batch)
         loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
         return loss_B if batch.weight is None else loss_B * batch.weight
 
     def correct(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
+        return (jnp.argmax(logits, axis=-1) == self._logit_places(logits, batch)).astype(
+            jnp.float32
+        )
 
-    def _lacks_classes(self, logits: jax.Array | np.ndarray) -> bool:
-        """Whether logits [..., C] are of the training pairs' classes, and more classes are
-        scored."""
+    def _lack_labels(self, logits: jax.Array | np.ndarray) -> bool:
+        """Whether logits [..., C] are those of `labels`, while rows may have more (`scored`)."""
         return bool(logits.shape[-1] == len(self.labels) < len(self.scored))
 
-    def _label(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        """The labels [B] as places among the logits."""
+    def _logit_places(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
+        """The places [B] of the labels among the logits, in training: all labels have a logit."""
         if logits.shape[-1] not in (len(self.labels), len(self.scored)):
             wanted = f"{len(self.labels)} classes, not {logits.shape[-1]}"
             problem = f"the model has to return logits of {wanted}"
             raise ConfigError(problem, field="model.name", fix="correct its module")
         label_B = jnp.asarray(batch.label)
-        if self._lacks_classes(logits):
-            return jnp.searchsorted(jnp.array(self.classes), label_B)
+        if self._lack_labels(logits):
+            return jnp.searchsorted(jnp.array(self.classes), label_B)  # classes rise
         return label_B
 
     def whole(self, logits: np.ndarray) -> np.ndarray:
-        """Extends logits to all labels, [..., C]; minus infinity for a class that the model
-        lacks."""
+        """Extends logits to all labels of `scored`, [..., C]; minus infinity for a label without a
+        logit."""
         logits = np.asarray(logits)
-        if not self._lacks_classes(logits):
+        if not self._lack_labels(logits):
             return logits
         whole = np.full((*logits.shape[:-1], len(self.scored)), -np.inf, logits.dtype)
         whole[..., self.classes] = logits
@@ -344,12 +356,12 @@ class NLIScorer:
         logits = self.whole(logits)
         predicted_SN = logits.argmax(axis=-1)
         scores = _scores(rows.label, predicted_SN, self.scored)
-        # Another system's answers are labels, without probabilities.
-        labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()
-        lacking_C = _without_logit(logits)
-        if not labels_alone and not lacking_C[rows.label].any():
+        # Another system's answers are labels, without probabilities: one logit is finite.
+        has_probabilities = not (np.isfinite(logits).sum(axis=-1) == 1).all()
+        has_logit_C = _has_logit(logits)
+        if has_probabilities and has_logit_C[rows.label].all():
             scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
-        if not labels_alone and np.isfinite(logits[..., ~lacking_C]).all():
+        if has_probabilities and np.isfinite(logits[..., has_logit_C]).all():
             scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             inside_N = np.array([tag in tags for tags in rows.tags])
@@ -392,11 +404,14 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]
     }
 
 
-def _without_logit(logits: np.ndarray) -> np.ndarray:
-    """bool [C], whether a model lacks each class; none for a model that diverged, whose other
-    logits are not finite. logits: [S, N, C]."""
-    lacking_C = np.isneginf(logits).all(axis=(0, 1))
-    return np.asarray(lacking_C & np.isfinite(logits[..., ~lacking_C]).all())
+def _has_logit(logits: np.ndarray) -> np.ndarray:
+    """bool [C], whether a model has a logit for each label: one that is not always minus infinity.
+
+    In a model that diverged, minus infinity says nothing: it has all logits. logits: [S, N, C].
+    """
+    has_logit_C = ~np.isneginf(logits).all(axis=(0, 1))
+    has_diverged = not np.isfinite(logits[..., has_logit_C]).all()
+    return np.asarray(has_logit_C | has_diverged)
 
 
 def tokens_of(prepared: Prepared, split: str) -> SideTokens:
