@@ -1,7 +1,8 @@
 """The feature-based system: features of a prepared corpus, cached on disk, and gradient-boosted
 trees over them.
 
-Dimension letters: S seeds, N rows, F features, C classes, K scores (C, or 1 of two classes).
+Dimension letters: S seeds, N rows, F features, C classes, K scores of a row (C, but
+a single one for two classes).
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ LIBRARIES = ("scikit-learn", "rapidfuzz", "numpy", "scipy")  # their versions sh
 def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
     """Fits trees on the features of a prepared corpus. The trees are saved only at the end."""
     directory = session.directory
-    assert directory is not None  # one process fits trees
+    assert directory is not None  # trees are fitted by one process, the one that writes
     session.write_facts(prepared.manifest)
     session.catch_signals()
     rounds, seeds = experiment.model.fields["trees"], experiment.seeds
     corpus = experiment.pairs
-    table = load(corpus, prepared)
+    table = features_of(corpus, prepared)
     with Bar("boosting", rounds * len(seeds), noun="trees") as bar:
 
         def on_tree() -> None:
@@ -96,7 +97,7 @@ class Trees:
 
     def logits(self, prepared: Prepared, rows: Rows) -> np.ndarray:
         """Logits [S, N, C] of a split."""
-        return self._logits(load(self.corpus, prepared)[rows.place])
+        return self._logits(features_of(self.corpus, prepared)[rows.place])
 
     def logits_of_new(self, split: Split[NLIExample]) -> np.ndarray:
         """Logits of new examples, which are encoded as the corpus is."""
@@ -107,7 +108,7 @@ class Trees:
         return self._logits(table)
 
     def _logits(self, table: np.ndarray) -> np.ndarray:
-        of_seeds = [probabilities(forest, table, self.classes) for forest in self.forests]
+        of_seeds = [predict_proba(forest, table, self.classes) for forest in self.forests]
         return logits_of(np.stack(of_seeds))
 
 
@@ -153,9 +154,9 @@ def fit_predict(
     def fit_seed(seed: int) -> tuple[np.ndarray, np.ndarray, Forest]:
         model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
         model.fit(table[rows], label[rows], monitor=lambda *_: on_tree())
-        probabilities = np.zeros((len(table), classes))  # 0 for a class that training lacks
-        probabilities[:, model.classes_] = model.predict_proba(table)
-        return probabilities, model.feature_importances_, forest_of(model)
+        p_NC = np.zeros((len(table), classes))  # 0 for a class that training lacks
+        p_NC[:, model.classes_] = model.predict_proba(table)
+        return p_NC, model.feature_importances_, forest_of(model)
 
     # Trees are grown outside the interpreter's lock, so that threads serve.
     with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
@@ -188,7 +189,7 @@ def importance_lines(importance: JsonObject) -> list[str]:
     return [*lines, f"groups: {', '.join(shares)}"]
 
 
-def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
+def features_of(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
     """The features [N, 35] of a prepared corpus, rows as in `prepared`. They are computed once and
     cached on disk."""
     folder = prepared.folder
@@ -200,8 +201,8 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
     }
     if vectors := prepared.manifest.get(VECTORS_OF_RUN):
         key["vectors"] = vectors
-    digest = key_digest(key)
-    name = f"{folder.name.rpartition('-')[0]}-{digest}.npz"
+    corpus_name = folder.name.rpartition("-")[0]  # the prepared folder is called NAME-DIGEST
+    name = f"{corpus_name}-{key_digest(key)}.npz"
 
     def build() -> dict[str, np.ndarray]:
         splits = corpus.splits()
@@ -253,10 +254,12 @@ def _tree_arrays(tree: object) -> dict[str, list[float]]:
     return {name: np.ravel(getattr(tree, name)).tolist() for name in TREE_ARRAYS}
 
 
-def probabilities(forest: Forest, table: np.ndarray, classes: int) -> np.ndarray:
-    """The probabilities [N, classes] of rows of features [N, F]; a class that training lacks has
-    0."""
+def predict_proba(forest: Forest, table: np.ndarray, classes: int) -> np.ndarray:
+    """The probabilities [N, classes] of rows of features [N, F], as scikit-learn computes them; a
+    class that training lacks has 0."""
     prior, rows = np.array(forest["prior"]), np.asarray(table, np.float32)
+    # Scores start at the logarithms of the classes' shares. Of two classes, the only score is the
+    # log-odds of the second, and the first has score 0.
     binary = len(prior) == 2
     first_K = np.log(prior[1:] / prior[:1]) if binary else np.log(prior)
     scores_NK = np.tile(first_K, (len(rows), 1))

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 SPLITS = ("dev", "test")
 LONGEST_NAME = 13  # characters of a label that fit beside a confusion
-MOST_CELLS = 20  # labels of a confusion that is drawn
-MOST_COLUMNS = 10  # labels beside whose scores the predictions are counted
+MOST_DRAWN = 20  # labels; with more, no confusion is drawn
+MOST_IN_TABLE = 10  # labels; with more, the table of classes has no columns of predictions
 # What the pairs of a slice have in common; the other slices are genres.
 SLICES = {
     "unseen_relation": "a relation between two concepts decides, and no training pair shows both",
@@ -62,9 +62,9 @@ CALIBRATED = (
     "the dashed line the model is too confident"
 )
 ATTENTION_FIELDS = re.compile(r"model\.(knowledge|weighting)|knowledge\.|seeds")
-PAPER = (
-    " (the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment "
-    "before)"
+PAPER_GAINS = (
+    " (in the paper, with knowledge-directed attention on MedNLI: 60% of the gains are of neutral; "
+    "87% of these were entailment before)"
 )
 
 
@@ -156,7 +156,7 @@ def _confusion(
     name: str, title: str, counts: Sequence[Sequence[int]], labels: Sequence[str], seeds: int
 ) -> tuple[str, charts.Chart | None]:
     caption = f"{name}, summed over {seeds} seeds" if seeds > 1 else name
-    if len(labels) > MOST_CELLS:
+    if len(labels) > MOST_DRAWN:
         return caption, None
     names = [label if len(label) <= LONGEST_NAME else f"{label[:12]}…" for label in labels]
     return caption, charts.heat_map(counts, names, title=title, rows="gold", columns="predicted")
@@ -179,7 +179,7 @@ def _classes(split: str, scores: Scores, seeds: int) -> Section:
     """The classes and the confusion, for a terminal."""
     labels = labels_of(scores)
     predicted = dict(zip(labels, scores["confusion"], strict=True))
-    shown = len(labels) if len(labels) <= MOST_COLUMNS else 0
+    shown = len(labels) if len(labels) <= MOST_IN_TABLE else 0
     rows = []
     for label, *cells in _class_rows(scores, seeds):
         rows.append((label, *cells, *map(str, predicted[label][:shown])))
@@ -374,8 +374,8 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
-    """A sentence on the class with the most gains, and its predictions before; for attention by
-    knowledge beside section 6 of the paper."""
+    """A sentence on the class with the most gains, and on what was predicted before. attention:
+    adds the paper's figures for attention by knowledge (section 6)."""
     total = sum(flip.gained for flip in flips.values())
     if not total:
         return "no prediction was gained"
@@ -384,7 +384,7 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
     source = max(sources, key=sources.__getitem__)
     share = f"of {number_of(total, 'prediction')} gained, {gained / total:.0%} are of {label}"
     words = f"{share}; {sources[source] / gained:.0%} of these were {source} before"
-    return words + PAPER if attention else words
+    return words + PAPER_GAINS if attention else words
 
 
 # ---- predict ----
@@ -392,19 +392,20 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
 
 def prediction_lines(rows: Iterable[JsonObject]) -> Iterator[str]:
     """Yields a header, then for each pair the label and the probability of each class, between
-    tabs."""
+    tabs. rows: of NLIScorer.describe."""
     labels: Sequence[str] = ()
     for row in rows:
         if not labels:
-            _, *labels = row
+            _, *labels = row  # its keys: "label", then the name of each label
             yield "\t".join(row)
         shares = [f"{row[label]:.6f}" for label in labels]
         yield "\t".join((row["label"], *shares))
 
 
 def prediction(row: JsonObject) -> JsonObject:
-    """The label and the probability of each class, for --output of `predict`."""
-    _, *labels = row
+    """The label and the probability of each class, for --output of `predict`. row: of
+    NLIScorer.describe."""
+    _, *labels = row  # its keys: "label", then the name of each label
     shares = {label: round(row[label], 6) for label in labels}
     return {"predicted": row["label"], **shares}
 

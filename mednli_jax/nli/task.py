@@ -52,9 +52,9 @@ from mednli_jax.nli.read.readers import (
 from mednli_jax.nli.tables import reproduction, tables_3_to_7
 from mednli_jax.nli.tables.categories import (
     categories_by_rules,
-    error_kinds,
-    kinds_report,
+    category_report,
     read_categories,
+    table_8_report,
 )
 from mednli_jax.nli.tables.runs import NAME, PAPER, TABLES
 from mednli_jax.report.options import (
@@ -249,7 +249,7 @@ class NLI:
                 corpus = self.linked(options.config_of(folders[0]))
                 categories_of = categories_by_rules(corpus, options.split)
             runs = [read_finished(folder, options.split) for folder in folders]
-            report = error_kinds(runs, categories_of, annotated=bool(options.categories_file))
+            report = category_report(runs, categories_of, annotated=bool(options.categories_file))
         return replace(report, page_only=sections_of_file(options.paths))
 
     compare = staticmethod(page.compare)
@@ -277,7 +277,7 @@ class NLI:
         for number in TABLES:
             fill = partial(_accuracies, number)
             papers[str(number)] = PaperTable(fill, source, systems=number == 3)
-        errors = partial(kinds_report, linked=self.linked)
+        errors = partial(table_8_report, linked=self.linked)
         return {**papers, "8": PaperTable(errors, source, shareable=False)}
 
 

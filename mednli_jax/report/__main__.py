@@ -7,7 +7,7 @@
   RUN [RUN ...]       run directories; of several, the first is compared with each other run:
                       verdict, fields, bootstrap, McNemar, Holm, changes by class (as --compare)
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, what lacks
-  --table=8           its kinds of error, by rules; examples: FOLDER/private/table8.jsonl
+  --table=8           its categories of error, by rules; examples: FOLDER/private/table8.jsonl
   --table=mednli      the check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of `reproduce
                       mednli`, averages only; --out=FILE.html also writes FILE.json
   --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER of runs of configs/diskne_*.py

@@ -274,7 +274,7 @@ def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
 
     assert out.startswith(f"Verdict\n{verdict}")
     assert re.search(field, out)
-    paper = "60% of neutral, 87% of these entailment"
+    paper = "60% of the gains are of neutral; 87% of these were entailment"
     assert (paper in " ".join(out.split())) == ("knowledge" in field)
 
 

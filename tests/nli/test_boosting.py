@@ -95,6 +95,6 @@ def test_trees_stored_as_json_predict_as_scikit_learns(labels):
 
     stored = json.loads(json.dumps(boosting.forest_of(model)))
 
-    p_NC = boosting.probabilities(stored, table, 3)
+    p_NC = boosting.predict_proba(stored, table, 3)
     np.testing.assert_allclose(p_NC[:, list(labels)], model.predict_proba(table), atol=1e-12)
     assert p_NC.sum(axis=1) == pytest.approx(1)

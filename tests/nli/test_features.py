@@ -298,7 +298,7 @@ def source_of(tmp_path, monkeypatch):
 def test_paths_of_a_corpus_are_those_of_its_ontology(source_of):
     """Atrial fibrillation is an arrhythmia. Aspirin is far from chest pain. Asthma equals
     asthma."""
-    table = boosting.load(*source_of(direction="undirected"))
+    table = boosting.features_of(*source_of(direction="undirected"))
     assert table.shape == (6, 35)
     assert np.array_equal(table[:3, :18], table[3:, :18])
     assert column(table, "path_nearest")[[0, 2]].tolist() == [0.5, 1]
@@ -307,10 +307,10 @@ def test_paths_of_a_corpus_are_those_of_its_ontology(source_of):
 
 def test_features_of_a_corpus_are_computed_once_and_private(source_of, tmp_path, monkeypatch):
     source = source_of("none")
-    table = boosting.load(*source)
+    table = boosting.features_of(*source)
     monkeypatch.setattr(features, "matrix", None)
 
-    assert np.array_equal(table, boosting.load(*source))
+    assert np.array_equal(table, boosting.features_of(*source))
 
     (path,) = (tmp_path / "features").glob("*.npz")
     assert_private(path.parent)
@@ -319,7 +319,7 @@ def test_features_of_a_corpus_are_computed_once_and_private(source_of, tmp_path,
 
 
 def test_a_corpus_without_knowledge_has_no_paths(source_of):
-    table = boosting.load(*source_of("none"))
+    table = boosting.features_of(*source_of("none"))
 
     assert (table[:, -3:] == features.NO_CONCEPT).all()
 
@@ -332,7 +332,7 @@ def test_paths_of_a_corpus_are_between_the_concepts_of_a_mentions_file(source_of
             lines.append(f"{split}\t{split}{number}\t{side}\t0\t1\tD001249")
     path = tmp_path / "mentions.tsv"
     path.write_text("\n".join(lines))
-    table = boosting.load(*source_of(mentions=str(path)))
+    table = boosting.features_of(*source_of(mentions=str(path)))
     assert column(table, "path_nearest").tolist() == [1] * 6
 
 

@@ -227,11 +227,11 @@ def test_table_8_names_its_corpus(tmp_path):
     for corpus in ("mednli", "demo"):
         of_esim = {"corpus": corpus, "categories": {"esim": {"categories": kinds}}}
         write_figures(tmp_path / "categories.json", of_esim)
-        section = categories.kinds_section(categories.kinds_of(tmp_path))
+        section = categories.category_section(categories.read_category_table(tmp_path))
         titles.append(section.title)
 
-    of_demo = "Kinds of error, on demo (the paper's Table 8 is on MedNLI)"
-    assert titles == ["Table 8: kinds of error", of_demo]
+    of_demo = "Categories of error, on demo (the paper's Table 8 is on MedNLI)"
+    assert titles == ["Table 8: categories of error", of_demo]
 
 
 def test_gained_predictions_are_divided_by_class_as_in_section_6(tmp_path):

@@ -25,7 +25,7 @@ from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encode.links import concepts_in, find_mentions
 from mednli_jax.nli.features import NEGATIONS
-from mednli_jax.nli.tables.runs import CORPUS, ERRORS, KINDS, MODELS, NAMES
+from mednli_jax.nli.tables.runs import CATEGORIES_FILE, CATEGORIES_TABLE, CORPUS, MODELS, NAMES
 from mednli_jax.report.options import TableOptions
 from mednli_jax.report.outcomes import Finished, Outcomes, align, read_finished
 from mednli_jax.report.public import LEAST
@@ -60,12 +60,12 @@ _NUMBER_NAMES = """
 """
 _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
 EXAMPLES = "table8.jsonl"
-EXAMPLES_OF_KIND = 5
+EXAMPLES_OF_CATEGORY = 5
 Categories = Mapping[str, Sequence[str]]  # uid -> the categories of a pair
 CorpusOf = Callable[["ConfigDict"], NLICorpus]  # a run's config -> its corpus, linked to concepts
 
 
-def error_kinds(
+def category_report(
     runs: Sequence[Finished], categories_of: Categories, *, annotated: bool = False
 ) -> Report:
     """Reports the errors of runs by category; figures: {name of a run: category_scores(...)}.
@@ -74,8 +74,8 @@ def error_kinds(
     """
     source = "as annotated" if annotated else "by rules over the words of each pair"
     words = [
-        f"the kinds of Table 8 on {runs[0].corpus}, {source}; a pair may be of several; errors are "
-        "those of the seeds' majority vote"
+        f"the categories of Table 8 on {runs[0].corpus}, {source}; a pair may be of several; "
+        "errors are those of the seeds' majority vote"
     ]
     if not annotated:
         words += map(": ".join, RULES.items())
@@ -200,13 +200,14 @@ def _grid(run: str, scores: JsonObject) -> Grid:
 # -- Table 8 of a folder of runs -------------------------------------------------------------------
 
 
-def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
-    """Reports the kinds of error of the folder's BOW, InferSent and ESIM on test.
+def table_8_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Report:
+    """Reports the categories of error of the folder's BOW, InferSent and ESIM on test.
 
-    Without `config_of` in the options it reports the table of the file that an earlier call left.
+    If options.config_of is None, nothing is computed: the table is read from the CATEGORIES_FILE of
+    an earlier call.
     """
     if options.config_of is None:
-        return Report({}, [kinds_section(kinds_of(folder))])
+        return Report({}, [category_section(read_category_table(folder))])
     folders = [folder / name for name in MODELS if state(folder / name) == COMPLETE]
     if not folders:
         fix = "train them: reproduce mednli FOLDER CORPUS --tables=8"
@@ -215,12 +216,12 @@ def kinds_report(folder: Path, options: TableOptions, linked: CorpusOf) -> Repor
     categories_of = categories_by_rules(corpus, options.split)
     first = read_finished(folders[0], options.split)
     runs = [align(first, read_finished(path, options.split)) for path in folders]
-    errors = error_kinds(runs, categories_of)
+    errors = category_report(runs, categories_of)
     rows = _examples(corpus.splits()[options.split].examples, categories_of, runs)
     return Report(
         errors.figures,
         errors.sections,
-        files={KINDS: {"corpus": first.corpus, "categories": errors.figures}},
+        files={CATEGORIES_FILE: {"corpus": first.corpus, "categories": errors.figures}},
         private={EXAMPLES: "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)},
         runs=folders,
     )
@@ -231,8 +232,7 @@ def _examples(
     categories_of: Categories,
     runs: Sequence[Finished],
 ) -> Iterator[dict[str, Json]]:
-    """Yields pairs of each kind that most systems get wrong, with the pairs that all get wrong
-    first."""
+    """Yields pairs of each category, those that most systems get wrong first."""
     voted: dict[str, dict[str, str]] = defaultdict(dict)
     for run in runs:
         for uid, label in zip(run.outcomes.uids, run.outcomes.voted, strict=True):
@@ -242,11 +242,11 @@ def _examples(
         return sum(label != example.label for label in voted[example.uid].values())
 
     wrong = sorted(filter(errors, examples), key=errors, reverse=True)
-    for kind in RULES:
-        of_kind = [example for example in wrong if kind in categories_of[example.uid]]
-        for example in of_kind[:EXAMPLES_OF_KIND]:
+    for category in RULES:
+        of_category = [example for example in wrong if category in categories_of[example.uid]]
+        for example in of_category[:EXAMPLES_OF_CATEGORY]:
             yield {
-                "kind": kind,
+                "kind": category,
                 "uid": example.uid,
                 "premise": example.premise,
                 "hypothesis": example.hypothesis,
@@ -256,24 +256,25 @@ def _examples(
 
 
 @dataclass(frozen=True)
-class ErrorKind:
-    """A kind of Table 8: its pairs and the accuracies of the systems."""
+class CategoryFigures:
+    """A category of Table 8: its pairs and the accuracies of the systems."""
 
     pairs: int
     accuracy: dict[str, float]
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """Table 8 on a corpus. kinds: None for a kind of few pairs."""
+class CategoryTable:
+    """Table 8 on a corpus. kinds: category -> its figures; None if it has few pairs."""
 
     corpus: str
-    kinds: dict[str, ErrorKind | None]
+    kinds: dict[str, CategoryFigures | None]
 
 
-def kinds_of(folder: Path) -> Kinds | str:
-    """Table 8: the kinds of error of the systems of Table 3, or the reason why there are none."""
-    values = figures_in(folder / KINDS, "corpus", "categories")
+def read_category_table(folder: Path) -> CategoryTable | str:
+    """Table 8 of the systems of Table 3 from the CATEGORIES_FILE of a folder, or the reason why
+    there is none."""
+    values = figures_in(folder / CATEGORIES_FILE, "corpus", "categories")
     if isinstance(values, str):
         return values
     scores = {}
@@ -281,31 +282,31 @@ def kinds_of(folder: Path) -> Kinds | str:
         if run in values["categories"]:
             scores[NAMES[run]] = values["categories"][run]["categories"]
     if not scores:
-        return f"{KINDS} names none of {', '.join(MODELS)}"
-    kinds: dict[str, ErrorKind | None] = {}
-    for kind in RULES:
-        pairs = next(iter(scores.values()))[kind]["pairs"]
-        accuracy = {title: of_system[kind]["accuracy"] for title, of_system in scores.items()}
-        kinds[kind] = ErrorKind(pairs, accuracy) if pairs >= LEAST else None
-    return Kinds(values["corpus"], kinds)
+        return f"{CATEGORIES_FILE} names none of {', '.join(MODELS)}"
+    figures: dict[str, CategoryFigures | None] = {}
+    for category in RULES:
+        pairs = next(iter(scores.values()))[category]["pairs"]
+        accuracy = {title: of_system[category]["accuracy"] for title, of_system in scores.items()}
+        figures[category] = CategoryFigures(pairs, accuracy) if pairs >= LEAST else None
+    return CategoryTable(values["corpus"], figures)
 
 
-def kinds_section(kinds: Kinds | str) -> Section:
+def category_section(table: CategoryTable | str) -> Section:
     """Table 8 of the systems of Table 3."""
-    title = "kinds of error"
-    if isinstance(kinds, str):
-        return Section(heading(ERRORS, title), [f"{MISSING}: {kinds}"])
-    systems = next((list(kind.accuracy) for kind in kinds.kinds.values() if kind), [])
+    title = "categories of error"
+    if isinstance(table, str):
+        return Section(heading(CATEGORIES_TABLE, title), [f"{MISSING}: {table}"])
+    systems = next((list(figures.accuracy) for figures in table.kinds.values() if figures), [])
     rows = []
-    for name, kind in kinds.kinds.items():
-        pairs = f"{kind.pairs:,}" if kind else f"under {LEAST}"
-        shown = [points(kind.accuracy[system] if kind else None) for system in systems]
+    for name, figures in table.kinds.items():
+        pairs = f"{figures.pairs:,}" if figures else f"under {LEAST}"
+        shown = [points(figures.accuracy[system] if figures else None) for system in systems]
         rows.append((name, pairs, *shown))
     words = (
-        "kinds by rules over the words of a pair, which may be of several; the paper prints "
+        "categories by rules over the words of a pair, which may be of several; the paper prints "
         "examples and no figure"
     )
-    header = ("kind", "pairs", *(f"accuracy, {system}" for system in systems))
-    elsewhere = "" if kinds.corpus == CORPUS else kinds.corpus
-    title = heading(ERRORS, title, elsewhere, "MedNLI")
+    header = ("category", "pairs", *(f"accuracy, {system}" for system in systems))
+    elsewhere = "" if table.corpus == CORPUS else table.corpus
+    title = heading(CATEGORIES_TABLE, title, elsewhere, "MedNLI")
     return Section(title, [words], [Grid("", header, rows)])

@@ -16,7 +16,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError
 from mednli_jax.nli import analyses
 from mednli_jax.nli.tables import tables_3_to_7
-from mednli_jax.nli.tables.categories import Kinds, kinds_of, kinds_section
+from mednli_jax.nli.tables.categories import CategoryTable, category_section, read_category_table
 from mednli_jax.nli.tables.runs import (
     CORPUS,
     MODELS,
@@ -49,12 +49,13 @@ CERTAIN = 1.96  # deviations of 95 % of a normal distribution
 JUDGED_BY = (
     f"Expected: the paper's figure, {SLACK:.1f} points and the seeds' 95 % interval to either "
     f"side. The interval is {CERTAIN} times the deviation of the difference of two means, "
-    "sqrt(sum of sd^2 (1/n + 1/6)): sd is that of our n seeds, in a gain of the run and of its "
-    "baseline, and the paper's means are of 6 runs with the same sd. The pairs are the same on "
-    f"both sides and add nothing. Where a run is missing, has one seed, or its seeds agree, sd is "
-    f"{USUAL_SD:.1f}. Table 2 is expected to the last decimal that the paper prints.",
-    f"{PASS}: our mean lies in that range, and no gain would not. {PASS_LIKE_ZERO}: our mean lies "
-    "in the range, and so does a gain of 0: the figure is not contradicted, and not confirmed. "
+    "sqrt(sum of sd^2 (1/n + 1/6)). sd is measured over our n seeds. A gain has two terms in the "
+    "sum, of the run and of its baseline. The paper's means are taken to be of 6 runs with the "
+    "same sd. The pairs are the same on both sides and add nothing. If a run is missing, has one "
+    f"seed, or its seeds agree, sd is {USUAL_SD:.1f}. Table 2 is expected to the last decimal that "
+    "the paper prints.",
+    f"{PASS}: our mean lies in the range, and a gain of 0 does not. {PASS_LIKE_ZERO}: our mean and "
+    "a gain of 0 both lie in the range: the figure is neither contradicted nor confirmed. "
     f"{FAIL}: our mean lies outside of the range. {NOT_JUDGED}: a run differs from the paper's in "
     "any field of its config, in corpus, pairs, vectors, seeds or the program that found the "
     f"concepts; the remark says in what. {MISSING}: there is no figure; the remark says why. "
@@ -104,7 +105,7 @@ FIGURES = (
 _ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")
 _RELEASE = re.compile(r"[\d.]{1,10}[A-Z]{0,2}")  # of an ontology: 2017AA, 3.1
 _KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
-# Section 6: the reason of a gain -> (names of its runs, of their baselines) without the model.
+# Section 6: what was added -> (the name of the run, that of its baseline); the model follows both.
 _GAINING = {
     "MIMIC-III vectors": ("vectors-fasttext-mimic-", ""),
     "attention": ("replace-", ""),
@@ -168,7 +169,7 @@ class Check:
     """The check of a folder.
 
     Args:
-      variants: of MedNLI, of the runs' configs.
+      variants: the variants of the corpus in the names of the runs' configs, such as mednli_code.
       tables: number -> its cells.
       paths: name of a PathFigure -> its counts, or the reason why there are none.
       kinds: of Table 8, or the reason why there are none.
@@ -180,7 +181,7 @@ class Check:
     tables: dict[int, list[JudgedCell]]
     paths: dict[str, PathCounts | str]
     gained: list[GainedPredictions]
-    kinds: Kinds | str
+    kinds: CategoryTable | str
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -230,7 +231,7 @@ def check_reproduction(folder: Path, options: TableOptions) -> Check:
     folder = check_folder(folder)
     judged = {2: _statistics(folder)}
     for number, table in TABLES.items():
-        judged[number] = _gains(table, folder, options)
+        judged[number] = _judged_cells(table, folder, options)
     program = environment()
     return Check(
         variants=_variants(folder),
@@ -239,11 +240,12 @@ def check_reproduction(folder: Path, options: TableOptions) -> Check:
         tables=judged,
         paths={figure.name: _paths(folder / figure.file) for figure in FIGURES},
         gained=list(_gained(folder)),
-        kinds=kinds_of(folder),
+        kinds=read_category_table(folder),
     )
 
 
 def _variants(folder: Path) -> list[str]:
+    """The known variants in the names of the runs' configs: mednli_code of esim-mednli_code."""
     names = set()
     for path in folder.glob("*/result.json"):
         result = figures_in(path, "config")
@@ -259,11 +261,11 @@ def _statistics(folder: Path) -> list[JudgedCell]:
     for statistic in STATISTICS:
         paper = at_path(PAPER["statistics"], statistic.path)
         half = 0.5 * 10**-statistic.decimals if statistic.decimals else 0
-        missing = JudgedCell(
+        unmeasured = JudgedCell(
             statistic.row, statistic.column, paper, expected=[paper - half, paper + half]
         )
         if isinstance(values, str):
-            cells.append(replace(missing, remark=values))
+            cells.append(replace(unmeasured, remark=values))
             continue
         ours = at_path({**values["splits"], "all": values["all"]}, statistic.path)
         verdict, remark = FAIL, ""
@@ -271,12 +273,12 @@ def _statistics(folder: Path) -> list[JudgedCell]:
             verdict, remark = NOT_JUDGED, f"of {values['corpus']}"
         elif ours is not None and round(ours, statistic.decimals) == paper:
             verdict = PASS
-        cells.append(replace(missing, ours=ours, verdict=verdict, remark=remark))
+        cells.append(replace(unmeasured, ours=ours, verdict=verdict, remark=remark))
     return cells
 
 
-def _gains(table: Table, folder: Path, options: TableOptions) -> list[JudgedCell]:
-    """The paper's cells of a table, and the further cells that have a figure."""
+def _judged_cells(table: Table, folder: Path, options: TableOptions) -> list[JudgedCell]:
+    """The cells of a table with a figure of the paper, or of ours."""
     filled_table = tables_3_to_7.fill_table(table, folder, options)
     filled_of = {filled.cell: filled for filled in filled_table.cells}
     elsewhere = "" if filled_table.comparable else filled_table.corpus
@@ -295,14 +297,14 @@ def _judged(filled: FilledCell, elsewhere: str) -> JudgedCell:
     sd = measured.sd if measured else [None] * systems
     seeds = measured.seeds if measured else SEEDS
     bounds = None if cell.paper is None else expected(cell.paper, sd, [seeds] * systems)
-    missing = JudgedCell(
+    unmeasured = JudgedCell(
         cell.row, cell.column, cell.paper, cell.run, expected=bounds, remark=filled.state
     )
     if measured is None:
-        return missing
+        return unmeasured
     remarks = [f"of {elsewhere}", *measured.unlike] if elsewhere else measured.unlike
     return replace(
-        missing,
+        unmeasured,
         ours=measured.ours,
         low=measured.low,
         high=measured.high,
@@ -333,7 +335,7 @@ def _gained(folder: Path) -> Iterator[GainedPredictions]:
             first, second = map(outcomes.read_finished, folders)
             try:
                 flips = outcomes.flips(first.outcomes, outcomes.align(first, second).outcomes)
-            except RunError:  # runs of other pairs, which Table 7 names
+            except RunError:  # the runs are of different pairs; the cells of Table 7 say so
                 continue
             gained = {label: flip.gained for label, flip in flips.items()}
             neutral, total = gained["neutral"], sum(gained.values())
@@ -379,11 +381,11 @@ def sections(check: Check) -> list[Section]:
         shown.append(Section(heading(number, title), grids=[_grid(number, judged)]))
     for path_figure in FIGURES:
         shown.append(_paths_section(path_figure.title, check.paths[path_figure.name]))
-    return [*shown, _gained_section(check.gained), kinds_section(check.kinds)]
+    return [*shown, _gained_section(check.gained), category_section(check.kinds)]
 
 
 def _grid(number: int, cells: Sequence[JudgedCell]) -> Grid:
-    signed = "+" if number > 3 else ""
+    signed = "+" if number > 3 else ""  # Tables 4 to 7 are of gains
 
     def show(value: float | None) -> str:
         if value is None:

@@ -32,9 +32,10 @@ VECTORS = (
 )
 MIMIC = ("fasttext-mimic",)
 STATS, PATHS, SNLI_PATHS = "corpus/stats.json", "corpus/paths.json", "snli/paths.json"
-KINDS = "categories.json"
-STATISTICS, VECTORS_TABLE, ERRORS = 2, 5, 8  # numbers of tables
+CATEGORIES_FILE = "categories.json"
+STATISTICS, VECTORS_TABLE, CATEGORIES_TABLE = 2, 5, 8  # numbers of tables
 FICTION = "fiction-retrofit-infersent"  # section 5.4.1
+# No sentence is cut: positions of links are int16, and this is the greatest.
 WHOLE_SENTENCES: Settings = {"data.max_length": (1 << 15) - 1}
 # The paths between senses that section 5.4.1 speaks of.
 PATHS_OF_SENSES: Settings = {
@@ -118,8 +119,8 @@ class Cell:
 
     Args:
       run: the name of its run's folder.
-      paper: the published figure. A cell without one is shown if its run exists, and is never
-        missing.
+      paper: the published figure; None for a figure of ours alone. A cell with None is left out if
+        its run does not exist, and others are then reported as missing.
       baseline: the name of the run whose accuracy is subtracted, if any.
     """
 
@@ -140,7 +141,8 @@ class Cell:
 class Table:
     """A table of accuracies.
 
-    others: pattern for names of runs beside the paper's; their gains are over the run of the model.
+    others: a pattern of further names of runs, which get rows of their own. Its groups are `row`,
+      `model` (the name of the baseline's run) and perhaps `mode`; "" for no further runs.
     """
 
     number: int
@@ -163,8 +165,9 @@ def _read_tables() -> Iterator[Table]:
 TABLES = {table.number: table for table in _read_tables()}
 
 
-def own_corpus(name: str) -> str:
-    """The corpus of a run of section 5.4.1; "" for runs on the corpus of the table."""
+def corpus_unlike_table(name: str) -> str:
+    """The corpus of a run that is not on the table's corpus, such as a run of section 5.4.1; ""
+    for other runs."""
     return RUNS[name].corpus if name in RUNS else ""
 
 
@@ -175,11 +178,11 @@ class MedNLI:
     """The plan of the paper's reproduction, see report.options.ReproductionPlan."""
 
     name = NAME
-    numbers = (STATISTICS, *TABLES, ERRORS)
+    numbers = (STATISTICS, *TABLES, CATEGORIES_TABLE)
     seeds = SEEDS
 
     def runs(self, request: Request) -> Sequence[PaperRun]:
-        names = set(MODELS) if ERRORS in request.tables else set()
+        names = set(MODELS) if CATEGORIES_TABLE in request.tables else set()
         for number in TABLES.keys() & set(request.tables):
             names.update(_names(TABLES[number], request))
         names.update([RUNS[name].init_from for name in names])
@@ -200,14 +203,14 @@ class MedNLI:
                     ontology=True,
                 )
             )
-        errors = ("report", f"--table={ERRORS}", f"--runs={request.folder}")
-        return [*steps, Step(KINDS, errors, tables=(ERRORS,), after=MODELS)]
+        errors = ("report", f"--table={CATEGORIES_TABLE}", f"--runs={request.folder}")
+        return [*steps, Step(CATEGORIES_FILE, errors, tables=(CATEGORIES_TABLE,), after=MODELS)]
 
     def tables(self, request: Request) -> Sequence[str]:
         names = [str(number) for number in TABLES if number in request.tables]
         if set(request.tables) == set(self.numbers):
             return [*names, NAME]  # it shows Tables 2 and 8, too
-        return [*names, str(ERRORS)] if ERRORS in request.tables else names
+        return [*names, str(CATEGORIES_TABLE)] if CATEGORIES_TABLE in request.tables else names
 
     def notes(self, request: Request) -> Sequence[str]:
         if request.mentions:
@@ -226,15 +229,20 @@ def _is_mednli(request: Request) -> bool:
 
 
 def _names(table: Table, request: Request) -> Sequence[str]:
-    """The runs of a table. Runs of section 5.4.1, on another corpus, stand beside MedNLI's."""
+    """The names of the runs of a table. Runs on another corpus than the table's (section 5.4.1)
+    belong only to a request of MedNLI."""
     if _is_mednli(request):
         return table.runs
-    return [name for name in table.runs if not own_corpus(name)]
+    return [name for name in table.runs if not corpus_unlike_table(name)]
 
 
 def _adapted(run: PaperRun, request: Request) -> PaperRun:
-    """Adapts a run to a request of another corpus, of the published code's variants, or with a
-    lexicon."""
+    """The run as a request needs it.
+
+    A request of a _code variant has _code variants of other corpora, too. A request of another
+    corpus than MedNLI has none of the settings of runs on other corpora. The lexicon of a request
+    is for section 5.4.1.
+    """
     corpus, settings = run.corpus, dict(run.settings)
     if corpus and request.corpus.endswith("_code"):
         name, slash, genre = corpus.partition("/")

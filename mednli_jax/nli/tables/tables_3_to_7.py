@@ -20,7 +20,7 @@ from mednli_jax.nli.tables.runs import (
     Cell,
     RunKey,
     Table,
-    own_corpus,
+    corpus_unlike_table,
 )
 from mednli_jax.report import metrics, tables
 from mednli_jax.report.options import PaperRun, Read, TableOptions
@@ -57,7 +57,7 @@ class Measured:
 class FilledCell:
     """A cell with the state of its run.
 
-    state: see _Runs.states; that of the baseline if only the baseline lacks.
+    state: COMPLETE, or why the run has no result; "baseline ..." if only the baseline has none.
     """
 
     cell: Cell
@@ -119,7 +119,8 @@ class _Runs:
 
     Args:
       corpus: the paper's if there is a run of it, else the most frequent one.
-      of_key: the finished runs of this corpus and of the same pairs, which stand in one order.
+      of_key: the finished runs on this corpus with the pairs of the largest run; the pairs of all
+        runs are in one order.
       states: of all runs, see report.tables.state; or a sentence: the run is of another corpus or
         of other pairs, so that it is not in of_key.
     """
@@ -139,32 +140,37 @@ def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable
         if run.corpus == runs.corpus:
             pairs[split] = len(run.outcomes)
     cells: list[FilledCell] = []
-    missing: set[str] = set()
+    to_train: set[str] = set()
     notes: set[str] = set()
     for cell in every_cell:
-        lacking = [key for key in cell.keys if runs.states[key] != COMPLETE]
-        if not lacking:
+        unfinished = [key for key in cell.keys if runs.states[key] != COMPLETE]
+        if not unfinished:
             cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, options.read)))
             notes.update(_notes(cell, runs))
+        # A cell that the paper does not have is shown only if its run was begun.
         elif cell.paper is not None or runs.states[cell.keys[0]] != MISSING:
-            state = runs.states[lacking[0]]
-            of_baseline = "" if lacking[0] == cell.keys[0] else "baseline "
+            state = runs.states[unfinished[0]]
+            of_baseline = "" if unfinished[0] == cell.keys[0] else "baseline "
             cells.append(FilledCell(cell, f"{of_baseline}{state}"))
-            missing.update(name for name, _ in lacking)
+            to_train.update(name for name, _ in unfinished)
     command = options.command or _command(folder, table, runs)
-    lacks = {command: sorted(missing)} if missing else {}
-    return FilledTable(table, runs.corpus, dict(sorted(pairs.items())), cells, lacks, sorted(notes))
+    lacking = {command: sorted(to_train)} if to_train else {}
+    sizes = dict(sorted(pairs.items()))
+    return FilledTable(table, runs.corpus, sizes, cells, lacking, sorted(notes))
 
 
 def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
-    """Opens the runs of the cells. The pairs of a split are those of the largest run."""
+    """Opens the runs of the cells. If runs of a split have other pairs than the largest run, they
+    are refused."""
     states: dict[RunKey, str] = {}
     complete: dict[RunKey, Finished] = {}
     for name, split in dict.fromkeys(key for cell in cells for key in cell.keys):
         states[name, split] = tables.state(folder / name)
         if states[name, split] == COMPLETE:
             complete[name, split] = read_finished(folder / name, split)
-    corpora = Counter(run.corpus for (name, _), run in complete.items() if not own_corpus(name))
+    corpora = Counter(
+        run.corpus for (name, _), run in complete.items() if not corpus_unlike_table(name)
+    )
     corpus = max(corpora, key=corpora.__getitem__, default="")
     if CORPUS in corpora:
         corpus = CORPUS
@@ -172,7 +178,7 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
     first_of_pairs: dict[tuple[str, str], Finished] = {}
     for key in sorted(complete, key=lambda key: len(complete[key].outcomes), reverse=True):
         (name, split), run = key, complete[key]
-        expected = own_corpus(name) or corpus
+        expected = corpus_unlike_table(name) or corpus
         if run.corpus != expected:
             states[key] = f"of {run.corpus}, not {expected}"
             continue
@@ -200,8 +206,8 @@ def _further_cells(table: Table, folder: Path) -> Iterator[Cell]:
 
 
 def _cells_of(systems: Mapping[str, Path]) -> Iterator[Cell]:
-    """Yields cells of systems that the paper does not have; the absolute path of a run takes the
-    place of its name."""
+    """Yields cells of the user's systems, which need not lie in the folder of the runs: Cell.run is
+    an absolute path, and `folder / path` is then this path."""
     for name, folder in systems.items():
         for split in RunDirectory.existing(folder).result().scored():
             yield Cell(split, name, str(folder.resolve()), None, split=split)
