@@ -330,10 +330,8 @@ class Batches:
             groups = np.arange(self.row_count)[:, None]
         self.rows_of_group = np.asarray(groups, np.int32)
         self.group_size = self.rows_of_group.shape[1]
-        self.premise_length_M = np.zeros(len(groups), np.int64)
-        if self.row_count:
-            # All rows of a group have its premise. The highest one is not the padding, -1.
-            self.premise_length_M = self.length[0][self.rows_of_group.max(axis=1)]
+        # All rows of a group have its premise. The highest one is not the padding, -1.
+        self.premise_length_M = self.length[0][self.rows_of_group.max(axis=1)]
         self.hypothesis_length_MG = self._lengths(self.rows_of_group, 1)
         self._highest_word = max((int(side.max(initial=0)) for side in self.tokens), default=0)
         self.buckets = self.cut_into_buckets()
@@ -502,10 +500,11 @@ class Batches:
         sides = [self._lengths(premise_rows, 0)]
         if self.settings.joint:
             sides.append(self._lengths(hypothesis_rows, 1))
-        histogram = np.zeros((len(premise_rows), steps + 1), np.int64)  # sentences of each length
+        shares = len(premise_rows)
+        histogram = np.zeros((shares, steps + 1), np.int64)  # how many sentences have each length
         for lengths in sides:
-            for counts, lengths_of_share in zip(histogram, lengths, strict=True):
-                counts += np.bincount(lengths_of_share.ravel(), minlength=steps + 1)
+            share_of_length = np.arange(shares).repeat(math.prod(lengths.shape[1:]))
+            np.add.at(histogram, (share_of_length, lengths.ravel()), 1)
         longer: np.ndarray = histogram.sum(axis=1, keepdims=True) - histogram.cumsum(axis=1)
         return longer[:, :steps]
 

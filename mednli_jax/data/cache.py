@@ -146,7 +146,7 @@ def _write(folder: Path, key: Key, content: Content) -> None:
     rows = {}
     for name, split in splits.items():
         uids = [example.uid for example in split.examples]
-        rows[name] = {"uids": uids, "tags": [list(example.tags) for example in split.examples]}
+        rows[name] = {"uids": uids, "tags": [example.tags for example in split.examples]}
     write_atomic(folder / "rows.json", json.dumps(rows))
     vocabulary.save(folder / "vocabulary.json")
     # concepts.json holds them in place of the manifest.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, zip_longest
 
 from mednli_jax.data.labels import setting_entries
 from mednli_jax.errors import DataError, Problems, UsageError
@@ -148,8 +148,7 @@ class InputForm:
                 problem = f"expected {len(header)} fields, as in the header, found {len(values)}"
                 fix = "write a cell for each column"
                 raise DataError(problem, file=file, line=number, fix=fix)
-            cells = values + [""] * len(lacking)
-            values = dict(zip(header, cells, strict=True))
+            values = dict(zip_longest(header, values, fillvalue=""))
         further = {}
         if isinstance(values, dict):
             names = set(chain.from_iterable(self.fields))

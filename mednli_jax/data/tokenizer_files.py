@@ -49,20 +49,19 @@ CLASS_OF_MODEL = {
 }
 CLASS_OF_FILE = {WORD_PIECE_FILE: BERT, BPE_FILE: ROBERTA}
 # The special pieces of a class if no file names them.
-SPECIAL_PIECES_OF_BERT = {
+SPECIALS_OF_BERT = {
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
     "unk_token": "[UNK]",
     "pad_token": "[PAD]",
 }
-SPECIAL_PIECES_OF_ROBERTA = {
+SPECIALS_OF_ROBERTA = {
     "cls_token": "<s>",
     "sep_token": "</s>",
     "unk_token": "<unk>",
     "pad_token": "<pad>",
 }
-_SPECIAL_PIECES = {*SPECIAL_PIECES_OF_BERT.values(), *SPECIAL_PIECES_OF_ROBERTA.values()}
-SPECIAL_NAMES = {*_SPECIAL_PIECES, "[MASK]", "<mask>"}
+SPECIAL_NAMES = {*SPECIALS_OF_BERT.values(), *SPECIALS_OF_ROBERTA.values(), "[MASK]", "<mask>"}
 
 
 class PairForm(NamedTuple):
@@ -97,8 +96,7 @@ class TokenizerFiles:
     @property
     def names(self) -> dict[str, str]:
         """option, such as "cls_token" -> the special piece that it names."""
-        is_roberta = self.class_name == ROBERTA
-        names = dict(SPECIAL_PIECES_OF_ROBERTA if is_roberta else SPECIAL_PIECES_OF_BERT)
+        names = dict(SPECIALS_OF_ROBERTA if self.class_name == ROBERTA else SPECIALS_OF_BERT)
         for option, value in self.options.items():
             if option.endswith("_token") and value:
                 names[option] = _name(value)
@@ -149,6 +147,7 @@ def find_tokenizer(path: Path) -> TokenizerFiles:
 
 
 def _vocabulary_file(folder: Path, class_name: str) -> Path:
+    """The first file of a folder that can have the vocabulary of a tokenizer of this class."""
     names = [TOKENIZER_FILE]
     if class_name in ("", *BERT_CLASSES):
         names.append(WORD_PIECE_FILE)
@@ -198,7 +197,7 @@ def read_tokenizer(files: TokenizerFiles) -> JsonObject:
 
 
 def tokenizer_content(
-    tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = SPECIAL_PIECES_OF_BERT
+    tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = SPECIALS_OF_BERT
 ) -> JsonObject:
     """The content of a tokenizer.json that splits texts as `tokenizer` does and joins pairs by
     `form`. It also changes `tokenizer` so.
@@ -223,6 +222,7 @@ def tokenizer_content(
 
 
 def _tokenizer_json(files: TokenizerFiles) -> "Tokenizer":
+    """The tokenizer of a tokenizer.json."""
     content = json.dumps(_json(files.file))
     try:
         tokenizer: Tokenizer = library().Tokenizer.from_str(content)
@@ -233,6 +233,8 @@ def _tokenizer_json(files: TokenizerFiles) -> "Tokenizer":
 
 
 def _word_pieces(files: TokenizerFiles) -> "Tokenizer":
+    """BERT's tokenizer of a vocab.txt: each line is a piece, and its number is that of the line,
+    from 0. Empty lines at the end are not counted."""
     lines = re.sub(r"\n\s*\Z", "", _text(files.file)).split("\n")
     pieces = [line.removesuffix("\r") for line in lines]
     number_of = {piece: number for number, piece in enumerate(pieces)}
@@ -263,6 +265,7 @@ def word_piece_tokenizer(
 
 
 def _byte_pairs(files: TokenizerFiles) -> "Tokenizer":
+    """RoBERTa's tokenizer of a vocab.json and the merges.txt beside it."""
     modules, number_of = library(), _json(files.file)
     lines = _text(files.file.with_name(MERGES_FILE)).splitlines()
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
@@ -306,7 +309,8 @@ def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
     tokenizer.add_tokens(tokens)
     for number, token in token_of.items():
         if tokenizer.token_to_id(token.content) != number:
-            source = CONFIG_FILE if "added_tokens_decoder" in files.options else ADDED_FILE
+            has_decoder = files.options.get("added_tokens_decoder") is not None
+            source = CONFIG_FILE if has_decoder else ADDED_FILE
             problem = "its numbers do not continue those of the other pieces"
             raise DataError(problem, file=source, fix=_COPY)
 
@@ -353,6 +357,7 @@ def pair_form(tokenizer: "Tokenizer") -> PairForm:
 
 
 def _set_form(tokenizer: "Tokenizer", form: PairForm) -> None:
+    """Gives the tokenizer a post_processor that joins pairs by `form`."""
     between, second = "sep:0 " * form.separators, form.second_type
     special = []
     for name, number in (("cls", form.cls), ("sep", form.sep)):
@@ -385,10 +390,12 @@ def _name(value: str | JsonObject) -> str:
 
 
 def _optional_json(path: Path) -> JsonObject:
+    """Reads a JSON object; {} if there is no such file."""
     return _json(path) if path.is_file() else {}
 
 
 def _json(path: Path) -> JsonObject:
+    """Reads a JSON object. Raises DataError for another content."""
     try:
         return dict(json.loads(_text(path)))
     except (TypeError, ValueError):

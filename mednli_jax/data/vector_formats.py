@@ -209,8 +209,7 @@ def _text_head(path: Path, kind: str) -> Head:
         if line:
             # A line of a pair has no word, and the first cell is not counted: a word is put there.
             row = b"word " + line if kind == "pair" else line
-            is_text = b"\0" not in line
-            return Head(kind, -1, _numbers_at_end(row) if is_text else 0)
+            return Head(kind, -1, 0 if b"\0" in line else _numbers_at_end(row))  # 0: binary
     raise empty_file(path, "no vectors")
 
 
@@ -249,6 +248,7 @@ def _wrong_count(path: Path, promised: int, rows: int | str) -> DataError:
 
 
 def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
+    """See `read_rows`. The last `dim` cells of a line are the numbers, the others are the word."""
     rows, dim = 0, head.dim
     for number, line in byte_lines(path):
         line = _single_blanks(line)
@@ -273,6 +273,8 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow
 
 
 def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
+    """See `read_rows`. A line of the first file is the word, the same line of the second has its
+    numbers."""
     words_path, numbers_path = expected_files(path)
     lines = zip(byte_lines(words_path), byte_lines(numbers_path), strict=True)
     try:
@@ -290,6 +292,7 @@ def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorR
 
 
 def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
+    """See `read_rows`. The file is read in blocks. Its first fault ends the reading."""
     size = 4 * head.dim  # bytes of the numbers of a row
     with open_binary(path) as stream:
         stream.readline()

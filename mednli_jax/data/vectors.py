@@ -111,7 +111,7 @@ def load_vectors(
     if forms.duplicates:
         problem = f"{forms.duplicates} rows repeat a word of the corpus; the first of each counts."
         warn(f"{path.name}: {problem}")
-    place_V = np.full(len(vocabulary), -1)
+    place_V = np.full(len(vocabulary), -1)  # the word's row in forms.numbers; -1 = none
     route_V = np.full(len(vocabulary), MISSING, np.int8)
     for row, word in enumerate(vocabulary[len(SPECIALS) :], start=len(SPECIALS)):
         place_V[row], route_V[row] = forms.find(word)
@@ -123,6 +123,7 @@ def load_vectors(
 
 
 def _all_random(vocabulary: tuple[str, ...], dim: int, seed: int) -> Vectors:
+    """Random vectors for all words of a vocabulary, see `random_vectors`."""
     matrix = random_vectors(vocabulary, dim=dim, seed=seed)
     matrix[PAD] = 0
     route_V = np.full(len(vocabulary), EXACT, np.int8)
