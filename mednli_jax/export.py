@@ -7,11 +7,14 @@
 
   --format=run|transformers   a run directory, or the files that
                               transformers.AutoModelForSequenceClassification opens (of encoders)
+  --vocabulary=all|public     keep all words, or those that the file of vectors has; another one is
+                              then an unknown word (runs on pairs with frozen vectors)
 
-The folder is a run directory: best weights, config, vocabulary, vectors and result, without the
-corpus, the predictions and the logs. Its README.md is a model card. The vocabulary holds words of
-the corpus, and the licence of the corpus or of the vectors may forbid to pass them on. A run with
-knowledge also needs its ontology where its config names it.
+The folder is a run directory: best weights, config, vocabulary, vectors and model.json, without the
+corpus, its counts and digests, the scores, the predictions and the logs. Its README.md is a model
+card. The vocabulary holds the words of the corpus, the most frequent first (public: in the order of
+their characters), and the licence of the corpus or of the vectors may forbid to pass them on. A run
+with knowledge also needs its ontology where its config names it.
 
 For transformers it holds config.json, model.safetensors, tokenizer.json and
 tokenizer_config.json; a run of several seeds has a folder seed-N for each. Links of ontologies
@@ -29,7 +32,7 @@ WORDS = 2  # number of arguments without --
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, format=("run", "transformers"))
+    cli.define(values, format=("run", "transformers"), vocabulary=("all", "public"))
 
 
 def main(values: cli.Flags, *folders: str) -> None:
@@ -43,7 +46,7 @@ def main(values: cli.Flags, *folders: str) -> None:
     if values.format == "transformers":
         exports.export_to_transformers(source, target)
     else:
-        exports.export(source, target)
+        exports.export(source, target, public=values.vocabulary == "public")
     print(folders[1])
 
 

@@ -316,6 +316,8 @@ class Run(System):
     @cached_property
     def manifest(self) -> Manifest:
         """The manifest of the corpus on which the run was trained."""
+        if self.directory.is_exported:
+            return dict(self.directory.data().values)
         return read_json(self.folder / "data.json", "files", "key", "splits")
 
     @cached_property
@@ -366,10 +368,13 @@ class Run(System):
 
     @cached_property
     def prepared(self) -> Prepared:
+        fits_any_corpus = not self.predictor and isinstance(self.scorer, LabelScorer)
+        if self.directory.is_exported and fits_any_corpus:
+            return self.on_corpus(self.config.data).prepared
         try:
             prepared, _ = self.experiment.corpus.prepare()
         except UserError:  # perhaps of files that training alone needs
-            if self.predictor or not isinstance(self.scorer, LabelScorer):
+            if not fits_any_corpus:
                 raise
             prepared = self.on_corpus(self.config.data).prepared
             self.directory.check_data(prepared.manifest, partial=True)

@@ -3,8 +3,9 @@
     config.json env.json data.json metrics.jsonl log.txt result.json
     tensorboard/ checkpoints/ private/
 
-Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status` in result.json
-is running, interrupted, complete or failed. Only a complete run has results.
+An exported run has model.json in place of env.json, data.json, metrics.jsonl, log.txt and
+result.json. Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status`
+in result.json is running, interrupted, complete or failed. Only a complete run has results.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from mednli_jax.types import Json
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
 
+MODEL = "model.json"  # of an exported run: the parts of result.json and data.json that it needs
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 # of the feature-based system: the trees of each seed, the TF-IDF terms
 TREES = "trees.json"
@@ -456,13 +458,12 @@ class RunDirectory:
         partial: whether files of training may be missing, so that only the other files are
         compared.
         """
-        if not (self.folder / "data.json").is_file():
-            return
         before, now = self.data(), RunData.from_json(manifest)
         sources = differing(before.sources, now.sources)
         if partial:
             sources = [name for name in sources if name in before.sources and name in now.sources]
-        if before.files == now.files or (partial and not sources):
+        # An exported run has the digests of its own files alone.
+        if before.files.items() <= now.files.items() or (partial and not sources):
             return
         changed = ", ".join(sources[:5]) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
@@ -556,9 +557,12 @@ class RunDirectory:
         """The content of result.json. A run that was killed before it wrote the file has the status
         `running`. Raises RunError for a run of another format."""
         path = self.folder / "result.json"
-        if not path.is_file():
+        if self.is_exported:
+            values = self._exported()["result"]
+        elif path.is_file():
+            values = read_json(path, "status", fix=WRITE_AGAIN)
+        else:
             return RunResult("running")
-        values = read_json(path, "status", fix=WRITE_AGAIN)
         number = values.get("format", 0)
         if number != FORMAT:
             problem = f"{self.folder}: the run has format {number!r}, this version reads {FORMAT}"
@@ -572,7 +576,19 @@ class RunDirectory:
     def data(self) -> RunData:
         """The content of data.json; empty for a run that lacks it."""
         path = self.folder / "data.json"
-        return RunData.from_json(read_json(path, fix=RESTORE)) if path.is_file() else RunData()
+        if self.is_exported:
+            values = self._exported()["data"]
+        else:
+            values = read_json(path, fix=RESTORE) if path.is_file() else {}
+        return RunData.from_json(values)
+
+    @property
+    def is_exported(self) -> bool:
+        return (self.folder / MODEL).is_file()
+
+    def _exported(self) -> dict[str, Json]:
+        """The content of model.json: "result" and "data"."""
+        return _read_sealed(self.folder / MODEL, "export the run again")
 
     def environment(self) -> RunEnvironment:
         """The content of env.json; empty for a run that lacks it."""
@@ -658,12 +674,15 @@ class RunDirectory:
 
 def read_saved(directory: RunDirectory, name: str) -> dict[str, Json]:
     """Reads a manifest in private/, whose values may be words of the corpus."""
-    path = directory.private / name
+    return _read_sealed(directory.private / name, "restore the run directory")
+
+
+def _read_sealed(path: Path, fix: str) -> dict[str, Json]:
     try:
         return read_sealed(path)
     except (OSError, ValueError, KeyError, TypeError):
         problem = f"{path}: is missing or differs from what the run wrote"
-        raise RunError(problem, fix="restore the run directory") from None
+        raise RunError(problem, fix=fix) from None
 
 
 def differing(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:

@@ -215,6 +215,7 @@ def test_an_odd_file_is_read(name):
         predict a | --run=a
         evaluate --run=a --split=tset | mean 'test'?
         report damaged-data | damaged-data
+        predict --run=damaged-model | damaged-model/model.json: / Fix: export the run again
     """),
 )
 def test_runs_that_do_not_fit_are_one_line(call, words):
@@ -224,9 +225,17 @@ def test_runs_that_do_not_fit_are_one_line(call, words):
     write_run(Path("mednli"), GOLD, corpus="mednli")
     Path("damaged-metrics/metrics.jsonl").write_text("quokka\n")
     Path("damaged-data/data.json").write_text('{"splits": ')
+    write_files(
+        Path("damaged-model"),
+        {
+            "config.json": '{"task": "nli"}',
+            "model.json": '{"result": {"status": "complete"}, "sha256": "0"}',
+        },
+    )
 
     message = refused(call)
-    assert words in message
+    for text in words.split(" / "):
+        assert text in message
     assert "\n" not in message
 
 

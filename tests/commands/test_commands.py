@@ -25,6 +25,8 @@ from support.pair_files import SECRET, write_pairs
 
 from mednli_jax import evaluate, load_run
 from mednli_jax.report import __main__ as report
+from mednli_jax.rundir import flat
+from mednli_jax.training.checkpoint import Checkpoints
 
 TRAINED = ("--config=bow:mednli", "--config.vectors.path=", *SMALL)
 EVALUATE = (evaluate, "--run=copy")
@@ -120,30 +122,116 @@ def test_dry_run_counts_memory_and_batches_and_leaves_nothing(at_home):
 def test_an_exported_run_predicts_without_its_corpus(at_home, monkeypatch):
     before, _ = succeeds("predict --run=copy", stdin=LINE)
 
-    assert succeeds("export copy carried")[0] == "carried\n"
+    out, err = succeeds("export copy carried")
 
+    assert out == "carried\n"
+    assert "warning: its vocabulary: the words of mednli, the most frequent first; the lic" in err
+    scores, expected = printed_json(evaluate, "--run=carried"), printed_json(*EVALUATE)
+    assert {**scores, "run": expected["run"]} == expected
     monkeypatch.setenv("MEDNLI_JAX_DATA", "absent")
     monkeypatch.setenv("MEDNLI_JAX_CACHE", "none")
     out, err = succeeds("predict --run=carried", stdin=f"{LINE}w1 asthma .\tw2 w3\n")
     assert out.startswith(before)
     assert "words without a vector: 2 in premises, 3 in hypotheses" in err
-    files = {name for name in contents(Path("carried")) if not name.startswith("checkpoints/")}
-    assert files == set(
+    card = Path("carried/README.md").read_text()
+    assert card.startswith("---\nlibrary_name: mednli_jax\n")
+    for word in ("accuracy", "load_run", "the most frequent first"):
+        assert word in card
+
+
+def test_an_exported_run_has_no_count_score_or_digest_of_its_corpus(at_home):
+    succeeds("export copy carried")
+
+    files = contents(Path("carried"))
+    checkpoint = Checkpoints(Path("carried/checkpoints")).load()
+    assert checkpoint.meta == {}
+    assert checkpoint.tree["best"].keys() == {"params", "batch_stats", "epoch"}
+    assert {name for name in files if not name.startswith("checkpoints/")} == set(
         [
             ".gitignore",
             "README.md",
-            "lock",
             "config.json",
-            "data.json",
-            "result.json",
+            "model.json",
             "private/vocabulary.json",
             "private/vectors.npy",
         ]
     )
-    card = Path("carried/README.md").read_text()
-    assert card.startswith("---\nlibrary_name: mednli_jax\n")
-    for word in ("accuracy", "load_run"):
-        assert word in card
+    assert flat(read_json("carried", "model.json")).keys() == set(
+        [
+            "result.format",
+            "result.status",
+            "result.corpus",
+            "result.task",
+            "result.model",
+            "result.config",
+            "result.seeds",
+            "result.best_epoch",
+            "data.tokeniser",
+            "data.key.lowercase",
+            "data.key.unknown",
+            "data.key.lowered",
+            "data.key.retrofit_lexicon",
+            "data.key.retrofit_rounds",
+            "data.vocabulary.source",
+            "data.vocabulary.sha256",
+            "data.knowledge.ontology",
+            "data.knowledge.longest_path",
+            "data.knowledge.relations",
+            "data.files.vocabulary.json",
+            "data.files.vectors.npy",
+            "sha256",
+        ]
+    )
+    of_run = Path("copy/data.json").read_text() + Path("copy/result.json").read_text()
+    digests = set(re.findall("[0-9a-f]{64}", of_run))
+    exported = b"".join(files.values()).decode("latin-1")
+    found = {digest for digest in digests if digest in exported}
+    assert found == set(read_json("carried", "model.json")["data"]["files"].values())
+    assert len(digests) > len(found)
+
+
+@pytest.fixture
+def lowered(at_home, home, monkeypatch):
+    """A run in lowered/. Each word of its corpus stands in lower case in its file of vectors; one
+    also stands in the corpus with a capital."""
+    for path in (home / "data" / "mednli").iterdir():
+        text = path.read_text().replace('"patient may', '"Patient may')
+        Path("data/mednli").mkdir(parents=True, exist_ok=True)
+        Path("data/mednli", path.name).write_text(text.replace("( patient may", "( Patient may"))
+    monkeypatch.setenv("MEDNLI_JAX_DATA", "data")
+    lines = []
+    for number, word in enumerate(read_json("copy", "private", "vocabulary.json")[2:]):
+        lines.append(f"{word}{8 * f' .{number:02}'}\n")
+    Path("words.vec").write_text("".join(lines))
+    flags = ("--config.vectors.path=words.vec", "--config.vectors.dim=8")
+    cased = "--config.data.lowercase=False"
+    succeeds("train", *TRAINED, *flags, cased, "--workdir=lowered")
+    return load_run("lowered")
+
+
+def test_the_public_vocabulary_has_the_words_of_the_file_of_vectors(lowered):
+    _, err = succeeds("export lowered carried --vocabulary=public")
+
+    carried = load_run("carried")
+    words = lowered.vocabulary.words[2:]
+    assert list(carried.vocabulary.words[2:]) == sorted({*words} - {"Patient"}) != [*words]
+    pairs = [("asthma in train 1 .", "patient lacks gout")]
+    assert carried.predict(pairs) == lowered.predict(pairs)
+    pairs = [("asthma in train 1 .", f"{word} may have gout") for word in ("Patient", "xyz")]
+    known, unknown = lowered.predict(pairs)
+    assert carried.predict(pairs) == [unknown, unknown] != [known, unknown]
+    assert carried.evaluate() == lowered.result["test"]  # looks up the words of the corpus
+    all_words = lowered.result["dev"]["accuracy"]["mean"]
+    cost = f"; accuracy on dev [0-9.]{{6}}, with all words of the run {all_words:.4f}; the lic"
+    assert re.search(cost, err)
+    assert "words of mednli that words.vec has" in Path("carried/README.md").read_text()
+
+
+def test_without_a_file_of_vectors_there_is_no_public_vocabulary(at_home):
+    message = refused("export copy carried --vocabulary=public")
+
+    assert "--vocabulary=public: the run has no file of vectors" in message
+    assert not Path("carried").exists()
 
 
 def test_export_overwrites_nothing(at_home):
