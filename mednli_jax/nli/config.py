@@ -93,12 +93,15 @@ EMPTY: Sequence[EmptyFields] = (
     (
         "data.augment",
         reads_mentions_file,
-        "knowledge.mentions has no concepts of augmentation pairs",
+        "the file of knowledge.mentions has no concepts of augmentation pairs",
     ),
     ("data.augment", uses_features, "model 'features' is trained on the corpus's own pairs alone"),
     ("transfer.init_from", uses_features, "features have no weights to transfer"),
-    ("train.weight_decay train.clip", is_fasttext, "model 'fasttext' has no such setting"),
-    ("vectors.path vectors.retrofit", is_fasttext, "model 'fasttext' has no such setting"),
+    (
+        "train.weight_decay train.clip vectors.path vectors.retrofit",
+        is_fasttext,
+        "model 'fasttext' has no such setting",
+    ),
 )
 
 

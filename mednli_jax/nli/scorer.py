@@ -38,8 +38,6 @@ PREDICT_ROWS = 256
 PREDICT_PIECES = 64
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 
-BothSides = tuple[np.ndarray, np.ndarray]  # as SideTokens
-
 
 class SideTokens(NamedTuple):
     """Word numbers of a split's premises [N, P] and hypotheses [N, H]."""
@@ -218,7 +216,9 @@ class NLIScorer:
             sees_padding=bool(self.padded_length) and not self.pieces,
         )
 
-    def shared(self, tokens: BothSides, model: nn.Module) -> BothSides | None:
+    def shared(
+        self, tokens: tuple[np.ndarray, np.ndarray], model: nn.Module
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """The tokens of both sides, for a model that projects each distinct word of a batch once;
         None for other models."""
         return tokens if not self.pieces and traits(model).shares_words else None

@@ -1,8 +1,8 @@
-"""Changes of words in sentences: text and tokens are changed together.
+"""Sentences in which a related word replaces a word, in their text and in their tokens alike.
 
-A corpus gives the words, an ontology their relations. WordNet's words stand only at places that the
-grammar allows, and the label of a replacement follows from natural logic
-(augmentation/polarity.py).
+A word is replaced only where a noun or an adjective can stand. The training pairs of a corpus give
+the words, and an ontology gives their relations. augmentation/polarity.py tells the scope of each
+word.
 """
 
 from collections import Counter, defaultdict
@@ -27,8 +27,7 @@ from mednli_jax.nli.encode.links import TextLinker, Tokens
 
 
 class Sentence(NamedTuple):
-    """A text, its tokens, and the offsets of each token: its first character and the one after its
-    last."""
+    """A text and its tokens. spans: the characters [start, end) of each token in the text."""
 
     text: str
     tokens: Tokens
@@ -36,8 +35,7 @@ class Sentence(NamedTuple):
 
     @classmethod
     def of(cls, text: str, tokens: Sequence[str]) -> "Sentence | None":
-        """The sentence of a text and its tokens; None if the text does not contain the tokens as
-        they stand."""
+        """Makes the sentence; None if the tokens do not occur in the text as they are, in order."""
         spans = []
         end = 0
         for token in tokens:
@@ -49,16 +47,18 @@ class Sentence(NamedTuple):
         return cls(text, tuple(tokens), tuple(spans))
 
     def changed(self, first: int, last: int, text: str, tokens: Sequence[str]) -> "Sentence | None":
-        """This sentence with a text and its tokens in place of tokens `first` to `last`
-        (exclusive)."""
+        """Replaces tokens `first` to `last` (exclusive) by `text`, which has the tokens `tokens`.
+
+        If first == last, the text is inserted after token first - 1.
+        """
         start = self.spans[first][0] if last > first else self.spans[first - 1][1]
         end = self.spans[last - 1][1] if last > first else start
         new = self.text[:start] + text + self.text[end:]
         return Sentence.of(new, (*self.tokens[:first], *tokens, *self.tokens[last:]))
 
     def with_word(self, place: int, word: str) -> "Sentence | None":
-        """This sentence with another word at a place. A capital letter stays, and the article
-        before the word is made to fit."""
+        """Puts another word at a place. A capital letter is kept, and "a" or "an" before the word
+        is made to fit."""
         new = word.capitalize() if self.tokens[place].istitle() else word
         before = self.tokens[place - 1] if place else ""
         if before.casefold() not in ("a", "an"):
@@ -69,11 +69,12 @@ class Sentence(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A sentence's word at a place is replaced by another.
+    """The replacement of the word at a place of a sentence.
 
     Args:
-      scope: of the place: "plain", "negated", or "outside" of a negation.
-      kind: of the relation between the words.
+      scope: "plain" in a sentence without an operator; else "negated" within the operator's scope,
+        and "outside" elsewhere.
+      kind: what the word is to the replaced one; one of RULES.
     """
 
     scope: str
@@ -130,7 +131,11 @@ class Word(NamedTuple):
 
 
 class RelatedWord(NamedTuple):
-    """A related word. kind: the relation of the first word to it, one of RULES."""
+    """A word that is related to another one.
+
+    kind: what this word is to the other, one of RULES. RelatedWord("hypernym", "animal") belongs to
+    "dog".
+    """
 
     kind: str
     text: str
@@ -180,8 +185,11 @@ def _words_with_part(text: str, concepts: tuple[int, ...], ids: Sequence[str]) -
 
 
 def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
-    """Finds, for each word, the words with a single relation to it: the only relation of the first
-    senses, and of all senses together."""
+    """Finds the words that stand in exactly one relation of RULES to each word.
+
+    It is the same relation by the most frequent senses of the two words and by all their senses.
+    Co-hyponyms count only for nouns of CONCRETE: a cat is no dog, but an idea may be a plan.
+    """
     by_first = [(word.text, word.senses[:1]) for word in words]
     by_all = [(word.text, word.concepts) for word in words]
     of_first = related(ontology, by_first, max_length=STEPS)
@@ -209,8 +217,8 @@ def fits(
     place: int,
     determiners: frozenset[str] = DETERMINERS,
 ) -> bool:
-    """Whether a word of a part of speech may stand at this place: a noun ends a noun phrase, and an
-    adjective stands within one."""
+    """Whether a word of a part of speech may stand at a place, after one of `determiners`: a noun
+    ends the noun phrase, and an adjective does not."""
     if not pos:
         return True
     follows_determiner = place > 0 and tokens[place - 1] in determiners
@@ -236,9 +244,14 @@ class WordChanges:
                 yield Change(scope, related_word.kind, place, related_word.text)
 
     def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
-        """Negates the sentence: "not" or "n't" after the first auxiliary, or "no" in place of an
-        indefinite article or of a number that begins the sentence; None if no negation fits. turn:
-        a number that chooses among them."""
+        """Negates the sentence; returns None if no negation fits.
+
+        The negation is "not" or "n't" after the first auxiliary, or "no" in place of an indefinite
+        article or of a number that begins the sentence.
+
+        turn: the number of the premise, which varies the choice. Every third premise gets "no"
+          where it can; others get "not" and "n't" by turns.
+        """
         words = list(map(str.casefold, sentence.tokens))
         auxiliaries = [place for place, word in enumerate(words) if word in AUXILIARIES]
         determiners = list(_replaced_by_no(words))
@@ -255,7 +268,8 @@ class WordChanges:
 
 
 def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
-    """Yields the places of indefinite articles, then that of a number that begins the sentence."""
+    """Yields the places of words that "no" can replace: of indefinite articles, then of a number
+    that begins the sentence."""
     for place, (word, after) in enumerate(pairwise((*words, "."))):
         if word in ("a", "an") and after not in _COUNTS:
             yield place
@@ -264,7 +278,8 @@ def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:
 
 
 def _replaceable(tokens: Tokens, related_words: RelatedWords) -> Iterator[tuple[int, RelatedWord]]:
-    """Yields the places of words that have a related word, with the related word."""
+    """Yields (place of a word, a word that may replace it), for all words that the sentence has
+    once."""
     words = list(map(str.casefold, tokens))
     for place, word in enumerate(words):
         # "a group of people" is no kind of "an organization of people".

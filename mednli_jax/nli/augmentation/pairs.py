@@ -76,11 +76,11 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Withheld:
-    """The words that a probe asks about, which augmentation leaves out.
+    """The words that a probe tests, so that augmentation leaves them out.
 
     Args:
       words: unordered pairs of words, in their base forms.
-      operators: words that reverse entailment, other than those that are put into sentences.
+      operators: words that reverse entailment, without those of INSERTED.
     """
 
     words: frozenset[frozenset[str]] = frozenset()
@@ -176,23 +176,32 @@ def augmentation_pairs(
 
 # ---- choice ----
 
-Queues = dict[str, list[_Candidate]]  # of each category
+Queues = dict[str, list[_Candidate]]  # category -> its candidates, the next one last
+# (category, replaced word, new word), or the number of a premise -> candidates that were taken
+Counts = Counter[tuple[str, ...] | int]
 
 
 def _chosen(
     candidates: Iterable[_Candidate], balance: Mapping[str, int], share: float
 ) -> list[_Candidate]:
-    """Chooses candidates in proportion to `balance`, the number of training pairs of each label."""
+    """Chooses the candidates that become pairs.
+
+    1. Each category of a label has a queue of its candidates, in random order.
+    2. Each label takes share * balance candidates, from its queues in turn.
+    3. If a label has fewer, all labels are cut to the share that it reached.
+
+    balance: label -> the number of training pairs.
+    """
     queues_of: dict[str, Queues] = {label: defaultdict(list) for label in LABELS}
     for candidate in sorted(candidates, reverse=True):  # queues are read from their ends
         queues_of[candidate.label][candidate.change.category].append(candidate)
     size_of = {label: sum(map(len, queues.values())) for label, queues in queues_of.items()}
-    limits = _Limits(Counter(), Counter())
+    counts: Counts = Counter()
     taken: dict[str, list[_Candidate]] = {}
     # All labels share the limits of words and premises, so that the scarcest label comes first.
     for label in sorted(LABELS, key=size_of.__getitem__):
         wanted = round(share * balance[label])
-        taken[label] = list(islice(_in_turn(queues_of[label], limits), wanted))
+        taken[label] = list(islice(_in_turn(queues_of[label], counts), wanted))
     reached = min(len(taken[label]) / balance[label] for label in LABELS)
     chosen: list[_Candidate] = []
     for label in LABELS:
@@ -200,33 +209,23 @@ def _chosen(
     return chosen
 
 
-class _Limits(NamedTuple):
-    """How many candidates were taken with (category, replaced word, new word), and of a premise."""
-
-    with_words: Counter[tuple[str, ...]]
-    of_premise: Counter[int]
-
-
-def _in_turn(queues: Queues, limits: _Limits) -> Iterator[_Candidate]:
-    """Yields candidates from the ends of the queues, one of each category in turn. counts: of the
-    words and premises that were taken, which have limits."""
+def _in_turn(queues: Queues, counts: Counts) -> Iterator[_Candidate]:
+    """Yields candidates within the limits, one of each category in turn."""
     while any(queues.values()):
         for category in sorted(queues):
-            candidate = _next_allowed(queues[category], limits)
+            candidate = _next_allowed(queues[category], counts)
             if candidate is not None:
                 yield candidate
 
 
-def _next_allowed(queue: list[_Candidate], limits: _Limits) -> _Candidate | None:
+def _next_allowed(queue: list[_Candidate], counts: Counts) -> _Candidate | None:
     """Takes the next candidate within the limits from the end of a queue, and drops those before
     it; None if there is none."""
     while queue:
         candidate = queue.pop()
-        premise, words = candidate.number, (candidate.change.category, *candidate.words)
-        is_new = limits.with_words[words] < WORDS_MOST
-        if is_new and limits.of_premise[premise] < PREMISE_MOST:
-            limits.with_words[words] += 1
-            limits.of_premise[premise] += 1
+        words = (candidate.change.category, *candidate.words)
+        if counts[words] < WORDS_MOST and counts[candidate.number] < PREMISE_MOST:
+            counts.update((words, candidate.number))
             return candidate
     return None
 

@@ -20,13 +20,13 @@ UP, DOWN, UNSURE = "up", "down", "unsure"
 
 
 class Operator(NamedTuple):
-    """The directions of a word's arguments.
+    """A word that gives directions to the words after it in its clause.
 
     Args:
-      phrase: direction of the noun phrase after the word.
-      rest: direction of the text after this phrase in its clause.
-      opens: whether `rest` holds only for a word that opens its clause ("No man in a hat", but not
-        "a man with no hat in a park").
+      phrase: the direction of the noun phrase after the operator.
+      rest: the direction of what follows this phrase in the clause.
+      needs_start: `rest` is used only if the operator begins the clause. In "No man in a hat runs"
+        it is DOWN for "runs"; in "A man with no hat runs" it is not.
     """
 
     phrase: str
@@ -104,7 +104,12 @@ EXISTENTIAL = ("there", "it")  # "there is no dog": the operator begins the clau
 
 
 def directions(tokens: Sequence[str]) -> list[str]:
-    """The direction of each place of a sentence: UP, DOWN or UNSURE."""
+    """Finds the direction of each token of a sentence: UP, DOWN or UNSURE.
+
+    Without an operator all are UP. With one, "A man | has | no | dog | in a house" has UP before
+    the operator, then the directions of its Operator for the phrase and for the rest. Tokens
+    outside of the clause are UNSURE. With several operators, or an unclear word, all are UNSURE.
+    """
     words = list(map(_folded, tokens))
     places = _operator_places(words)
     if _is_unclear(words) or len(places) > 1:
@@ -149,7 +154,7 @@ def _operator_places(words: Sequence[str]) -> list[int]:
 
 
 def _places_of(phrases: Sequence[str], words: Sequence[str]) -> Iterator[int]:
-    """Yields the places of all words of the phrases that occur."""
+    """Yields the place of each word of each occurrence of a phrase."""
     text = f" {' '.join(words)} "
     for phrase in phrases:
         start = text.find(f" {phrase} ")
@@ -160,7 +165,7 @@ def _places_of(phrases: Sequence[str], words: Sequence[str]) -> Iterator[int]:
 
 
 def _is_unclear(words: Sequence[str]) -> bool:
-    """Whether no place of the sentence has a known direction."""
+    """Whether no token of the sentence has a known direction."""
     if not UNCLEAR.isdisjoint(words) or "?" in words or list(_places_of(PSEUDO, words)):
         return True
     if any(word.endswith(SUPERLATIVE) and len(word) > len(SUPERLATIVE) + 1 for word in words):
@@ -183,7 +188,7 @@ def _clause(words: Sequence[str], place: int) -> tuple[int, int]:
 def _first_place(
     words: Sequence[str], start: int, end: int, is_wanted: Callable[[str], bool]
 ) -> int:
-    """The first place from `start` on whose word is wanted; `end` if there is none."""
+    """The first place from `start` up to `end` whose word is wanted; `end` if there is none."""
     return next((place for place in range(start, end) if is_wanted(words[place])), end)
 
 

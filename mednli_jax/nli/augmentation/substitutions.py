@@ -55,9 +55,9 @@ class ProbePair(NamedTuple):
     """A pair of a probe.
 
     Args:
-      example: the source of the premise.
-      word, related_word: the word of the premise and that of the hypothesis.
-      operator: word that reverses entailment, "" for none.
+      example: the example whose premise the pair is made of.
+      word, related_word: the word of the premise, and the word in its place in the hypothesis.
+      operator: the word that reverses entailment; "" for none.
     """
 
     category: str
@@ -71,19 +71,18 @@ class ProbePair(NamedTuple):
 
 
 def substitutions(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
-    """Makes the probe of a corpus and its ontology.
+    """Makes the probe of a corpus and its ontology, and the negated probe.
 
-    A word of a held-out premise is replaced by a related word. Both words occur LEAST times or more
-    in training. No training pair has one of them in its premise and the other in its hypothesis, in
-    any inflection that the linker knows. The most frequent senses of the two words have one
-    relation alone, and all their senses together have the same one; antonyms may also be
-    co-hyponyms. Premises with a word of REVERSING are left out.
+    A word of a held-out premise is replaced by a related word (changes.related_words_of). Both
+    words occur LEAST_OCCURRENCES times or more in training. No training pair has one of them in its
+    premise and the other in its hypothesis, in any inflection that the linker knows. Premises with
+    a word of REVERSING are left out.
 
-    Words of WordNet are nouns between a determiner and a word of grammar, or adjectives between a
-    determiner and a content word. They stand in their base form, and at least half of their senses
-    are of that part of speech.
+    A word of WordNet is a noun between a determiner and a word of grammar, or an adjective between
+    a determiner and a content word. It is in its base form, and at least half of its senses have
+    that part of speech.
 
-    options: count, pairs of each category, at most; seed, of the choice among more.
+    options: `count` is the most pairs of a category; `seed` chooses among more.
     """
     pairs.check_labels("substitutions")
     linker = pairs.required_source("substitutions")
@@ -184,7 +183,7 @@ def _word_pairs_of_training(
 
 
 def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[ProbePair]:
-    """Drops the pairs whose words stand on the two sides of a training pair."""
+    """The pairs whose (word, related word) is not in `trained`."""
     return [pair for pair in pairs if (pair.word, pair.related_word) not in trained]
 
 
@@ -192,7 +191,7 @@ def _without(pairs: Iterable[ProbePair], trained: set[tuple[str, str]]) -> list[
 
 
 def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> Iterator[ProbePair]:
-    """Yields all replacements in the premises, each distinct premise once."""
+    """Yields all pairs with one replaced word, from each distinct premise."""
     premises = set()
     for example in examples:
         tokens = list(map(str.casefold, example.premise_tokens))
@@ -213,7 +212,8 @@ def _candidates(examples: Iterable[NLIExample], related_words: RelatedWords) -> 
 def _related_words_at(
     tokens: Sequence[str], place: int, related_words: RelatedWords
 ) -> Iterator[RelatedWord]:
-    """Yields the words that may replace a word, if the sentence has it once."""
+    """Yields the words that may replace the word at a place; none if the sentence has the word
+    twice."""
     token = tokens[place]
     if tokens.count(token) > 1:
         return
@@ -225,8 +225,8 @@ def _related_words_at(
 
 
 def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
-    """Chooses at most `count` of each category, in an order that depends on the seed and the pairs
-    alone."""
+    """Chooses at most `count` pairs of each category, and few pairs with the same words or premise.
+    The choice depends on the seed and the pairs alone, not on their order."""
 
     def key(pair: ProbePair) -> bytes:
         content = f"{seed}:{pair.category}:{pair.example.uid}:{pair.word}:{pair.related_word}"
@@ -292,13 +292,13 @@ WITHOUT = "without"
 
 
 class OperatorTemplate(NamedTuple):
-    """The form of a simple premise with an operator.
+    """The form of a simple premise with an operator put in.
 
     Args:
-      be: the auxiliary of the premises.
-      pattern: of the sentence up to the noun, with the fields of _SIMPLE; `people` is the subject
+      be: the auxiliary that the premise must have.
+      pattern: the new sentence up to the noun, with the groups of _SIMPLE; `people` is the subject
         without its determiner.
-      determiners: with which the subject begins; empty for any subject.
+      determiners: the words that the subject may begin with; empty for any subject.
     """
 
     operator: str
@@ -337,7 +337,7 @@ class _Frame(NamedTuple):
 def negated_pairs(
     examples: Iterable[NLIExample], related_words: RelatedWords
 ) -> Iterator[ProbePair]:
-    """Yields all pairs of the premises with operators, each distinct premise once."""
+    """Yields all pairs of the negated probe, from each distinct premise."""
     premises = {example.premise: example for example in examples}
     for premise, example in premises.items():
         for frame in _frames(premise.strip()):
@@ -356,7 +356,7 @@ def negated_pairs(
 
 
 def _frames(premise: str) -> Iterator[_Frame]:
-    """Yields the frame of each operator that the premise takes."""
+    """Yields a frame for each operator that can be put into the premise."""
     words = premise.casefold().replace("n't", " n't").split()
     if not _OPERATORS.isdisjoint(words):
         return

@@ -28,10 +28,10 @@ class CorpusFiles:
     Args:
       files: split -> official file name.
       source: where to get the files.
-      genres: of the training file.
+      genres: the genres that the training file has.
       endings: other endings of the files, tried in this order.
-      older: a part of the names, and its form in an older release.
-      folders: split -> the corpus that it is taken from, if it is another one.
+      older: (part of the names, the same part in an older release).
+      folders: split -> the corpus that the split is taken from, if it is another corpus.
       ground_truth: the file with the test labels, for a corpus whose test file has none.
       optional: splits that may be missing.
       restricted: whether the licence forbids that other users can read the data folder.
@@ -108,8 +108,8 @@ RESTRICTED = (
 
 
 def licensed(names: Iterable[str]) -> list[str]:
-    """The folders among these that are RESTRICTED, and their files, because readers also accept
-    these in the data folder itself."""
+    """The folders among `names` that are RESTRICTED, and the names of their files, plain and .gz:
+    a file may also lie directly in the data folder."""
     folders = [name for name in names if name in RESTRICTED]
     loose: set[str] = set()
     for name in CORPORA.keys() & folders:
@@ -128,7 +128,8 @@ def check_options(name: str, genre: str) -> None:
 
 
 def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path]:
-    """Maps each split to the file that holds it. partial: whether one split is enough."""
+    """Maps each split to the file that holds it; raises DataError for missing files. partial:
+    whether one split is enough."""
     corpus, problems = CORPORA[name], Problems()
     files = {split: _files(name, folder, split) for split in corpus.files}
     chosen = {split: paths[0] for split, paths in files.items() if paths}
@@ -161,14 +162,15 @@ def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
 
 
 def ground_truth_path(name: str, paths: dict[str, Path]) -> Path | None:
-    """The file of test labels; None if the corpus has none, or there is no test split."""
+    """The file of test labels; None for a corpus without one, or without a test split in
+    `paths`."""
     file = CORPORA[name].ground_truth
     return either_name(paths["test"].with_name(file)) if file and "test" in paths else None
 
 
 def _files(name: str, folder: Path, split: str) -> list[Path]:
-    """All files that may hold a split. For each name, these are the plain and the gzipped file in
-    the first of the folders that holds one."""
+    """Finds all files that may hold a split: for each name of CorpusFiles.names, the plain and the
+    gzipped file in the first folder that has one of the two."""
     corpus = CORPORA[name]
     folders = _folders(name, folder, corpus.folders.get(split, name))
     if name == OWN:
@@ -184,8 +186,8 @@ def _files(name: str, folder: Path, split: str) -> list[Path]:
 
 
 def labelled_file(folder: Path) -> Path | None:
-    """The file whose labels are those of the user's own corpus: of train, else of the first split
-    that exists; None for a folder without one."""
+    """The user's file from which the set of labels is read: of train, else of dev, else of test;
+    None for a folder without one."""
     for split in OWN_STEMS:
         if paths := _files(OWN, folder, split):
             return paths[0]
@@ -266,8 +268,8 @@ def _is_data(path: Path) -> bool:
 
 
 def _misspelled(folder: Path, split: str) -> Path | None:
-    """A data file with nearly the name of a split, such as tset.tsv, or in a folder of the name,
-    such as a shard in another format than shards are read in."""
+    """A data file that was probably meant to hold the split, if there is one: a name with a typo
+    (tset.tsv), or a file in a folder called like the split, in a format that is not read there."""
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):

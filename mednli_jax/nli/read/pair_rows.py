@@ -58,9 +58,18 @@ def columns_of(setting: str) -> Columns:
 
 
 class PairFields:
-    """The named fields of one pair; a bad field is a DataError, which does not quote it.
+    """The named fields of one pair. A bad field is a DataError, which does not quote it.
 
-    names: of the columns in the file, for messages; by default the names of the fields.
+    Args:
+      number: the line in the file; None for the columns of a Parquet or Arrow file.
+      values: field -> its value.
+      columns: the user's names of columns.
+      names: the names of the columns in the file, for messages; by default those of the fields.
+
+    Attributes:
+      header_place: text for messages, which says where a table names its columns.
+      may_be_pair: the first line of a table may be a pair in place of names of columns, so that no
+        message quotes its cells.
     """
 
     def __init__(
@@ -83,8 +92,9 @@ class PairFields:
         return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
 
     def _shown(self, name: str) -> str:
-        """The name of a field for messages: the user's column, else the field in plain words; as it
-        is if the row names fields as SNLI does."""
+        """The name of a field for messages: the user's column if data.columns names one. Else the
+        name of SNLI's form ("sentence1") in a file in that form, and a plain name ("premise") in
+        others."""
         plain = PLAIN_NAMES.get(name, name)
         official = not self.values.keys().isdisjoint(REQUIRED)
         return dict(self.columns).get(plain, name if official else plain)
@@ -115,8 +125,8 @@ class PairFields:
         return f"name {names}, or say which they are: {setting}"
 
     def _shown_names(self) -> str:
-        """The names of the columns for messages; only those of fields if the line may hold
-        texts."""
+        """The names of the columns, for messages. Names that may be text of a pair are only
+        counted."""
         if self.may_be_pair:
             return f"{len(self.names)} other fields"
         shown = self.names[:SHOWN]
@@ -126,7 +136,11 @@ class PairFields:
         return ", ".join([*shown, f"{others} more"] if others else shown)
 
     def text(self, name: str, optional: bool = False) -> str:
-        """The field as a string of Unicode text; "" if it is optional and missing or null."""
+        """The field as a string of Unicode text; "" if it is optional and missing or null.
+
+        A row may name a field as SNLI does ("sentence1"), in plain words ("premise"), or both ways
+        with one value.
+        """
         value, plain = self.values.get(name), self.values.get(PLAIN_NAMES.get(name, name))
         if value is None:
             value = plain
@@ -172,8 +186,11 @@ ReadRows = Callable[[Path, Problems, Sequence[str], Columns], PairRows]
 
 @cache
 def fields_of_columns(names: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
-    """The field of each column of a file, in the spelling of FIELDS; case is ignored. A column that
-    is no field keeps its name. A column for which config.data.columns names another gets ""."""
+    """The field of each column of a file, in the spelling of FIELDS; case is ignored.
+
+    A column that is no field keeps its name. A column gets "" (is ignored) if config.data.columns
+    names another column for its field. The column `id` is the uid of a file without another one.
+    """
     chosen_field = {column.casefold(): field for field, column in columns}
     fields = []
     for name in names:
@@ -195,7 +212,7 @@ SEEN = 1000  # lines that are compared with a first line that names no field
 def json_rows(
     path: Path, problems: Problems, required: Sequence[str] = (), columns: Columns = ()
 ) -> PairRows:
-    """Reads rows of JSON lines: one object with named fields a line."""
+    """Reads rows of JSON lines: each line is an object with named fields."""
     for number, fields in reading.json_lines(path, problems):
         names = fields_of_columns(tuple(fields), columns)
         named = zip(names, fields.values(), strict=True)
@@ -218,7 +235,7 @@ def csv_rows(
 def tab_rows(
     path: Path, problems: Problems, required: Sequence[str], columns: Columns = ()
 ) -> PairRows:
-    """Reads rows of a table with a header that TABs separate; quotes have no meaning."""
+    """Reads rows of a table with a header, whose cells TABs separate; quotes have no meaning."""
     records = _tab_records(path, problems)
     return _table_rows(path, records, "TABs", problems, required, columns)
 
@@ -301,7 +318,10 @@ class PairFile(NamedTuple):
         return self.paths[0].name
 
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
-        """Reads the rows of all files; numbers go on from one to the next."""
+        """Reads the rows of all files, with their numbers, which go on from one file to the next.
+
+        Raises DataError for files whose labels are numbers in one and texts in another.
+        """
         before = 0
         first_file_of: dict[str, str] = {}  # kind of labels -> the first file with it
         for path in self.paths:
@@ -318,8 +338,11 @@ class PairFile(NamedTuple):
 
 
 def pair_file(path: Path) -> PairFile:
-    """Finds the files of a split: the file of this name, plain or gzipped, whether or not `path`
-    ends in .gz; all shards of a split on the Hub; the shards in a folder."""
+    """Finds the files of the split that `path` names.
+
+    path: a file, of which the plain and the gzipped form are tried; a shard of a split on the Hub,
+    for all shards; or a folder, for the shards in it.
+    """
     if path.is_dir():
         return PairFile(_shards_in(path), path.name.removesuffix(".parquet"), column_rows)
     if shard := HUB_SHARD.fullmatch(path.name):

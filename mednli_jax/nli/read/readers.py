@@ -52,8 +52,10 @@ OWN_IDS = "give each pair one of its own, or none: config.data.columns=uid:-"
 
 
 def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
-    """Reads the labels of a training file, for a config.data.labels without names. Rows with a
-    fault are left out; read_nli_file reports them."""
+    """Reads the labels of a training file, for a data.labels (`setting`) that names none.
+
+    Faulty rows are skipped here; read_nli_file reports them.
+    """
     labels, problems = Labels.of(setting), Problems()
     file, in_file = pair_file(path), dict[str, int]()  # label -> its first line
     column = "is this their column? config.data.columns=label:COLUMN"
@@ -85,8 +87,10 @@ def labels_of_file(setting: str, path: Path, columns: Columns) -> Labels:
 
 
 def _check_appearance(file: str, line_of: Mapping[str, int]) -> None:
-    """Raises DataError for two labels that look equal. line_of: label -> the line of its first
-    pair."""
+    """Raises DataError for two labels that look the same, but differ in characters (case aside).
+
+    line_of: label -> the line of its first pair.
+    """
     label_of: dict[str, str] = {}
     for label, line in line_of.items():
         twin = label_of.setdefault(appearance(label), label)
@@ -124,14 +128,16 @@ class _PairReader:
 
     Args:
       stem: the file's name without endings.
-      genre: of the rows that become examples; "" for all.
-      truth: pairID -> label, in place of the file's labels; empty if the file has labels.
-      required: fields.
+      genre: rows of other genres are skipped; "" keeps all rows.
+      truth: pairID -> label, in place of the file's labels; empty if the file's labels count.
+      labels: the labels that a row may have.
+      required: the fields that each row must have.
 
     Attributes:
       lines: pairID -> the line of its pair.
       quoted: the line of each quoted cell of a table that TABs separate.
-      parsed: number of pairs whose tokens come from binary parses.
+      rows, unlabelled, other_genres: numbers of rows: all, without a label, and skipped.
+      parsed: the number of pairs whose tokens come from binary parses.
     """
 
     stem: str
@@ -192,7 +198,8 @@ class _PairReader:
         return name
 
     def _fix(self, label: str) -> str:
-        """The fix for a label without a name, for the message."""
+        """How to correct a label that the corpus does not have. A short number is quoted; any other
+        label could be text of a pair."""
         if not self.labels.from_user_files:
             return "correct the label, or read your own files by the variant :file"
         shown = label if re.fullmatch(r"-?\d{1,4}", label) else "LABEL"
@@ -256,8 +263,8 @@ def read_nli_file(
       limit: number of labelled pairs; later lines are not read.
       genre: pairs of other genres are left out.
       ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
-      columns: of files of the user, see pair_rows.columns_of.
-      may_lack_labels: whether no pair need have a label; the split is then empty.
+      columns: the user's names of columns, see pair_rows.columns_of.
+      may_lack_labels: a file in which no pair has a label is no error; its split is empty.
     """
     file = pair_file(Path(path))
     truth = _ground_truth(ground_truth) if ground_truth else {}
@@ -289,7 +296,10 @@ def read_nli_file(
 
 def _check_unlabelled(file: str, reader: _PairReader) -> None:
     """Raises DataError for a file of the user in which many pairs have no label, unless
-    config.data.labels gives a label the name UNLABELLED."""
+    config.data.labels gives a label the name UNLABELLED.
+
+    Published corpora may have unlabelled pairs (NLI_LABELS.may_be_mostly_unlabelled).
+    """
     labels = reader.labels
     most = max(1, MOST_UNLABELLED * reader.rows)
     if labels.may_be_mostly_unlabelled or reader.unlabelled <= most:
@@ -357,8 +367,8 @@ def load_nli(
 
     Args:
       folder: the corpus's own folder, or the data folder that holds it under `name`.
-      limit: of labelled pairs of train.
-      genre: of MultiNLI's train and dev, "" for all.
+      limit: the most labelled pairs that are read of train; None for all.
+      genre: the genre of MultiNLI's pairs that are read; "" for all.
       partial: see corpora.find_files.
       labels, columns: of the user's own files.
     """
@@ -410,9 +420,9 @@ def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
     """Loads the splits of the demo pairs: 3,000, 600 and 600, or for demo_full 11,232, 1,395 and
     1,422.
 
-    Pairs of one premise stand together, in the order of LABELS. Only an is-a path of MeSH decides
-    pairs with the tag `relation` (in train) or `unseen_relation` (in dev and test, for two concepts
-    that are a new pair).
+    Pairs of one premise follow each other, in the order of LABELS. The label of a pair with the tag
+    `relation` (train) or `unseen_relation` (dev and test) follows from an is-a path of MeSH, and
+    from nothing else. The two concepts of an `unseen_relation` are no pair of train.
     """
     splits = {}
     for name, facts in demo.facts(size).items():
@@ -426,9 +436,12 @@ def from_plugin(
 ) -> dict[str, Split[NLIExample]]:
     """Reads the splits by a function of the user.
 
-    name: its import path. The function takes the data folder, None if none is set, and returns
-    {"train": rows, "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an
-    NLIExample. names: of its labels.
+    The function takes the data folder, or None, and returns {"train": rows, "dev": rows, "test":
+    rows}. A row is (premise, hypothesis, label) or an NLIExample.
+
+    Args:
+      name: the import path of the function.
+      names: the labels that its rows may have.
     """
     returned = import_object(name, "data.name")(folder)
     rows_of: dict[str, list[object]] = {}
@@ -474,7 +487,8 @@ def _is_text(value: object) -> bool:
 
 
 def quoted_cells(facts: Mapping[str, Json]) -> Iterator[str]:
-    """Yields the warning of quoted cells in the file of a split. facts: of the split."""
+    """Yields the warning of quoted cells in the file of a split, if it has some. facts:
+    Split.facts."""
     if counted := facts.get("quoted_cells"):
         yield reading.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
 

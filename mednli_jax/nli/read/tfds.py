@@ -161,8 +161,8 @@ def _build(
 def _read(
     builder: type[PairBuilder], root: Path, chosen: BuilderSettings
 ) -> dict[str, Split[NLIExample]] | None:
-    """Reads the splits below `root`; None if they are missing, or damaged by the checksums of
-    array_record."""
+    """Reads the splits below `root`; None if they are missing, or if the checksums of array_record
+    show damage."""
     if not root.is_dir():
         return None
     splits = {}
