@@ -7,8 +7,6 @@ trains in the run. Where several processes train together and one is lost, jax e
 leaves, as in `train 2>&1 | head`, does all of its work.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import difflib
@@ -384,14 +382,14 @@ def read_config(name: str) -> ConfigDict:
     return _called(config_file(name), "get_config", *name.split(":", 1)[1:])
 
 
-def read_sweep(values: Flags) -> Sweep:
+def read_sweep(values: Flags) -> "Sweep":
     """The return value of get_sweep in the file of --config."""
     config(values)  # raises UsageError where --config is missing
     names = [word for word in arguments() if word.startswith("--config=")]
     return _called(config_file(names[-1].removeprefix("--config=")), "get_sweep")
 
 
-def _called(path: Path, function: str, *arguments: str) -> ConfigDict | Sweep:
+def _called(path: Path, function: str, *arguments: str) -> "ConfigDict | Sweep":
     """Calls a function of a config file and returns its value. A config is locked."""
     try:
         definitions = runpy.run_path(str(path))

@@ -27,8 +27,6 @@ python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py
 --json          all scores as one JSON object
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence
@@ -143,7 +141,7 @@ def answers(values: cli.Flags) -> Report:
     return task.evaluate_answers(values.corpus, values.predictions, _options(values))
 
 
-def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Report:
+def _answers_to_pairs(values: cli.Flags, config: "ConfigDict", file: Path) -> Report:
     from mednli_jax.finished import Answered
 
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
@@ -159,7 +157,7 @@ def _answers_to_pairs(values: cli.Flags, config: ConfigDict, file: Path) -> Repo
     return replace(report, figures={"predictions": str(file), **figures}, title=title)
 
 
-def _opened(folder: Path, values: cli.Flags) -> Run:
+def _opened(folder: Path, values: cli.Flags) -> "Run":
     from mednli_jax.finished import Run
 
     run = Run(folder)

@@ -1,8 +1,6 @@
 """Experiments: a config's task, corpus, scorer, model and settings as one object that can be
 trained."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +91,7 @@ class Experiment:
     recorded_options: jax_settings.CompilerOptions | None = None
 
     @property
-    def pairs(self) -> NLICorpus:
+    def pairs(self) -> "NLICorpus":
         """The corpus as sentence pairs; only for an experiment on sentence pairs."""
         return cast("NLICorpus", self.corpus)
 

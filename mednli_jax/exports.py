@@ -1,8 +1,6 @@
 """Exports a finished run: as a run directory that can be carried elsewhere, or for the Transformers
 library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trains an experiment into a run directory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 from mednli_jax.errors import ConfigError, RunError, UsageError
 
 if TYPE_CHECKING:  # `--help` needs none of them
-    import flax.linen as nn
     import numpy as np
     from ml_collections import ConfigDict
 
@@ -106,7 +105,7 @@ class Task(Protocol):
 
     # -- a config --
 
-    def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
+    def accepts(self, name: str, module: type | None) -> bool:
         """Whether the task trains a model. module: its linen class, None for a model that is no
         network."""
 

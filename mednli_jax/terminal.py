@@ -1,7 +1,5 @@
 """The terminal: progress bars, messages, and streams whose reader may leave."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io
@@ -46,7 +44,7 @@ class _LossyStream(io.FileIO):
         super().__init__(number, "w", closefd=False)
         self._losses = losses
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: "ReadableBuffer", /) -> int:
         if self.fileno() not in _unread:
             try:
                 return super().write(data)

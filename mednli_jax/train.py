@@ -19,8 +19,6 @@ bad input or usage, 3 interrupted, or another process trains in --workdir, 134 a
 this run was lost (3, 134: go on with --resume).
 """
 
-from __future__ import annotations
-
 import shlex
 import signal
 import sys
@@ -112,7 +110,7 @@ def _flags_to_repeat(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _describe(experiment: Experiment) -> None:
+def _describe(experiment: "Experiment") -> None:
     if experiment.trained_by:
         raise UsageError(
             "--dry-run is for a network on one corpus, not for features or folds",

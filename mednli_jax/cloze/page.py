@@ -3,8 +3,6 @@
 Only `attention_page` holds text of a corpus: it quotes a passage, and is for a private folder.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import math
@@ -72,7 +70,7 @@ Scores = Mapping[str, Json]  # of a split, see ClozeScorer.score; or of some of 
 # -- scoring and comparing -------------------------------------------------------------------------
 
 
-def evaluate(run: Run, options: EvaluationOptions) -> Report:
+def evaluate(run: "Run", options: EvaluationOptions) -> Report:
     """Reports the scores of a split; with --scores also those of each query, as private rows."""
     split = options.split
     if options.vectors:
@@ -106,7 +104,7 @@ def evaluate(run: Run, options: EvaluationOptions) -> Report:
     )
 
 
-def _with_word_vectors(run: Run, split: str, path: Path) -> Run:
+def _with_word_vectors(run: "Run", split: str, path: Path) -> "Run":
     """The run with word vectors for the embedding score of a split. A split that the run lacks is
     refused when it is scored."""
     rows = cast("ClozeRows | None", run.prepared.splits.get(split))
@@ -118,7 +116,7 @@ def _with_word_vectors(run: Run, split: str, path: Path) -> Run:
 
 
 def _skill_scores(
-    rows: ClozeRows, scores_S: Sequence[QueryScores], skills: Path
+    rows: "ClozeRows", scores_S: Sequence[QueryScores], skills: Path
 ) -> dict[str, Scores]:
     """{skill: scores of the queries that need it}. skills: see read_skills."""
     by_skill = slices(rows.queries(), read_skills(skills)).get("skill", {})
@@ -304,7 +302,7 @@ def prediction(row: Scores) -> dict[str, Json]:
     }
 
 
-def write_attention(run: Run, queries: Sequence[tuple[str, str]]) -> Path:
+def write_attention(run: "Run", queries: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention over each passage to a new folder under the run's private/, because it
     quotes the passages. Returns the folder.
 

@@ -28,6 +28,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.writing import write_sealed
 from mednli_jax.report.options import (
+    Analysis,
     AnalysisOptions,
     EvaluationOptions,
     PaperTable,
@@ -39,13 +40,11 @@ from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
-    import flax.linen as nn
     from ml_collections import ConfigDict
 
     from mednli_jax.cloze.scorer import ClozeScorer
     from mednli_jax.experiment import Experiment
     from mednli_jax.finished import Run
-    from mednli_jax.report.options import Analysis
     from mednli_jax.tasks import BrokenRule, EmptyFields
 
 
@@ -114,7 +113,7 @@ class Cloze:
             problem = f"{pointer} is for phrases of several tokens, and in {setup} they have one"
             yield "model.pointer", problem, "give sum, or config.data.setup=noent"
 
-    def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
+    def accepts(self, name: str, module: type | None) -> bool:
         """True for our readers, and for a class of the user whose attribute `task` is "cloze"."""
         return name in self.models or getattr(module, "task", "") == self.name
 

@@ -6,8 +6,6 @@ slots at a time. The predictions of a chunk are saved when it is done; an interr
 continues from its checkpoint. No weights are saved.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter
@@ -249,7 +247,9 @@ def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> 
     return chosen
 
 
-def fit(experiment: Experiment, prepared: Prepared, session: Session, choice: FoldChoice) -> Fitted:
+def fit(
+    experiment: "Experiment", prepared: Prepared, session: Session, choice: FoldChoice
+) -> Fitted:
     """Trains the slots that are not done yet."""
     session.catch_signals()
     return FoldTraining(experiment, prepared, session, choice).run()
@@ -262,7 +262,7 @@ class FoldTraining:
     """
 
     def __init__(
-        self, experiment: Experiment, prepared: Prepared, session: Session, choice: FoldChoice
+        self, experiment: "Experiment", prepared: Prepared, session: Session, choice: FoldChoice
     ) -> None:
         assert session.directory is not None, "folds are trained by one process, which writes"
         assert isinstance(experiment.scorer, DisKnEScorer)

@@ -1,7 +1,5 @@
 """Paths that users give, and free names."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """Reads text files, tables and columns; faults name the file and the line."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import errno
@@ -329,7 +327,7 @@ def column_records(
             raise line_fault(path.name, None, "is damaged or cut short") from None
 
 
-def _field_value(scalar: pa.Scalar, name: str, file: str, number: int) -> Json:
+def _field_value(scalar: "pa.Scalar", name: str, file: str, number: int) -> Json:
     """Converts a scalar to Python; bytes become text."""
     try:
         value = scalar.as_py()

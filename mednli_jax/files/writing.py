@@ -1,7 +1,5 @@
 """Writes files whole and private, with locks and digests."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

@@ -5,8 +5,6 @@ Dimension letters: S seeds, N rows, F features, C classes, K scores of a row (C,
 a single one for two classes).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +45,7 @@ TREE_ARRAYS = ("children_left", "children_right", "feature", "threshold", "value
 LIBRARIES = ("scikit-learn", "rapidfuzz", "numpy", "scipy")  # their versions shape the features
 
 
-def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
+def fit(experiment: "Experiment", prepared: Prepared, session: Session) -> Fitted:
     """Fits trees on the features of a prepared corpus. The trees are saved only at the end."""
     directory = session.directory
     assert directory is not None  # trees are fitted by one process, the one that writes
@@ -88,7 +86,7 @@ def fit(experiment: Experiment, prepared: Prepared, session: Session) -> Fitted:
 class Trees:
     """The trees of a finished run, which stand for the weights of a network."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: "Run") -> None:
         self.run, self.corpus = run, run.experiment.pairs
         content = read_saved(run.directory, TREES)
         self.classes = len(run.scorer.labels)
@@ -236,7 +234,7 @@ def _table(
 # ---- trees as JSON values ----
 
 
-def forest_of(model: GradientBoostingClassifier) -> Forest:
+def forest_of(model: "GradientBoostingClassifier") -> Forest:
     """Converts a fitted classifier to JSON values. A leaf of a tree has feature -2."""
     rounds = []
     for estimators in model.estimators_:

@@ -1,8 +1,6 @@
 """Pages, sections and lines about runs on sentence pairs: a run's page, `evaluate`, comparisons,
 and `predict`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -193,7 +191,7 @@ def _classes(split: str, scores: Scores, seeds: int) -> Section:
 # ---- evaluate ----
 
 
-def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Report:
+def evaluate(run: "Run", split: str, partitions: Sequence[Partition] = ()) -> Report:
     """Reports the scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
     scores, _ = run.score(split)
@@ -217,7 +215,7 @@ def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Repo
     return _scores_report(figures, run.result, corpus, {split: scores, **with_pairs})
 
 
-def evaluate_probe(run: Run, scores: Scores, name: str) -> Report:
+def evaluate_probe(run: "Run", scores: Scores, name: str) -> Report:
     """Reports the scores of the pairs of a file, by category. scores: of the run; name: of the
     file."""
     figures = {
@@ -410,7 +408,7 @@ def prediction(row: JsonObject) -> JsonObject:
     return {"predicted": row["label"], **shares}
 
 
-def write_attention(run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
+def write_attention(run: "Run", inputs: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention maps of all pairs to a new folder under the run's private/, because they
     quote the pairs.
 

@@ -58,6 +58,7 @@ from mednli_jax.nli.tables.categories import (
 )
 from mednli_jax.nli.tables.runs import NAME, PAPER, TABLES
 from mednli_jax.report.options import (
+    Analysis,
     AnalysisOptions,
     EvaluationOptions,
     PaperTable,
@@ -70,14 +71,12 @@ from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
 
 if TYPE_CHECKING:
-    import flax.linen as nn
     from ml_collections import ConfigDict
 
     from mednli_jax.experiment import Experiment, Fit
     from mednli_jax.finished import Run
     from mednli_jax.nli.boosting import Trees
     from mednli_jax.nli.scorer import NLIScorer
-    from mednli_jax.report.options import Analysis
     from mednli_jax.tasks import BrokenRule, EmptyFields
 
 FilesOf = Callable[[Path], Iterable[Path]]  # the data folder -> the files of a corpus in it
@@ -103,7 +102,7 @@ class NLI:
     def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         return broken_rules(config, self.with_builder)
 
-    def accepts(self, name: str, module: type[nn.Module] | None) -> bool:
+    def accepts(self, name: str, module: type | None) -> bool:
         """Whether `name` is a model of this task: one of `models`, or a user's class, unless its
         attribute `task` names another task."""
         if ":" in name:

@@ -6,8 +6,6 @@ paper has its runs and its plan in `runs.py`: `reproduce` trains them, tables re
 verdicts compare runs with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -190,7 +188,7 @@ class AnalysedCorpus(Protocol):
     @property
     def notes(self) -> Sequence[str]: ...
     @property
-    def splits(self) -> Mapping[str, Split] | None: ...
+    def splits(self) -> "Mapping[str, Split] | None": ...
     @property
     def knowledge(self) -> str: ...
 

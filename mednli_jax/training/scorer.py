@@ -1,9 +1,7 @@
 """The contract of a scorer: the part of a task that training, evaluation and prediction use."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import flax.linen as nn
 import jax
@@ -12,16 +10,11 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.batching import Batches, Layout, TrainingBatches
-from mednli_jax.data.corpus import Corpus
+from mednli_jax.data.corpus import Corpus, Vocabulary
 from mednli_jax.data.examples import Example
 from mednli_jax.data.inputs import TextPair
 from mednli_jax.models.batch import PairBatch, QueryBatch
 from mednli_jax.types import JsonObject, PyTree
-
-if TYPE_CHECKING:
-    from mednli_jax.data.examples import ClozeExample, NLIExample
-    from mednli_jax.data.pieces import PieceVocabulary
-    from mednli_jax.data.text import Vocab
 
 # What a scorer makes and reads again.
 Batch = TypeVar("Batch", PairBatch, QueryBatch)
@@ -160,8 +153,8 @@ class AttentionScorer(Scorer, Protocol):
     def attention_map(
         self,
         corpus: Corpus,
-        vocabulary: Vocab | PieceVocabulary,
-        example: NLIExample | ClozeExample,
+        vocabulary: Vocabulary,
+        example: Example,
         lengths: tuple[int, int],
         sown: PyTree,
     ) -> JsonObject:

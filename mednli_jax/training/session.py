@@ -1,7 +1,5 @@
 """One training session of a run: log lines, result files and requests to stop."""
 
-from __future__ import annotations
-
 import copy
 import signal
 import threading
@@ -60,7 +58,7 @@ class Session:
         *,
         resume: bool = False,
         profile: bool = False,
-        source: Run | None = None,
+        source: "Run | None" = None,
         command_line: Sequence[str] = (),
         on_epoch: Callable[[dict[str, Json]], None] = lambda row: None,
         settings: Mapping[str, Json] | None = None,

@@ -6,8 +6,6 @@ drawn anew because its name matches `skip`. Otherwise the merge is refused, with
 weights that do not fit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -49,7 +47,7 @@ flat = partial(traverse_util.flatten_dict, sep="/")
 # -- checks of a source ----------------------------------------------------------------------------
 
 
-def check_source(source: Run, target: Experiment, prepared: Prepared) -> None:
+def check_source(source: "Run", target: "Experiment", prepared: Prepared) -> None:
     """Raises RunError if a training cannot start from the weights of a finished run.
 
     prepared: the corpus of the training.
@@ -72,7 +70,7 @@ def check_source(source: Run, target: Experiment, prepared: Prepared) -> None:
     seed_rows(source.experiment.seeds, target.seeds)  # refuses seeds that the source lacks
 
 
-def check_words(source: Run, prepared: Prepared) -> None:
+def check_words(source: "Run", prepared: Prepared) -> None:
     """Raises RunError if the words of another corpus do not have the vectors with which a run was
     trained. Other words with vectors of the same file fit."""
     own, corpus = RunData.from_json(source.manifest), RunData.from_json(prepared.manifest)

@@ -5,8 +5,6 @@ The results hold uids, counts and accuracies, never a word of the pairs; only th
 of each category do.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict
