@@ -63,9 +63,8 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 from mednli_jax.training.scorer import AttentionScorer, LabelScorer, Scorer
 from mednli_jax.training.transfer import check_words
-from mednli_jax.types import PyTree
+from mednli_jax.types import JsonObject, PyTree
 
-Manifest = dict[str, Json]  # of a prepared corpus, see data.cache
 Prediction = dict[str, Json]  # of one input, see Scorer.describe
 
 
@@ -314,7 +313,7 @@ class Run(System):
                 raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")
 
     @cached_property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> JsonObject:
         """The manifest of the corpus on which the run was trained."""
         if self.directory.is_exported:
             return dict(self.directory.data().values)

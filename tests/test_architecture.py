@@ -80,11 +80,8 @@ SWITCHES = {("allow_pickle", "True"), ("shell", "True")}
 
 
 class Import(NamedTuple):
-    """is_for_types: the import stands below `if TYPE_CHECKING:`, where only mypy reads it."""
-
     module: str
     line: int
-    is_for_types: bool
 
 
 class Problem(NamedTuple):
@@ -99,25 +96,23 @@ def is_module(name: str) -> bool:
 
 def imports(tree: ast.Module) -> Iterator[Import]:
     """Every import, also those inside functions."""
-    for_types = set(type_imports(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, node.lineno, node in for_types)
+            yield from (Import(alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            yield Import(module, node.lineno, node in for_types)
+            yield Import("." * node.level + (node.module or ""), node.lineno)
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 if node.module == "importlib" or is_module(name):
-                    yield Import(name, node.lineno, node in for_types)
+                    yield Import(name, node.lineno)
 
 
-def type_imports(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements directly below `if TYPE_CHECKING:`."""
+def without_type_imports(tree: ast.Module) -> ast.Module:
+    """The module without imports below `if TYPE_CHECKING:`, which only mypy reads."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from node.body
+            node.body = []
+    return tree
 
 
 def top_level_name(path: Path) -> str:
@@ -130,14 +125,10 @@ def wrong_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
     """Imports that the layers do not allow."""
     own = top_level_name(path)
     has_arrays = own in WITH_ARRAYS or (own in TASKS and path.stem in ARRAYS_OF_TASKS)
-    for module, line, is_for_types in imports(tree):
+    for module, line in imports(tree):
         library, _, rest = module.partition(".")
         imported = rest.partition(".")[0]
-        if not library:
-            yield Problem(line, "relative import")
-        elif is_for_types:
-            continue
-        elif library in ARRAY_LIBRARIES and not has_arrays:
+        if library in ARRAY_LIBRARIES and not has_arrays:
             yield Problem(line, f"{own} imports {module}")
         elif library == "ml_collections" and RANK[own] < RANK["defaults"] and own != "training":
             yield Problem(line, f"{own} is below the config and imports {module}")
@@ -160,10 +151,12 @@ def wrong_layers(own: str, imported: str) -> Iterator[str]:
 
 
 def unsafe_imports(path: Path, tree: ast.Module) -> Iterator[Problem]:
-    for module, line, _ in imports(tree):
+    for module, line in imports(tree):
         library = module.partition(".")[0]
         is_exception = (path.parent.name, path.stem, library) in EXCEPTIONS
-        if library in UNSAFE and module not in RESOURCES and not is_exception:
+        if not library:
+            yield Problem(line, "relative import")
+        elif library in UNSAFE and module not in RESOURCES and not is_exception:
             yield Problem(line, f"imports {module}")
 
 
@@ -195,7 +188,7 @@ def problems_of(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text())
     problems = [*unsafe_imports(path, tree), *unsafe_code(tree)]
     if path.is_relative_to(PACKAGE):
-        problems += wrong_imports(path, tree)
+        problems += wrong_imports(path, without_type_imports(tree))
         if not ast.get_docstring(tree):
             problems.append(Problem(1, "no docstring"))
     for line, text in sorted(problems):
@@ -214,10 +207,9 @@ def test_modules_do_not_import_each_other():
     graph = {}
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        graph[name] = []
-        for module, _, is_for_types in imports(ast.parse(path.read_text())):
-            if module.startswith("mednli_jax.") and not is_for_types:
-                graph[name].append(module)
+        tree = without_type_imports(ast.parse(path.read_text()))
+        modules = [module for module, _ in imports(tree)]
+        graph[name] = [module for module in modules if module.startswith("mednli_jax.")]
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError where modules import each other
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mednli_jax.cloze import baselines, page, stats, tables
 from mednli_jax.cloze.arrays import ClozeEncoding, ClozeTexts
@@ -28,6 +28,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.writing import write_sealed
 from mednli_jax.report.options import (
+    AnalysedCorpus,
     Analysis,
     AnalysisOptions,
     EvaluationOptions,
@@ -60,19 +61,6 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     return None
 
 
-class CorpusName(NamedTuple):
-    """A corpus as the analyses take it (see report.options.AnalysedCorpus): a name alone, because
-    an analysis reads the corpus itself.
-
-    name: see read_splits.
-    """
-
-    name: str
-    notes: Sequence[str] = ()
-    splits: None = None
-    knowledge: str = ""
-
-
 class Cloze:
     """The TASK of cloze queries (see tasks.Task)."""
 
@@ -99,7 +87,7 @@ class Cloze:
         return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
     @property
-    def analyses(self) -> Mapping[str, Analysis[CorpusName]]:
+    def analyses(self) -> Mapping[str, Analysis[AnalysedCorpus]]:
         return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
 
     @property
@@ -210,7 +198,7 @@ class Cloze:
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         return page.write_attention(run, inputs)
 
-    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> CorpusName:
+    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> AnalysedCorpus:
         """The corpus that --corpus names."""
         if not options.corpus or config is not None:
             problem = "analyze cloze-stats and cloze-baselines take a corpus by --corpus"
@@ -219,16 +207,16 @@ class Cloze:
         if options.scores and not options.skills:
             fix = "give the skills of the queries as --skills=FILE"
             raise UsageError("--scores needs --skills", fix=fix)
-        return CorpusName(options.corpus)
+        return AnalysedCorpus(options.corpus)
 
 
 TASK: Cloze = Cloze()
 
 
-def _statistics(corpus: CorpusName, options: AnalysisOptions) -> Report:
+def _statistics(corpus: AnalysedCorpus, options: AnalysisOptions) -> Report:
     scores = [local_path(file, "--scores") for file in options.scores]
     return stats.analysis(corpus.name, options.skills, scores)
 
 
-def _baselines(corpus: CorpusName, options: AnalysisOptions) -> Report:
+def _baselines(corpus: AnalysedCorpus, options: AnalysisOptions) -> Report:
     return baselines.analysis(corpus.name, options.vectors)

@@ -21,7 +21,6 @@ from mednli_jax.data.arrays import Prepared, rows_of, rows_of_splits
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
 from mednli_jax.files.writing import (
-    Json,
     atomic_file,
     atomic_folder,
     private_folder,
@@ -41,16 +40,15 @@ CONCEPTS = "concepts.json"
 # of a corpus.
 FOLDER_FORMAT = 1
 
-Key = dict[str, Json]  # everything that shapes the arrays
 Arrays = dict[str, np.ndarray]
 
 
-def key_digest(key: Key) -> str:
+def key_digest(key: JsonObject) -> str:
     """The SHA-256 of a key, cut to 16 hexadecimal digits, for the name of a file or folder."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def cached_arrays(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
+def cached_arrays(path: Path, key: JsonObject, build: Callable[[], Arrays]) -> Arrays:
     """The arrays that the file `path` (.npz) holds under `key`. Builds and saves them if there is
     no file, and with a warning if the file has another key or is damaged."""
     path, key_text = Path(path), json.dumps(key, sort_keys=True)
@@ -66,7 +64,7 @@ def cached_arrays(path: Path, key: Key, build: Callable[[], Arrays]) -> Arrays:
         warn(f"{path}: the file {state}; its content is made again.")
     arrays = build()
     private_folder(path.parent, ours=True, fix=FIX)
-    contents: dict[str, Json] = {"key": np.array(key_text), **arrays}
+    contents: JsonObject = {"key": np.array(key_text), **arrays}
     with writing(path, FIX), atomic_file(path) as file:
         np.savez(file, **contents)
     return arrays
@@ -112,7 +110,9 @@ class Cache:
             write_json(memo_path, memo)
         return digests
 
-    def get(self, name: str, key: Key, build: Callable[[], Content]) -> tuple[Prepared, bool]:
+    def get(
+        self, name: str, key: JsonObject, build: Callable[[], Content]
+    ) -> tuple[Prepared, bool]:
         """Returns the corpus prepared under `key`, and whether the cache had it. `build` makes a
         corpus that is missing or damaged."""
         key = {**key, "folder_format": FOLDER_FORMAT}
@@ -137,7 +137,7 @@ class Cache:
         return prepared, False
 
 
-def _write(folder: Path, key: Key, content: Content) -> None:
+def _write(folder: Path, key: JsonObject, content: Content) -> None:
     """Writes a prepared folder. Takes the names of a graph's concepts out of the content."""
     splits, arrays, vocabulary, vectors, facts = content
     for name, array in {**arrays, "vectors": vectors}.items():

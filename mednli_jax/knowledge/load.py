@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.data.cache import Cache, Key, cached_arrays, key_digest
+from mednli_jax.data.cache import Cache, cached_arrays, key_digest
 from mednli_jax.data.corpus import search_folders
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.files.paths import local_path
@@ -28,6 +28,7 @@ from mednli_jax.knowledge.readers.mesh import BUNDLED, bundled_mesh, read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
+from mednli_jax.types import JsonObject
 
 # of the readers' results; tests/data/test_prepared_content.py says when to raise it
 FORMAT = 9
@@ -90,7 +91,7 @@ def load_ontology(
         return source.read(source.place, options)
     cache = Cache(cache_dir)
     digests = _digests(source, cache)
-    key: Key = {
+    key: JsonObject = {
         "place": str(source.place.resolve()),
         "files": digests,
         "options": asdict(options),
@@ -205,7 +206,7 @@ def _present(*paths: Path) -> tuple[Path, ...]:
     return tuple(filter(None, map(either_name, paths)))
 
 
-def stored(path: Path, key: Key, build: Callable[[], Ontology]) -> Ontology:
+def stored(path: Path, key: JsonObject, build: Callable[[], Ontology]) -> Ontology:
     """Reads the ontology from its file in the cache; if the file is missing, `build` makes the
     ontology, and it is stored."""
     return _ontology(cached_arrays(path, {**key, "layout": 3}, lambda: _arrays(build())))

@@ -29,7 +29,7 @@ from mednli_jax.nli.encode import links, texts
 from mednli_jax.nli.read.corpora import OWN
 from mednli_jax.nli.read.readers import labels_of_file, quoted_cells, read_nli_file
 from mednli_jax.report import charts
-from mednli_jax.report.options import AnalysisOptions
+from mednli_jax.report.options import AnalysedCorpus, AnalysisOptions
 from mednli_jax.report.sections import (
     FigureRow,
     Grid,
@@ -55,7 +55,7 @@ ConceptPair = tuple[str, str]  # a concept of a premise, one of its hypothesis
 Indices = Callable[[str], Sequence[int]]  # a mention's concept -> its nodes of the ontology
 
 
-class AnalysedPairs:
+class AnalysedPairs(AnalysedCorpus):
     """The pairs of a corpus. Their concepts are linked once for all analyses, at first use.
 
     Args:
@@ -63,6 +63,9 @@ class AnalysedPairs:
       spans: a file of entities, whose tokens `hypotheses(merged=True)` joins; None joins the tokens
         of concepts.
     """
+
+    splits: dict[str, Split]
+    notes: list[str]
 
     def __init__(
         self,

@@ -180,17 +180,19 @@ class PaperTable(NamedTuple):
     systems: bool = False
 
 
-class AnalysedCorpus(Protocol):
-    """A corpus as Task.analysed returns it. A corpus without splits has no page."""
+@dataclass
+class AnalysedCorpus:
+    """A corpus for analyses, as Task.analysed returns it. A corpus without splits has no page.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-    @property
-    def splits(self) -> "Mapping[str, Split] | None": ...
-    @property
-    def knowledge(self) -> str: ...
+    Args:
+      notes: remarks on the splits.
+      knowledge: the ontology of its concepts; "" without concepts.
+    """
+
+    name: str
+    notes: Sequence[str] = ()
+    splits: "Mapping[str, Split] | None" = None
+    knowledge: str = ""
 
 
 AnalysedT = TypeVar("AnalysedT", bound=AnalysedCorpus)
