@@ -47,11 +47,12 @@ def members():
     return names
 
 
-def unknown_names(text, names, words, *, about_code=False):
-    """words: of all code."""
+def unknown_names(text, names, words, code="", *, about_code=False):
+    """words: of all code. code: of the file, which may have a variable named as a module is."""
     for dotted in re.findall(r"(?<![\w./$:-])(?:\w+\.)+\w+", text):
         for module, name in itertools.pairwise(dotted.split(".")):
-            if module in names and name not in {*names[module], *FILES.split()}:
+            is_known = name in {*names.get(module, {name}), *FILES.split()}
+            if not is_known and f"{module}.{name}" not in code:
                 yield f"{module}.{name}"
     for word, end in re.findall(r"\b((?:[A-Z][a-z]+)+([A-Z][a-z]+))\b", text):
         if word not in words and any(known.endswith(end) for known in words):
@@ -65,17 +66,18 @@ def unknown_names(text, names, words, *, about_code=False):
 
 
 def test_names_of_code_exist():
-    texts, words = {}, {"LAYERS", "TASKS"}  # of test_architecture.py
+    prose_and_code, words = {}, {"LAYERS", "TASKS"}  # of test_architecture.py
     for path in itertools.chain.from_iterable((ROOT / name).rglob("*.py") for name in FOLDERS):
-        texts[path] = "\n".join(re.findall(PROSE, path.read_text()))
-        words |= words_of([re.sub(PROSE, "", path.read_text())])
+        prose = "\n".join(re.findall(PROSE, path.read_text()))
+        prose_and_code[path] = prose, re.sub(PROSE, "", path.read_text())
     for page in PAGES:
-        texts[page] = re.sub(BLOCK, "", page.read_text())
-        words |= words_of(re.findall(BLOCK, page.read_text()))
+        code = "\n".join(re.findall(BLOCK, page.read_text()))
+        prose_and_code[page] = re.sub(BLOCK, "", page.read_text()), code
+    words |= words_of(code for _, code in prose_and_code.values())
     unknown, names = [], members()
-    for path, text in texts.items():
+    for path, (prose, code) in prose_and_code.items():
         about_code = path.suffix == ".py" or path.name in ABOUT_CODE
-        for name in unknown_names(text, names, words, about_code=about_code):
+        for name in unknown_names(prose, names, words, code, about_code=about_code):
             if name not in OTHERS.split() and path.name != HISTORY:
                 unknown.append(f"{path.relative_to(ROOT)}: {name}")
     assert unknown == []
