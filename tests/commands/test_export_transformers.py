@@ -42,7 +42,7 @@ def bert(tmp_path_factory):
     learns = ["--config.train.learning_rate=3e-2", "--config.train.batch_size=16"]
     pieces = ["--config.data.pieces=120", "--config.seeds=3,"]  # no seed of the number of its row
     with at(home):
-        trained("bert", *sizes, *layers, *learns, *pieces, config="bert")
+        trained("bert", *sizes, *layers, *learns, *pieces, config="encoder")
     return home / "bert"
 
 
