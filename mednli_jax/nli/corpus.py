@@ -61,12 +61,12 @@ from mednli_jax.terminal import Bar, say, warn
 from mednli_jax.types import JsonObject
 
 NAMES = (*demo.SIZES, *CORPORA)
-MUCH_RARER = 10
+MUCH_RARER = 10  # times
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow); {CONVERT}"
 BLANKS = "blanks"
-LARGE = 100_000_000  # bytes
+LARGE = 100_000_000  # bytes of sources; reading more is announced
 
 Splits = dict[str, Split[NLIExample]]
 
@@ -139,8 +139,8 @@ def read_recognised(
 
 
 def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
-    """Refuses a file that has mentions of some splits and none of another; warns where mentions are
-    far rarer in a split than elsewhere."""
+    """Raises DataError for a file that has mentions of some splits and none of another; warns if
+    mentions are far rarer in one split than in the others."""
     sizes, with_mention = {}, {}  # of each split: sentences, and those with a mention
     for name, split in splits.items():
         if len(split):

@@ -120,8 +120,9 @@ class Word(NamedTuple):
     """A word and its concepts in one part of speech.
 
     Args:
-      senses: of this part of speech, the most frequent first.
-      concepts: of all parts of speech.
+      pos: the part of speech, one of POS.
+      senses: the word's concepts of this part of speech, the most frequent first.
+      concepts: the word's concepts of all parts of speech.
     """
 
     text: str
@@ -163,7 +164,7 @@ def words_of(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[Word]:
             yield Word(word, "", concepts, concepts)
         elif mentions[0].concept == word and word in names:
             # "african" is left out, because WordNet has only the name "African".
-            yield from _words_with_part(word, concepts, linker.ontology.ids)
+            yield from _words_with_pos(word, concepts, linker.ontology.ids)
 
 
 def _is_base_form(word: str) -> bool:
@@ -172,10 +173,11 @@ def _is_base_form(word: str) -> bool:
     return is_word and singular(word) == word and word not in PRONOUNS
 
 
-def _words_with_part(text: str, concepts: tuple[int, ...], ids: Sequence[str]) -> Iterator[Word]:
-    """The word as a noun and as an adjective, where at least half of its senses are one.
+def _words_with_pos(text: str, concepts: tuple[int, ...], ids: Sequence[str]) -> Iterator[Word]:
+    """Yields the word as a noun if at least half of its senses are nouns, and as an adjective if at
+    least half are adjectives.
 
-    ids: of WordNet's concepts; the first letter is the part of speech.
+    ids: the ids of WordNet's concepts; their first letter is the part of speech.
     """
     for pos in "na":
         senses = tuple(concept for concept in concepts if ids[concept][0] == pos)
@@ -195,11 +197,12 @@ def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
     of_first = related(ontology, by_first, max_length=STEPS)
     of_all = related(ontology, by_all, max_length=STEPS)
     bits_of_all = dict(zip(of_all.keys.tolist(), of_all.bits.tolist(), strict=True))
+    # The bits of exactly one relation -> its name.
     kind_of_bits = {1 << KINDS.index(kind): kind for kind in RULES}
     kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"  # antonyms may be co-hyponyms, too
     related_words = defaultdict(list)
     for key, bits in zip(of_first.keys.tolist(), of_first.bits.tolist(), strict=True):
-        first, second = divmod(key, len(words))  # see relations.related
+        first, second = divmod(key, len(words))  # key: first * size + second
         word, related_word = words[first], words[second]
         kind = kind_of_bits.get(bits)
         if kind is None or word.pos != related_word.pos or bits != bits_of_all[key]:

@@ -80,6 +80,7 @@ class Encoding:
     polarity: bool = False
 
     def reads(self, side: str) -> bool:
+        """Whether models see a side."""
         return side != "premise" or not self.hypothesis_only
 
     def first_token(self, size: int) -> int:
@@ -91,11 +92,12 @@ class Encoding:
 
 
 def all_tokens(example: NLIExample, side: str) -> Tokens:
+    """The tokens of one side of an example, before any is cut."""
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
 
 
 def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
-    """The tokens a model sees of one side of an example."""
+    """The tokens that models see of one side of an example."""
     if not encoding.reads(side):
         return []
     tokens = all_tokens(example, side)
@@ -298,6 +300,7 @@ def _links(
     encoding: Encoding,
     paths: Paths,
 ) -> Links:
+    """The links of all pairs; they have types if encoding.relations is not None."""
     if encoding.relations is None:
         return corpus_links(
             graph,

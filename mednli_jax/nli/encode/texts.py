@@ -77,6 +77,7 @@ def examples_of(splits: Mapping[str, Split]) -> list[NLIExample]:
 
 
 def _padded(numbers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+    """The arrays [N, T] and the lengths [N] of each side. numbers: side -> those of N texts."""
     arrays = {}
     for side, texts in numbers.items():
         longest = max(map(len, texts), default=0)
@@ -150,6 +151,7 @@ class WordTexts:
         return tokens_of(example, side, self.encoding)
 
     def encode(self, examples: Sequence[NLIExample]) -> Encoded:
+        """Encodes the tokens that models see."""
         numbers: dict[str, list[list[int]]] = {}
         cut = dict.fromkeys(SIDES, 0)
         for side in SIDES:
@@ -160,9 +162,12 @@ class WordTexts:
         return Encoded(examples, _padded(numbers), cut)
 
     def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
+        """Finds the concepts of encoded texts."""
         return find_mentions(encoded.examples, source, self.encoding)
 
     def mention_words(self, encoded: Encoded) -> MentionWords:
+        """Makes the function that gives the words of a visible mention."""
+
         def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
             tokens = tokens_of(encoded.examples[number], side, self.encoding)
             return tokens[mention.start : mention.end]
@@ -170,6 +175,7 @@ class WordTexts:
         return words_of
 
     def facts(self, encoded: Encoded) -> JsonObject:
+        """Counts for the manifest."""
         return {"truncated": encoded.cut}
 
 
@@ -188,6 +194,7 @@ class ConceptVectors:
 
     @classmethod
     def of_vocabulary(cls, vocabulary: Vocab, vectors: np.ndarray) -> "ConceptVectors":
+        """The concepts among the words of a vocabulary [V] with vectors [V, D]."""
         rows = [row for row, word in enumerate(vocabulary.words) if word.startswith(" ")]
         words = tuple(vocabulary.words[row] for row in rows)
         return cls(words, np.asarray(vectors[rows], np.float32))

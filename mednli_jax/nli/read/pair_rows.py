@@ -35,17 +35,17 @@ PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
 FIELDS = (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre", "id")
 SPELLINGS = {name.casefold(): name for name in FIELDS}
 NUMBERED = ("gold_label", "pairID", "captionID", "promptID")  # fields that may be whole numbers
-# The names of the shards of a split. All shards of a split have one `version`, and each its
-# `number`. Of a data set on the Hub: train-00000-of-00002.parquet, or
-# train-00000-of-00002-4a5b6c.parquet. version: the number of shards.
+# The names of the shards of a split: all have the same `version`, and each its own `number`.
+# Data sets on the Hub: train-00000-of-00002.parquet or train-00000-of-00002-4a5b6c.parquet.
+# version: the number of shards.
 HUB_SHARD = re.compile(
     r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<version>\d{5})(-[0-9a-f]+)?\.parquet"
 )
-# Of the branch into which the Hub converts data sets: 0000.parquet. version: always "".
+# The branch into which the Hub converts data sets: 0000.parquet. version: always "".
 NUMBERED_SHARD = re.compile(r"(?P<number>\d{4})\.parquet(?P<version>)")
-# Of Spark: part-00000-8f1d-c000.snappy.parquet. version: the id of the job.
+# Spark: part-00000-8f1d-c000.snappy.parquet. version: the id of the job.
 SPARK_SHARD = re.compile(r"part-(?P<number>\d{5})-(?P<version>[^._]+?)(-c\d+)?[._](.+\.)?parquet")
-# Of save_to_disk of the datasets library: data-00000-of-00002.arrow. version: the number of shards.
+# save_to_disk of the datasets library: data-00000-of-00002.arrow. version: the number of shards.
 ARROW_SHARD = re.compile(r"data-(?P<number>\d{5})-of-(?P<version>\d{5})\.arrow")
 STATE = "state.json"  # of save_to_disk of the datasets library
 
@@ -329,8 +329,8 @@ class PairFile(NamedTuple):
             for number, row in self.read_rows(path, problems, required, columns):
                 if kind := row.kind_of_label():
                     first_file_of.setdefault(kind, path.name)
-                if len(set(first_file_of.values())) > 1:
-                    (other, first), _ = first_file_of.items()
+                if len(set(first_file_of.values())) > 1:  # both kinds, in different files
+                    other, first = next(iter(first_file_of.items()))
                     problem = f"its labels are {kind}, and {other} in {first}"
                     raise DataError(problem, file=path.name, fix="write all shards alike")
                 yield before + number, row

@@ -154,7 +154,7 @@ class _PairReader:
     parsed: int = 0
 
     def add(self, number: int, row: PairFields) -> None:
-        """Turns a row into an example. number: the line of the row."""
+        """Adds the example of a row, or counts why there is none. number: the line of the row."""
         row.check(self.required)
         genre = row.text("genre", optional=True)
         if self.genre and not genre:
@@ -185,8 +185,8 @@ class _PairReader:
         if self.truth and uid not in self.truth:
             fix = "take both files from the same release"
             raise row.fault("has no label in the ground truth", "pairID", fix)
-        own, name_of = self.labels.from_user_files, self.labels.name_of
-        label = self.truth[uid] if self.truth else cell_text(row.text("gold_label", optional=own))
+        name_of, may_be_empty = self.labels.name_of, self.labels.from_user_files
+        label = self.truth.get(uid) or cell_text(row.text("gold_label", optional=may_be_empty))
         name = name_of.get(label.casefold())
         if name is None:
             expected = [label for label in name_of if label][:NAMED]

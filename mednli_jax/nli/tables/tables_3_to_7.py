@@ -121,8 +121,8 @@ class _Runs:
       corpus: the paper's if there is a run of it, else the most frequent one.
       of_key: the finished runs on this corpus with the pairs of the largest run; the pairs of all
         runs are in one order.
-      states: of all runs, see report.tables.state; or a sentence: the run is of another corpus or
-        of other pairs, so that it is not in of_key.
+      states: the state of every run, see report.tables.state. For a finished run that is not in
+        of_key it says why: the run is of another corpus, or of other pairs.
     """
 
     corpus: str
@@ -147,8 +147,8 @@ def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable
         if not unfinished:
             cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, options.read)))
             notes.update(_notes(cell, runs))
-        # A cell that the paper does not have is shown only if its run was begun.
         elif cell.paper is not None or runs.states[cell.keys[0]] != MISSING:
+            # A cell without a figure of the paper is shown only if its run was begun.
             state = runs.states[unfinished[0]]
             of_baseline = "" if unfinished[0] == cell.keys[0] else "baseline "
             cells.append(FilledCell(cell, f"{of_baseline}{state}"))
@@ -160,8 +160,8 @@ def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable
 
 
 def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
-    """Opens the runs of the cells. If runs of a split have other pairs than the largest run, they
-    are refused."""
+    """Opens the runs of the cells. A run with other pairs of a split than the largest run is left
+    out of _Runs.of_key."""
     states: dict[RunKey, str] = {}
     complete: dict[RunKey, Finished] = {}
     for name, split in dict.fromkeys(key for cell in cells for key in cell.keys):
