@@ -20,7 +20,6 @@ from typing import NoReturn, cast
 
 import optuna
 import sqlalchemy
-from optuna.distributions import BaseDistribution, CategoricalChoiceType, CategoricalDistribution
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import TrialState
 
@@ -30,7 +29,6 @@ from mednli_jax.files.writing import lock_file, private_folder, write_atomic
 from mednli_jax.report.sections import Grid, markdown, number_of, points
 from mednli_jax.rundir import RunDirectory, differing, flat
 from mednli_jax.terminal import Bar, say
-from mednli_jax.types import FieldValue
 from mednli_jax.workers import Commands
 
 DATABASE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, StorageInternalError)
@@ -52,7 +50,7 @@ class Sweep:
       tpe: the values of a trial also follow from the results before it (Bergstra et al. 2011).
     """
 
-    fields: dict[str, tuple[FieldValue, ...] | BaseDistribution]
+    fields: dict[str, tuple | optuna.distributions.BaseDistribution]
     trials: int = 0
     metric: str = "dev.accuracy.mean"
     seed: int = 0
@@ -62,19 +60,19 @@ class Sweep:
         for name, space in self.fields.items():
             if isinstance(space, tuple):  # a database has texts, but no tuples
                 texts = list(map(str, space))
-                self.fields[name] = CategoricalDistribution(texts)
+                self.fields[name] = optuna.distributions.CategoricalDistribution(texts)
         self.draws()  # an error names the line of get_sweep
 
-    def draws(self, trials: int = 0) -> list[dict[str, CategoricalChoiceType]]:
+    def draws(self, trials: int = 0) -> list[dict[str, optuna.distributions.CategoricalChoiceType]]:
         """The values {field: value} of each trial.
 
         trials: their number, in place of that of the sweep; for a grid, the most.
         """
         if self.trials:
             study = optuna.create_study(sampler=optuna.samplers.RandomSampler(self.seed))
-            ranges = cast("dict[str, BaseDistribution]", self.fields)
+            ranges = cast("dict[str, optuna.distributions.BaseDistribution]", self.fields)
             return [study.ask(ranges).params for _ in range(trials or self.trials)]
-        lists = cast("dict[str, CategoricalDistribution]", self.fields)
+        lists = cast("dict[str, optuna.distributions.CategoricalDistribution]", self.fields)
         grid = itertools.product(*(values.choices for values in lists.values()))
         return [dict(zip(self.fields, values, strict=True)) for values in grid][: trials or None]
 

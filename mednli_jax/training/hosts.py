@@ -11,9 +11,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from multiprocessing.connection import Listener
-from typing import Protocol, cast
 
 import jax
 import numpy as np
@@ -36,22 +35,19 @@ FAILED = "mednli_jax/failed/"
 RESUMABLE = 3
 
 
-class Client(Protocol):
-    """The client of jax's coordination service."""
-
-    def key_value_set(self, key: str, value: str, /) -> None: ...
-    def key_value_dir_get(self, folder: str, /) -> Sequence[tuple[str, str]]: ...
-    def key_value_delete(self, key: str, /) -> None: ...
-    def wait_at_barrier(self, name: str, milliseconds: int, /) -> None: ...
-
-
 class Hosts:
     """The processes of a run, seen from one of them. A single process exchanges nothing."""
 
-    def __init__(self, client: Client | None = None, index: int = 0, count: int = 1) -> None:
+    def __init__(
+        self,
+        client: "jax._src.lib._jax.DistributedRuntimeClient | None" = None,
+        index: int = 0,
+        count: int = 1,
+    ) -> None:
         self.index = index
         self.count = count
-        self._client = cast(Client, client)  # a single process has none, and asks none
+        # None in a single process, which asks nothing.
+        self._client: jax._src.lib._jax.DistributedRuntimeClient = client
         self._exchanges = 0
         self._meetings = 0
         self._partner_failed = False
