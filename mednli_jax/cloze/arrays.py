@@ -83,7 +83,6 @@ _COLUMNS = (
     "query_passage",
     "gold",
 )
-_CANDIDATE_TEXT, _ANSWER_TEXT = "candidate_text", "answer_text"
 QUERY_BEGIN, QUERY_END = "@begin", "@end"
 VECTORS_AT_A_TIME = 50_000  # making random vectors takes eight times the memory of the result
 
@@ -258,7 +257,7 @@ class _FlatLists:
         self._word_numbers = _Numbers()
         self._passage_numbers: dict[int, int] = {}  # id of the object -> number
         self._flat = {name: _Flat(array("i")) for name in ("passage", "candidate_type", "position")}
-        self._flat |= {name: _Flat(bytearray()) for name in (_CANDIDATE_TEXT, _ANSWER_TEXT)}
+        self._flat |= {name: _Flat(bytearray()) for name in ("candidate_text", "answer_text")}
         self._columns = {name: array("i") for name in _COLUMNS}
         if encoding.setup == "noent":
             self._flat["loose_position"] = _Flat(array("i"))
@@ -269,8 +268,7 @@ class _FlatLists:
 
         answerable_only: whether to leave out queries without a right candidate.
         """
-        first_passage = len(self._passage_numbers)
-        facts = {**split.facts, "first": len(self._columns["gold"]), "first_passage": first_passage}
+        first, first_passage = len(self._columns["gold"]), len(self._passage_numbers)
         matches = {"exact": 0, "synonym": 0, "none": 0}
         lost = {"passages": 0, "tokens": 0, "answers": 0}
         queries = with_progress(split.examples, "queries")
@@ -292,9 +290,15 @@ class _FlatLists:
                 self._add_passage(view.passage)
             self._add_query(example, view)
             examples.append(example)
-        passages = len(self._passage_numbers) - first_passage
-        facts |= {"rows": len(examples), "passages": passages}
-        facts |= {"answerable": matches, "truncated": lost}
+        facts = {
+            **split.facts,
+            "first": first,
+            "first_passage": first_passage,
+            "rows": len(examples),
+            "passages": len(self._passage_numbers) - first_passage,
+            "answerable": matches,
+            "truncated": lost,
+        }
         return _AddedSplit(replace(split, examples=tuple(examples)), facts)
 
     def _add_passage(self, passage: SetupPassage) -> None:
@@ -309,7 +313,7 @@ class _FlatLists:
         if self.encoding.setup == "noent":
             loose = loose_positions(passage.tokens, passage.candidates)
             self._add_positions("loose_position", loose)
-        self._flat[_CANDIDATE_TEXT].append("\n".join(passage.candidates).encode())
+        self._flat["candidate_text"].append("\n".join(passage.candidates).encode())
 
     def _add_positions(self, name: str, spans_of_candidates: Sequence[Sequence[Span]]) -> None:
         positions: list[int] = []
@@ -331,7 +335,7 @@ class _FlatLists:
         columns["query_passage"].append(self._passage_numbers[id(example.passage)])
         columns["gold"].append(view.gold)
         answers = json.dumps(list(map(astuple, example.answers)), ensure_ascii=False)
-        self._flat[_ANSWER_TEXT].append(answers.encode())
+        self._flat["answer_text"].append(answers.encode())
 
     def word_counts(self) -> dict[str, int]:
         """{word: how often it occurs in the passages, each counted once, and in the queries}."""
@@ -382,7 +386,9 @@ def _vocabulary(
     size = len(SPECIALS) + encoding.max_words if encoding.max_words else len(train_words)
     words = train_words[:size]
     if encoding.vectors_path is None:
-        vocabulary = _random_vocabulary(words, encoding)
+        vectors = np.zeros((len(words), encoding.vectors_dim), np.float32)
+        vocabulary = _Vocabulary(Vocab(words), vectors, {"with_vector": 0})
+        _draw_vectors(vocabulary, np.arange(UNK, len(words)), encoding)
     else:
         vocabulary = _pretrained_vocabulary(words, train_counts, counts, encoding)
     facts = {
@@ -393,13 +399,6 @@ def _vocabulary(
         "of_other_splits": len(vocabulary.vocab) - len(words),
     }
     return vocabulary._replace(facts=facts)
-
-
-def _random_vocabulary(words: tuple[str, ...], encoding: ClozeEncoding) -> _Vocabulary:
-    vocab = Vocab(words)
-    vectors = np.zeros((len(vocab), encoding.vectors_dim), np.float32)
-    _draw_vectors(vectors, np.arange(UNK, len(vocab)), vocab, encoding)
-    return _Vocabulary(vocab, vectors, {"with_vector": 0})
 
 
 def _pretrained_vocabulary(
@@ -419,10 +418,8 @@ def _pretrained_vocabulary(
     )
     rows = np.union1d(range(len(words)), pretrained.rows)
     vocab = Vocab(tuple(pretrained.vocabulary[row] for row in rows))
-    vectors = pretrained.matrix[rows]
     # Without PAD, which is 0, and UNK, which load_vectors has set.
     random_rows = np.flatnonzero(~np.isin(rows, pretrained.rows))[len(SPECIALS) :]
-    _draw_vectors(vectors, random_rows, vocab, encoding)
     word_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
     facts = {
         "source": pretrained.file,
@@ -431,18 +428,18 @@ def _pretrained_vocabulary(
         "training_tokens": asdict(training_coverage(pretrained, word_counts)),
         "with_vector": pretrained.with_vector,
     }
-    return _Vocabulary(vocab, vectors, facts)
+    vocabulary = _Vocabulary(vocab, pretrained.matrix[rows], facts)
+    _draw_vectors(vocabulary, random_rows, encoding)
+    return vocabulary
 
 
-def _draw_vectors(
-    vectors: np.ndarray, rows: np.ndarray, vocab: Vocab, encoding: ClozeEncoding
-) -> None:
-    """Fills these rows of `vectors` [V, D] with random numbers."""
+def _draw_vectors(vocabulary: _Vocabulary, rows: np.ndarray, encoding: ClozeEncoding) -> None:
+    """Fills these rows of the vectors with random numbers."""
     dim, seed, sd = encoding.vectors_dim, encoding.vectors_seed, encoding.vectors_sd
     for start in range(0, len(rows), VECTORS_AT_A_TIME):
         some_rows = rows[start : start + VECTORS_AT_A_TIME]
-        words = [vocab.words[row] for row in some_rows]
-        vectors[some_rows] = random_vectors(words, dim=dim, seed=seed, sd=sd)
+        words = [vocabulary.vocab.words[row] for row in some_rows]
+        vocabulary.vectors[some_rows] = random_vectors(words, dim=dim, seed=seed, sd=sd)
 
 
 # -- the strings of the arrays ---------------------------------------------------------------------
@@ -466,12 +463,12 @@ class ClozeTexts:
 
     def candidates(self, passage: int) -> tuple[str, ...]:
         """The candidates of a passage in the order of their numbers."""
-        text = self._piece(_CANDIDATE_TEXT, passage)
+        text = self._piece("candidate_text", passage)
         return tuple(text.split("\n")) if text else ()
 
     def answers(self, row: int) -> tuple[Answer, ...]:
         """All answers of a query, the dataset's first."""
-        return tuple(Answer(*fields) for fields in json.loads(self._piece(_ANSWER_TEXT, row)))
+        return tuple(Answer(*fields) for fields in json.loads(self._piece("answer_text", row)))
 
     def queries(self, rows: Rows) -> list[Query]:
         """The queries of a split, for scoring."""

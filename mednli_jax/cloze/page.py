@@ -16,7 +16,6 @@ import numpy as np
 from mednli_jax.cloze.baselines import CHANCE, known_vectors, words_of_texts
 from mednli_jax.cloze.corpus import read_splits, split_of
 from mednli_jax.cloze.scores import (
-    QueryScores,
     comparison,
     queries_of,
     query_rows,
@@ -83,7 +82,10 @@ def evaluate(run: "Run", options: EvaluationOptions) -> Report:
         if options.item_scores:
             private[ITEMS] = item_lines(query_rows(scores_S))
         if options.skills:
-            by_skill = _skill_scores(rows, scores_S, options.skills)
+            by_skill = {}
+            rows_of_skill = slices(rows.queries(), read_skills(options.skills)).get("skill", {})
+            for skill, places in rows_of_skill.items():
+                by_skill[skill] = seed_scores(scores_S, places)
             scores = {**scores, "families": {**scores["families"], "skill": by_skill}}
     corpus, seeds = run.experiment.corpus.title, run.result.seeds
     low, high = share_interval(scores["accuracy"]["mean"], scores["examples"])
@@ -113,14 +115,6 @@ def _with_word_vectors(run: "Run", split: str, path: Path) -> "Run":
     word_vectors = known_vectors(path, words_of_texts(rows.strings()))
     splits = {**run.prepared.splits, split: replace(rows, word_vectors=word_vectors)}
     return run.with_arrays(replace(run.prepared, splits=splits))
-
-
-def _skill_scores(
-    rows: "ClozeRows", scores_S: Sequence[QueryScores], skills: Path
-) -> dict[str, Scores]:
-    """{skill: scores of the queries that need it}. skills: see read_skills."""
-    by_skill = slices(rows.queries(), read_skills(skills)).get("skill", {})
-    return {name: seed_scores(scores_S, places) for name, places in by_skill.items()}
 
 
 def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
@@ -185,7 +179,6 @@ def _judged(row: Scores) -> Judged:
 
 # -- the page of a run -----------------------------------------------------------------------------
 
-EXACT = "exact match"
 SEEN_FAMILY, TAG_FAMILY = "answers of training", "tags"
 # What the queries of a subset have in common.
 FAMILIES = {
@@ -212,7 +205,7 @@ def run_sections(folder: Path, result: RunResult) -> RunSections:
         lead = f"{split.capitalize()} exact match {points(exact)} (95 % interval {low} to {high})"
         baselines = _baselines_sentence(folder, split, result.corpus)
         overview = replace(overview, lead=f"{lead}; {baselines}")
-    return RunSections([overview], after, measure=EXACT)
+    return RunSections([overview], after, measure="exact match")
 
 
 def _baselines_sentence(folder: Path, split: str, corpus: str) -> str:
@@ -237,16 +230,34 @@ def _scores_section(scored: Mapping[str, Scores]) -> Section:
         exact, queries = scores["accuracy"], scores["examples"]
         exact_match, *others = [cell(scores[metric], metric) for metric in METRICS]
         low, high = share_interval(exact["mean"], queries)
-        unanswered = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
-        loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
-        counts = (f"{queries:,}", f"{scores['in_passage']:,}", unanswered)
-        shares = (exact_match, sd(exact), interval(low, high, ""), *others)
-        seeds = ", ".join(map(points, exact["per_seed"]))
-        rows.append((split, *counts, *shares, mean_length_cell(scores), loss, seeds))
+        row = (
+            split,
+            f"{queries:,}",
+            f"{scores['in_passage']:,}",
+            f"{scores['missing']['mean']:,.1f}".removesuffix(".0"),
+            exact_match,
+            sd(exact),
+            interval(low, high, ""),
+            *others,
+            mean_length_cell(scores),
+            f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-",
+            ", ".join(map(points, exact["per_seed"])),
+        )
+        rows.append(row)
     exact_title, *other_titles = HEADER.values()
-    counted = ("split", "queries", "answerable", "unanswered")
-    scored_titles = (exact_title, "sd", "95 % interval", *other_titles)
-    header = (*counted, *scored_titles, "words", "loss", "EM per seed")
+    header = (
+        "split",
+        "queries",
+        "answerable",
+        "unanswered",
+        exact_title,
+        "sd",
+        "95 % interval",
+        *other_titles,
+        "words",
+        "loss",
+        "EM per seed",
+    )
     words = [
         "exact match (EM) and F1 in points; answerable: a candidate is a right answer; loss is of "
         "answerable queries only",
@@ -293,10 +304,9 @@ def prediction_lines(rows: Iterable[Scores]) -> Iterator[str]:
 def prediction(row: Scores) -> dict[str, Json]:
     """The columns of a query for `predict --output`. row: see ClozeScorer.describe; the probability
     is that of the answer."""
-    probability = row["best"][0]["probability"] if row["answer"] else 0.0
     return {
         "predicted": row["answer"],
-        "probability": round(probability, 6),
+        "probability": row["best"][0]["probability"] if row["answer"] else 0.0,
         "candidates": row["candidates"],
         "best": row["best"],
     }

@@ -12,6 +12,7 @@ the passage that has most.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -216,15 +217,16 @@ class ClozeScorer:
                     uid, (), marked.tokens, marked.entities, marked.sentences
                 )
             marked = parse_marked(query)
-            example = ClozeExample(
-                uid=str(number),
-                passage=passages[passage],
-                query=marked.tokens,
-                query_entities=marked.entities,
-                blank=marked.blanks[0],
-                answers=(Answer(""),),
+            examples.append(
+                ClozeExample(
+                    uid=str(number),
+                    passage=passages[passage],
+                    query=marked.tokens,
+                    query_entities=marked.entities,
+                    blank=marked.blanks[0],
+                    answers=(Answer(""),),
+                )
             )
-            examples.append(example)
         return examples
 
     def to_batch(self, data: Arrays, index: jax.Array, layout: batching.Layout) -> QueryBatch:
@@ -235,13 +237,12 @@ class ClozeScorer:
         passage_Q = data["query_passage"][jnp.maximum(any_row_Q, 0)]
         index_B = index.reshape(-1)
         row_B, is_real_B = jnp.maximum(index_B, 0), index_B >= 0
-        columns = jnp.arange(layout.width[0])
-        tokens = _flat_index(data, "passage", columns, passage_Q, is_present_Q)
-        columns = data["candidate_type_columns"]
-        candidates = _flat_index(data, "candidate_type", columns, passage_Q, is_present_Q)
-        no_candidate = len(columns)
-        columns = data["position_columns"]
-        positions = _flat_index(data, "position", columns, passage_Q, is_present_Q)
+        candidate_columns = data["candidate_type_columns"]
+        index_of = partial(_flat_index, data, passage_Q, is_present_Q)
+        tokens = index_of("passage", jnp.arange(layout.width[0]))
+        candidates = index_of("candidate_type", candidate_columns)
+        positions = index_of("position", data["position_columns"])
+        no_candidate = len(candidate_columns)  # on padding
         return QueryBatch(
             passage=tokens.take(data["passage"]),
             passage_length=tokens.length_Q,
@@ -354,8 +355,13 @@ class ClozeScorer:
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)
             answer = best[0]["answer"] if p_C.any() else ""
-            number = len(rows.candidates(row))
-            descriptions.append({"answer": answer, "best": best, "candidates": number})
+            descriptions.append(
+                {
+                    "answer": answer,
+                    "best": best,
+                    "candidates": len(rows.candidates(row)),
+                }
+            )
         return descriptions
 
     def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
@@ -455,7 +461,7 @@ class _FlatIndex(NamedTuple):
 
 
 def _flat_index(
-    data: Arrays, name: str, column_T: jax.Array, passage_Q: jax.Array, is_present_Q: jax.Array
+    data: Arrays, passage_Q: jax.Array, is_present_Q: jax.Array, name: str, column_T: jax.Array
 ) -> _FlatIndex:
     """The indices of the passages' items in the flat array `name`. is_present_Q: whether there is a
     passage."""

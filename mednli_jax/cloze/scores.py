@@ -248,22 +248,18 @@ def query_rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
     uid; answered: the share of the seeds that gave an answer; exact_match, f1 and, with word
     vectors, embedding: means over the seeds.
     """
-    answered_S, exact_S, f1_S, embedding_S = [], [], [], []
+    columns_S: list[dict[str, np.ndarray]] = []
     for scores in scores_S:
-        answered_S.append(scores.answered)
-        exact_S.append(scores.exact)
-        f1_S.append(scores.f1)
+        columns = {"answered": scores.answered, "exact_match": scores.exact, "f1": scores.f1}
         if scores.embedding is not None:
-            embedding_S.append(scores.embedding)
-    names = ["uid", "answered", "exact_match", "f1"]
-    columns = [np.mean(values_S, axis=0).tolist() for values_S in (answered_S, exact_S, f1_S)]
-    if embedding_S:
-        names.append("embedding")
-        columns.append(np.mean(embedding_S, axis=0).tolist())
-    objects = []
-    for row in zip(scores_S[0].uids, *columns, strict=True):
-        objects.append(dict(zip(names, row, strict=True)))
-    return objects
+            columns["embedding"] = scores.embedding
+        columns_S.append(columns)
+    rows: list[JsonObject] = [{"uid": uid} for uid in scores_S[0].uids]
+    for name in columns_S[0]:
+        mean_N = np.mean([columns[name] for columns in columns_S], axis=0)
+        for row, mean in zip(rows, mean_N.tolist(), strict=True):
+            row[name] = mean
+    return rows
 
 
 def seed_scores(scores_S: Sequence[QueryScores], selection: Selection = ALL) -> JsonObject:

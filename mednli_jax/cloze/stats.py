@@ -31,11 +31,11 @@ from mednli_jax.report.sections import (
     Report,
     Section,
     columns_of,
+    count_cell,
     figure,
+    mean_cell,
+    points,
 )
-from mednli_jax.report.sections import count as as_count
-from mednli_jax.report.sections import mean as as_mean
-from mednli_jax.report.sections import points as as_points
 from mednli_jax.report.tables import published
 from mednli_jax.types import JsonObject
 
@@ -71,8 +71,7 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> JsonObject:
     values.
 
     Returns:
-      splits, all: {split: sizes}, and the sizes of all splits together: see _passage_sizes and
-        _query_sizes.
+      splits, all: {split: sizes}, and the sizes of all splits together: see _sizes.
       passage_lengths: see _passage_lengths.
       answer_lengths: {words: share of queries whose dataset's answer has so many}; "25" is 25 and
         more.
@@ -106,11 +105,6 @@ def statistics(splits: Mapping[str, Split[ClozeExample]]) -> JsonObject:
     }
 
 
-def _sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
-    """The sizes of one split, or of several."""
-    return {**_passage_sizes(queries, candidates), **_query_sizes(queries, candidates)}
-
-
 def _passage_sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
     """Sizes that count a passage once.
 
@@ -140,8 +134,9 @@ def _passage_sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> J
     }
 
 
-def _query_sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
-    """Sizes that count a query once, and so a passage once for each of its queries.
+def _sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObject:
+    """The sizes of one split, or of several: those of _passage_sizes, and these, which count a
+    query once.
 
     mean_tokens_of_query: of the query's passage. answers: distinct dataset's answers;
     answers_extended: distinct answers, synonyms too. synonyms, candidates: mean number. verbatim,
@@ -166,6 +161,7 @@ def _query_sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> Jso
         num_candidates += len(candidates_of_passage)
     num_queries = max(len(queries), 1)
     return {
+        **_passage_sizes(queries, candidates),
         "queries": len(queries),
         "mean_tokens_of_query": tokens / num_queries,
         "answers": len(dataset_answers),
@@ -206,24 +202,24 @@ def sizes_section(name: str, figures: JsonObject) -> Section:
     if figures["all"]["semantic_types"]["other"]:
         types.append("other")
     rows: list[FigureRow] = [
-        ("cases", as_count, "cases"),
-        ("queries", as_count, "queries"),
-        ("  of a passage, mean", as_mean, "queries_of_passage"),
-        ("tokens in passages", as_count, "tokens"),
-        ("  mean of a passage", as_mean, "mean_tokens"),
-        ("  mean of a query's passage", as_mean, "mean_tokens_of_query"),
-        ("  longest passage", as_count, "longest"),
-        ("word types in passages", as_count, "word_types"),
-        ("entity types in passages", as_count, "entity_types"),
-        ("distinct answers", as_count, "answers"),
-        ("  incl. extended", as_count, "answers_extended"),
-        ("  synonyms of an answer, mean", as_mean, "synonyms"),
-        ("candidates of a query, mean", as_mean, "candidates"),
-        ("  of a passage, mean", as_mean, "candidates_of_passage"),
-        ("  least", as_count, "fewest_candidates"),
-        ("% answers in passage, synonyms too", as_points, "verbatim_or_synonym"),
-        ("  the dataset's own alone", as_points, "verbatim"),
-        *((f"% {kind}", as_points, "semantic_types", kind) for kind in types),
+        ("cases", count_cell, "cases"),
+        ("queries", count_cell, "queries"),
+        ("  of a passage, mean", mean_cell, "queries_of_passage"),
+        ("tokens in passages", count_cell, "tokens"),
+        ("  mean of a passage", mean_cell, "mean_tokens"),
+        ("  mean of a query's passage", mean_cell, "mean_tokens_of_query"),
+        ("  longest passage", count_cell, "longest"),
+        ("word types in passages", count_cell, "word_types"),
+        ("entity types in passages", count_cell, "entity_types"),
+        ("distinct answers", count_cell, "answers"),
+        ("  incl. extended", count_cell, "answers_extended"),
+        ("  synonyms of an answer, mean", mean_cell, "synonyms"),
+        ("candidates of a query, mean", mean_cell, "candidates"),
+        ("  of a passage, mean", mean_cell, "candidates_of_passage"),
+        ("  least", count_cell, "fewest_candidates"),
+        ("% answers in passage, synonyms too", points, "verbatim_or_synonym"),
+        ("  the dataset's own alone", points, "verbatim"),
+        *((f"% {kind}", points, "semantic_types", kind) for kind in types),
     ]
     columns = {**figures["splits"], "all": figures["all"], "CliCR, paper": PAPER["all"]}
     sizes = [f"{split} {paper['queries']:,}" for split, paper in PAPER["splits"].items()]
@@ -356,13 +352,13 @@ def skill_section(figures: JsonObject) -> Section:
     if figures["unknown"]:
         words.append(f"{figures['unknown']:,} annotated uids are not of this corpus")
     header = ["skill", "% of queries"]
-    rows = {name: [name, as_points(share)] for name, share in shares.items()}
+    rows = {name: [name, points(share)] for name, share in shares.items()}
     needed = [name for name, share in shares.items() if share]
     series = {}
     for system, f1 in systems.items():
         header.append(f"F1 {system}")
         for name, cells in rows.items():
-            cells.append(as_points(f1[name]))
+            cells.append(points(f1[name]))
         series[system] = [100 * f1[name] for name in needed]
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
     grid = Grid("", tuple(header), list(map(tuple, rows.values())))

@@ -158,11 +158,10 @@ class Cloze:
         texts = ClozeTexts(prepared.arrays)
         splits = {}
         for name in {"dev", "test"} & prepared.splits.keys():
-            rows = []
-            for query in texts.queries(prepared.splits[name]):
-                answers = list(map(astuple, query.answers))
-                rows.append([query.uid, answers, query.tags])
-            splits[name] = rows
+            splits[name] = [
+                (query.uid, list(map(astuple, query.answers)), query.tags)
+                for query in texts.queries(prepared.splits[name])
+            ]
         write_sealed(directory.private / ANSWERS, {"splits": splits})
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:

@@ -36,8 +36,8 @@ from mednli_jax.report.sections import (
     Report,
     Section,
     columns_of,
-    count,
-    mean,
+    count_cell,
+    mean_cell,
 )
 from mednli_jax.report.tables import corpus_fields
 from mednli_jax.types import JsonObject
@@ -259,21 +259,23 @@ def sizes_section(corpus: str, values: JsonObject, labels: Sequence[str] = LABEL
     2.3) stand below ours."""
     columns = {**values["splits"], "all": values["all"]}
     lengths = (
-        ("mean tokens", mean, "mean"),
-        ("longest", count, "longest"),
-        (f"over {LONG} tokens", count, f"over_{LONG}"),
+        ("mean tokens", mean_cell, "mean"),
+        ("longest", count_cell, "longest"),
+        (f"over {LONG} tokens", count_cell, f"over_{LONG}"),
     )
-    rows: list[FigureRow] = [("pairs", count, "pairs")]
+    rows: list[FigureRow] = [("pairs", count_cell, "pairs")]
     for title, show, name in lengths:
         rows += [(f"{side}, {title}", show, side, name) for side in SIDES]
-    rows.append(("distinct premises", count, "premises"))
-    rows.append(("  also in an earlier split", count, "shared_premises"))
-    rows += [(label, count, "labels", label) for label in labels]
+    rows.append(("distinct premises", count_cell, "premises"))
+    rows.append(("  also in an earlier split", count_cell, "shared_premises"))
+    rows += [(label, count_cell, "labels", label) for label in labels]
     if values["all"]["unlabelled"]:
-        rows.append(("unlabelled, dropped", count, "unlabelled"))
-    rows.append(("distinct words", count, "words"))
-    rows.append((f"  not in {next(iter(values['splits']))}", count, "new_words"))
-    rows += [(f"tokens from {name}", count, "tokens", name) for name in values["all"]["tokens"]]
+        rows.append(("unlabelled, dropped", count_cell, "unlabelled"))
+    rows.append(("distinct words", count_cell, "words"))
+    rows.append((f"  not in {next(iter(values['splits']))}", count_cell, "new_words"))
+    rows += [
+        (f"tokens from {name}", count_cell, "tokens", name) for name in values["all"]["tokens"]
+    ]
     cells = columns_of(columns, rows, corpus_fields("mednli", corpus, "statistics"))
     return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])
 

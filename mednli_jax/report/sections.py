@@ -53,7 +53,7 @@ class Grid:
                 if not isinstance(cell, str):  # so that the module of a plug-in is named
                     kind = type(cell).__name__
                     raise TypeError(
-                        f"a cell of a Grid is a string, not {kind}: use count or points"
+                        f"a cell of a Grid is a string, not {kind}: use count_cell or points"
                     )
 
 
@@ -171,11 +171,11 @@ def seeds_named(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def count(value: int) -> str:
+def count_cell(value: int) -> str:
     return f"{value:,}"
 
 
-def mean(value: float) -> str:
+def mean_cell(value: float) -> str:
     return f"{value:,.1f}"
 
 
