@@ -367,8 +367,9 @@ class NLICorpus:
     def knowledge(self) -> str:
         """The name and the version of the ontology of the concepts; "" for a corpus without
         links."""
-        ontology = self.ontology if self.linking is not None else None
-        return "" if ontology is None else f"{ontology.name} {ontology.version}"
+        if self.linking is None or self.ontology is None:
+            return ""
+        return f"{self.ontology.name} {self.ontology.version}"
 
     @cached_property
     def linker(self) -> TextLinker | None:
@@ -511,7 +512,9 @@ class NLICorpus:
             key["columns"] = list(map(list, self.columns))
         if self._is_plugin:
             splits = in_order(self._plugin_splits)
-            key["read"] = [[name, _digest(split)] for name, split in splits.items()]
+            key["read"] = [
+                [name, digest(list(map(astuple, split.examples)))] for name, split in splits.items()
+            ]
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room]
             if self.pieces.file:
@@ -620,10 +623,6 @@ class NLICorpus:
         pairs = augmentation_pairs(train.examples, lemmas, settings, withheld)
         facts = {**train.facts, "augmentation": pairs.facts, "note": pairs.note}
         return replace(train, examples=train.examples + pairs.examples, facts=facts)
-
-
-def _digest(split: Split[NLIExample]) -> str:
-    return digest(list(map(astuple, split.examples)))
 
 
 def between_blanks(split: Split[NLIExample]) -> Split[NLIExample]:

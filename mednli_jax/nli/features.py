@@ -132,8 +132,8 @@ def matrix(
         may go over a common ancestor.
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's
         sum.
-      mentions: of the N premises and of the N hypotheses.
-      ontology: of the mentions; None leaves its columns NO_CONCEPT.
+      mentions: the mentions of the N premises, and those of the N hypotheses.
+      ontology: the ontology of the mentions; None leaves its columns NO_CONCEPT.
       terms: of `terms_of`; None fits them to the training pairs.
     """
     examples = examples_of(splits)
@@ -205,6 +205,7 @@ def _count(words: Sequence[str], among: set[str] | frozenset[str]) -> int:
 
 
 def _share(part: float, whole: float) -> float:
+    """part / whole; 0 if there is no whole."""
     return part / whole if whole else 0.0
 
 
@@ -223,6 +224,7 @@ def _contrast(name: str, p: int, h: int) -> dict[str, float]:
 
 
 def _counts(p: _Sentence, h: _Sentence) -> dict[str, float]:
+    """Computes the groups "tokens" and "negation" of one pair."""
     return {
         **_contrast("tokens", len(p.tokens), len(h.tokens)),
         **_contrast("characters", p.characters, h.characters),
@@ -239,6 +241,7 @@ def _counts(p: _Sentence, h: _Sentence) -> dict[str, float]:
 
 
 def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
+    """Computes the group "edit" of one pair."""
     edits, longest = alignment(p.text, h.text)
     matched = _count(p.content, h.distinct_content) + _count(h.content, p.distinct_content)
     return {
@@ -323,6 +326,7 @@ def _vectorizer(vocabulary: Sequence[str] | None = None) -> "TfidfVectorizer":
 
 
 def _tfidf(pairs: _PairSentences, terms: Terms) -> Columns:
+    """Computes the group "tfidf"."""
     sentences, premise_N, hypothesis_N = pairs
     if not terms.terms:
         return dict.fromkeys(GROUPS["tfidf"], np.zeros(len(premise_N)))
@@ -349,6 +353,7 @@ def _cosine(dot_N: np.ndarray, norms_N: np.ndarray) -> np.ndarray:
 
 
 def _embedding(pairs: _PairSentences, vocab: Vocab, vectors: np.ndarray) -> Columns:
+    """Computes the group "embedding" from the sum of the word vectors of each sentence."""
     sentences, premise_N, hypothesis_N = pairs
     numbers = list(map(vocab.encode, sentences))
     ends = np.cumsum([0, *map(len, numbers)])

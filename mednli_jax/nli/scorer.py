@@ -83,7 +83,8 @@ class NLIScorer:
         names = cast(NLICorpus, corpus).labels.names
         if names == self.scored:
             return prepared
-        new_numbers = np.array([*map(self.scored.index, names), -1])  # at last of label -1: none
+        # The last entry is for the number -1, of rows without a label.
+        new_numbers = np.array([*map(self.scored.index, names), -1])
         splits = {}
         for name, rows in prepared.splits.items():
             splits[name] = replace(rows, label=new_numbers[rows.label])
@@ -91,7 +92,7 @@ class NLIScorer:
 
     def on_corpus(self, other: Scorer) -> "NLIScorer":
         """This scorer for rows of another corpus, that of scorer `other`. Rows may also have labels
-        of that corpus for which the model has no logit; these are always wrong."""
+        for which the model has no logit; its predictions for such rows are always wrong."""
         scored = tuple(dict.fromkeys((*self.labels, *other.labels)))
         if set(self.labels).isdisjoint(other.labels):
             theirs, ours = ", ".join(other.labels), ", ".join(self.labels)

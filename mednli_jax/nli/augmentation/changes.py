@@ -51,8 +51,10 @@ class Sentence(NamedTuple):
 
         If first == last, the text is inserted after token first - 1.
         """
-        start = self.spans[first][0] if last > first else self.spans[first - 1][1]
-        end = self.spans[last - 1][1] if last > first else start
+        if first == last:
+            start = end = self.spans[first - 1][1]
+        else:
+            start, end = self.spans[first][0], self.spans[last - 1][1]
         new = self.text[:start] + text + self.text[end:]
         return Sentence.of(new, (*self.tokens[:first], *tokens, *self.tokens[last:]))
 

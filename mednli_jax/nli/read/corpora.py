@@ -252,8 +252,7 @@ def _check_own_files(folder: Path, split: str, paths: Sequence[Path], problems: 
     if len(paths) > 1:
         names = " and ".join(path.name for path in paths[:2])
         problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
-    path = None if paths else _misspelled(folder, split)
-    if path is None:
+    if paths or not (path := _misspelled(folder, split)):
         return
     name = f"{split}{''.join(path.suffixes)}"
     if Path(name.removesuffix(".gz")).suffix not in READ_ENDINGS:

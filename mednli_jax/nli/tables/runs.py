@@ -119,8 +119,8 @@ class Cell:
 
     Args:
       run: the name of its run's folder.
-      paper: the published figure; None for a figure of ours alone. A cell with None is left out if
-        its run does not exist, and others are then reported as missing.
+      paper: the published figure; None for a figure of ours alone, which is left out if its run
+        does not exist. A cell with a published figure is then reported as missing.
       baseline: the name of the run whose accuracy is subtracted, if any.
     """
 
