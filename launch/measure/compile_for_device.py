@@ -387,8 +387,7 @@ class DescribedDevices(Devices):
 
         def lower(*arguments: PyTree) -> jax.stages.Lowered:
             self.flops = product_flops(jax.make_jaxpr(mapped)(*arguments).jaxpr)
-            lowered: jax.stages.Lowered = mapped.lower(*arguments)
-            return lowered
+            return mapped.lower(*arguments)
 
         return SimpleNamespace(lower=lower)
 
