@@ -19,8 +19,9 @@ from mednli_jax import load_run
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import sparse_rows, table
-from mednli_jax.nli.scorer import NLIScorer, frozen
+from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training import optim, state
+from mednli_jax.training.scorer import frozen
 from mednli_jax.training.step import train_step
 
 DIM = 5

@@ -15,8 +15,9 @@ from support.golden_files import assert_close, assert_trees_close, cast, golden,
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout, pack_segments
 from mednli_jax.models import table
-from mednli_jax.nli.scorer import NLIScorer, frozen
+from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training import optim
+from mednli_jax.training.scorer import frozen
 from mednli_jax.training.state import Learner
 from mednli_jax.training.step import train_step
 

@@ -22,12 +22,13 @@ from support.trees import assert_equal, assert_near, of_seed
 from mednli_jax.data.arrays import SIDES, Rows
 from mednli_jax.data.batching import Batches, BatchSettings, premise_groups
 from mednli_jax.models import table
-from mednli_jax.nli.scorer import NLIScorer, frozen
+from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training import loop, optim, state
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, LoopSettings, Trainer
 from mednli_jax.training.program import Program
+from mednli_jax.training.scorer import frozen
 from mednli_jax.training.session import epoch_line
 
 BATCH = 8

@@ -13,8 +13,9 @@ from support import random_pairs
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Batches, BatchSettings
 from mednli_jax.models import table
-from mednli_jax.nli.scorer import NLIScorer, frozen
+from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.training import optim, state
+from mednli_jax.training.scorer import frozen
 from mednli_jax.training.step import predict_step, train_step
 
 PLATFORMS = ("cpu", "cuda", "tpu")
