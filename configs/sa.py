@@ -10,7 +10,8 @@ noent, because the reader scores whole phrases (section 5.2); here it is the sam
 passages. A phrase that does not occur in training cannot be predicted; `prepare` reports how many
 queries have such an answer.
 
-Expected test exact match: demo ent ENT, anonym 12.0 (most frequent phrase: 7.3); CliCR in the
+Expected test exact match: demo ent 12.3, anonym 12.0, noent 9.0 (most frequent
+phrase: 7.3); CliCR in the
 paper ent 6.1 (F1 11.4), anonym 19.6 (27.2), not measured here.
 """
 
