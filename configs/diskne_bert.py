@@ -20,7 +20,7 @@ def get_config(variant: str = "demo") -> ConfigDict:
     config = defaults.diskne(variant)
     pick = defaults.pick_for(variant)  # pick(value, demo=other): `other` for the demo
     config.model.update(
-        name="bert",
+        name="encoder",
         weights="",  # a folder; the weights set the sizes
         **defaults.SMALL_BERT,
         dropout=0.1,

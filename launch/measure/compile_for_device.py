@@ -12,7 +12,7 @@ operations.
   --devices=N                  chips of v5e, 1 to 4 (default 1)
   --mode=train|predict         the training step (default) or the prediction step
   --tokens=N                   tokens of a passage on average (1500), of readers
-  --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
+  --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of encoders
   --json                       one JSON object in a line
 
 No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths

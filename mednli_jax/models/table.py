@@ -144,7 +144,6 @@ MODELS = {
         Entry("infersent", InferSent),
         Entry("esim", ESIM),
         Entry("fasttext", FastText),
-        Entry("bert", Encoder, pretrained=weights),
         Entry("encoder", Encoder, pretrained=weights),
         Entry("ga_reader", GAReader),
         Entry("sa_reader", SAReader),

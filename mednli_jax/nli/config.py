@@ -44,7 +44,6 @@ WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
 KNOWLEDGE = {
     "esim": ("none", "replace", "bias", "typed"),
     "features": ("none", "paths"),
-    "bert": ("none", "bias", "typed"),
     "encoder": ("none", "bias", "typed"),
 }
 
@@ -113,7 +112,7 @@ def broken_rules(config: ConfigDict, with_builder: Sequence[str]) -> Iterator[Br
     if is_fasttext(config) and config.train.optimizer != "sgd":
         yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
     if uses_pieces(config) and "weights" not in config.model:
-        yield "data.tokens", "this model reads words", "leave it out, or give model bert"
+        yield "data.tokens", "this model reads words", "leave it out, or give model encoder"
     if "weights" in config.model and not uses_pieces(config):
         yield "data.tokens", "this model reads pieces of words", "leave it out, or give pieces"
     if config.data.builder == "tfds" and config.data.name not in with_builder:

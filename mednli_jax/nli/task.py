@@ -89,7 +89,7 @@ class NLI:
     name: str = "nli"
     corpora: str = "sentence pairs"
     row_noun: str = "pairs"
-    models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert", "encoder")
+    models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "encoder")
     form = InputForm((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
     flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "report": ("categories", "categories_file", "paths"),

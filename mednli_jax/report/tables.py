@@ -29,7 +29,6 @@ FREE = re.compile(
 UNUSED = {
     "features": ("train.",),
     "fasttext": ("vectors.",),
-    "bert": ("vectors.",),
     "encoder": ("vectors.",),
 }
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors

@@ -13,7 +13,7 @@ from support.trees import assert_near
 from mednli_jax.data.batching import Layout
 from mednli_jax.models.packing import MASKED_ENERGY
 
-QUICK = ("bow", "esim-bias", "fasttext", "bert", "ga_reader")
+QUICK = ("bow", "esim-bias", "fasttext", "encoder", "ga_reader")
 SLOW = [name for name in models.MODELS if name not in QUICK]
 
 

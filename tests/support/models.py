@@ -46,7 +46,7 @@ _TABLE = table_rows(f"""
     esim-bias | knowledge="bias"
     esim-typed | knowledge="typed"
     fasttext | dim=5 buckets=64
-    bert | {_BERT} knowledge="bias"
+    encoder | {_BERT} knowledge="bias"
     encoder-typed | {_BERT} knowledge="typed" norm_first=true head="gelu" embedding_size=6 \
         token_types=0 first_position=2 separators=2 rematerialise=true
     encoder-modern | {_BERT} layers=3 knowledge="bias" norm_first=true first_norm=false \

@@ -51,7 +51,7 @@ SLOW = {
     "bow-bias": Case("bow", {"hidden_size": 8, "knowledge": "bias"}),
     "infersent-gru": Case("infersent", GRU, has_loop=True),
     "fasttext": Case("fasttext", FASTTEXT, SGD),
-    "bert": Case("bert", BERT, ADAMW),
+    "encoder": Case("encoder", BERT, ADAMW),
 }
 
 

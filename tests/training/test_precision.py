@@ -19,7 +19,7 @@ CASES = [
     ("float32", "esim-bias", "cpu"),
 ]
 SLOW = [
-    *(("bfloat16", name, "cpu") for name in ("esim-bias", "fasttext", "bert", "sa_reader")),
+    *(("bfloat16", name, "cpu") for name in ("esim-bias", "fasttext", "encoder", "sa_reader")),
     *(("bfloat16", "ga_reader", platform) for platform in ("cpu", "gpu")),
 ]
 
@@ -48,7 +48,7 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
     types = [line.rpartition(":")[2] for line in program_text.splitlines() if "dot_general" in line]
     operands_of_16_bits = {text.partition("->")[0].count("bf16") for text in types}
     assert operands_of_16_bits == {2 if setting == "bfloat16" else 0}
-    if name != "bert":  # whose attention has states of 16 bits
+    if name != "encoder":  # whose attention has states of 16 bits
         assert not any("bf16" in text.partition("->")[2] for text in types)
     jax.tree.map(lambda old, new: np.testing.assert_equal(new.dtype, old.dtype), learner, after)
 

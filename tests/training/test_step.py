@@ -26,8 +26,8 @@ OPTIMIZERS = {
     "fasttext": {"learning_rate": 8.0, "optimizer": "sgd", "schedule": "linear"},
     "sa_reader": {"learning_rate": 0.5, "optimizer": "sgd", "clip": 1.0},
 }
-FIELDS = {"bert": {"layers": 1, "dropout": 0.3}, "fasttext": {}}  # the others have dropout alone
-SLOW = ("infersent-replace", "esim-bias", "bert", "fasttext", "ga_reader")
+FIELDS = {"encoder": {"layers": 1, "dropout": 0.3}, "fasttext": {}}  # the others have dropout alone
+SLOW = ("infersent-replace", "esim-bias", "encoder", "fasttext", "ga_reader")
 
 
 def plan(seeds, shuffled):

@@ -258,7 +258,7 @@ def test_direct_transfer_scores_a_corpus_as_the_run_predicts_its_pairs(home, mod
     "model, flags",
     {
         "graph of training": ("esim", LINKED),
-        "pieces of training": ("bert", ("--config.vectors.path=", "--config.model.layers=1")),
+        "pieces of training": ("encoder", ("--config.vectors.path=", "--config.model.layers=1")),
     },
 )
 def test_a_run_is_scored_on_its_own_test_split_without_the_files_of_training(
