@@ -92,7 +92,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     if config is not None:
         _check_config(config, task, analysis)
     options = _options(values)
-    corpus, analyses = task.analysed(config, options), tasks.analyses_of(task)
+    corpus, analyses = task.analysed_corpus(config, options), tasks.analyses_of(task)
     results: dict[str, Json] = {}
     sections: list[Section] = []
     notes, status = list(corpus.notes), cli.OK

@@ -84,7 +84,7 @@ def check(config: ConfigDict) -> tuple[tasks.Task, Entry]:
     _check_choices(config, {**CHOICES, **task.choices})
     _check_numbers(config)
     _check_empty(config, (*EMPTY, *task.empty))
-    for field, problem, fix in chain(_broken(config, task, model), task.rules(config)):
+    for field, problem, fix in chain(_broken_rules(config, task, model), task.rules(config)):
         raise ConfigError(problem, field=field, fix=fix)
     return task, model
 
@@ -120,7 +120,7 @@ def _check_empty(config: ConfigDict, rules: Sequence[tasks.EmptyFields]) -> None
                 raise ConfigError(reason, field=field, fix="leave it out")
 
 
-def _broken(config: ConfigDict, task: tasks.Task, model: Entry) -> Iterator[tasks.BrokenRule]:
+def _broken_rules(config: ConfigDict, task: tasks.Task, model: Entry) -> Iterator[tasks.BrokenRule]:
     """Yields the other rules that a config breaks."""
     if not task.accepts(model.name, model.module):
         problem = "is not a model for the config's task"

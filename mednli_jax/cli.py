@@ -165,7 +165,7 @@ def run(
             arguments = _parse(values, define(values))
             if len(arguments) > words:
                 word = arguments[words]
-                fix = _meant(values, word) or "flags are --name=value; see --help"
+                fix = _suggested_flag(values, word) or "flags are --name=value; see --help"
                 raise UsageError(f"unexpected argument '{word}'", fix=fix)
             return main(values, *arguments)
         return None
@@ -173,7 +173,7 @@ def run(
     return script(work)
 
 
-def _meant(values: Flags, word: str) -> str:
+def _suggested_flag(values: Flags, word: str) -> str:
     """The flag that the user probably meant by an argument that names a run, an input or a config;
     "" for another argument."""
     place = Path(word).expanduser()
@@ -379,17 +379,17 @@ def config_file(name: str) -> Path:
 
 def read_config(name: str) -> ConfigDict:
     """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant."""
-    return _called(config_file(name), "get_config", *name.split(":", 1)[1:])
+    return _call_config(config_file(name), "get_config", *name.split(":", 1)[1:])
 
 
 def read_sweep(values: Flags) -> "Sweep":
     """The return value of get_sweep in the file of --config."""
     config(values)  # raises UsageError where --config is missing
     names = [word for word in arguments() if word.startswith("--config=")]
-    return _called(config_file(names[-1].removeprefix("--config=")), "get_sweep")
+    return _call_config(config_file(names[-1].removeprefix("--config=")), "get_sweep")
 
 
-def _called(path: Path, function: str, *arguments: str) -> "ConfigDict | Sweep":
+def _call_config(path: Path, function: str, *arguments: str) -> "ConfigDict | Sweep":
     """Calls a function of a config file and returns its value. A config is locked."""
     try:
         definitions = runpy.run_path(str(path))
@@ -437,7 +437,7 @@ def config(values: Flags) -> ConfigDict:
     return values.config
 
 
-def required(values: Flags, name: str, example: str) -> Path:
+def required_path(values: Flags, name: str, example: str) -> Path:
     """The path of a flag. Raises UsageError if the flag, of any type, is missing."""
     path: Path | None = values[name].value
     if not path:

@@ -205,16 +205,16 @@ def print_traceback_if_asked(error: BaseException) -> None:
 def hide_messages() -> None:
     """Installs hooks that report uncaught exceptions without their messages, in all threads."""
 
-    def of_process(
+    def process_hook(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         report_bug(error)
 
-    def of_thread(thread: threading.ExceptHookArgs) -> None:
+    def thread_hook(thread: threading.ExceptHookArgs) -> None:
         report_bug(thread.exc_value or Exception())
 
-    sys.excepthook = of_process
-    threading.excepthook = of_thread
+    sys.excepthook = process_hook
+    threading.excepthook = thread_hook
 
 
 def report_bug(error: BaseException) -> None:

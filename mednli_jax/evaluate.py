@@ -88,7 +88,7 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
 def scores(values: cli.Flags) -> Report:
     """Reports the scores of a finished run: on its own corpus, on that of --config, or on the pairs
     of --probe."""
-    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
+    folder = cli.required_path(values, "run", "--run=runs/esim_kd-demo")
     if values.probe and (values.config is not None or values.merged or values.partition):
         raise UsageError(
             "--probe replaces the corpus", fix="leave --config, --merged and --partition out"
@@ -105,7 +105,7 @@ def scores(values: cli.Flags) -> Report:
     # Before the run is opened, which is slow.
     partitions = read_partitions(values.partition)
     _check_split(folder, values.split)
-    run = _opened(folder, values)
+    run = _open_run(folder, values)
     if elsewhere is not None:
         run.check_task(elsewhere)
         run = run.on_corpus(elsewhere.data)
@@ -134,7 +134,7 @@ def answers(values: cli.Flags) -> Report:
             raise UsageError(problem, fix="leave one of them out")
     if values.config is not None:
         return _answers_to_pairs(values, tasks.with_labels(cli.config(values)), values.predictions)
-    cli.required(
+    cli.required_path(
         values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli"
     )
     task = tasks.with_flag("evaluate", "corpus")
@@ -157,7 +157,7 @@ def _answers_to_pairs(values: cli.Flags, config: "ConfigDict", file: Path) -> Re
     return replace(report, figures={"predictions": str(file), **figures}, title=title)
 
 
-def _opened(folder: Path, values: cli.Flags) -> "Run":
+def _open_run(folder: Path, values: cli.Flags) -> "Run":
     from mednli_jax.finished import Run
 
     run = Run(folder)

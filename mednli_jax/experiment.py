@@ -125,7 +125,7 @@ class Experiment:
         if model_facts is None:
             model_facts = self.scorer.model_facts(prepared.manifest)
         program = self.bare_program(prepared.vectors, model_facts, devices or Devices())
-        program.data = program.devices.replicate(self.scorer.resident(prepared))
+        program.data = program.devices.replicate(self.scorer.device_arrays(prepared))
         batches = {}
         for name in splits or prepared.splits:
             batches[name] = self.batches_of(prepared, name, program)

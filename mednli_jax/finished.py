@@ -300,7 +300,7 @@ class Run(System):
 
     def _check_weights(self) -> None:
         if self.result.status != "complete":  # the checkpoints may change while they are read
-            raise self.directory.unfinished(self.result.status)
+            raise self.directory.unfinished_error(self.result.status)
         without_weights = {
             "direct transfer": self.result.direct,
             "folds": "folds" in self.result.values,
@@ -510,7 +510,7 @@ class Run(System):
         examples = self._new_examples(inputs)
         if not examples:
             return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
-        prepared = self._encoded(examples)
+        prepared = self._encode_new(examples)
         logits = self._logits_of_new(examples, prepared)
         truncated = {}
         for name, count in prepared.manifest["truncated"].items():
@@ -534,14 +534,14 @@ class Run(System):
 
     def rows_and_logits(self, split: Split) -> tuple[Rows, np.ndarray]:
         """Returns (rows, logits [S, N, C]) of new examples."""
-        prepared = self._encoded(split.examples)
+        prepared = self._encode_new(split.examples)
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
 
     def _new_examples(self, inputs: Sequence[Input]) -> tuple[Example, ...]:
         form = self.task.form.with_columns(self.config.data.get("columns", ""))
         return tuple(self.scorer.new_examples(form.texts_of_all(inputs), self.manifest))
 
-    def _encoded(self, examples: tuple[Example, ...]) -> Prepared:
+    def _encode_new(self, examples: tuple[Example, ...]) -> Prepared:
         """Encodes new examples as a corpus in memory, padded to a few sizes, so that few programs
         are compiled."""
         corpus = self.experiment.corpus
@@ -549,7 +549,7 @@ class Run(System):
         names = self.graph_concepts
         if names is None:
             names = self.output_phrases
-        prepared = corpus.encoded(splits, self.vocabulary, self.vectors, names)
+        prepared = corpus.encode(splits, self.vocabulary, self.vectors, names)
         self._check_ontology(prepared)
         # Where the logits depend on the padded length, it is that of training.
         width = self.result.width if self.scorer.padded_length else None
@@ -561,7 +561,7 @@ class Run(System):
         if self.predictor:
             return self.predictor.logits_of_new(Split(NEW, examples))
         program = self._program
-        program.data = program.devices.replicate(self.scorer.resident(prepared))
+        program.data = program.devices.replicate(self.scorer.device_arrays(prepared))
         logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
         program.data = {}  # frees the texts and keeps the programs
         return logits
@@ -598,23 +598,23 @@ class Run(System):
         )
         if self.predictor:
             raise lacking
-        prepared, model = self._encoded(examples), self._program.model
-        data = self.scorer.resident(prepared)
+        prepared, model = self._encode_new(examples), self._program.model
+        data = self.scorer.device_arrays(prepared)
         settings = self.experiment.batches_of(prepared, NEW, self._program).settings
         layout = batching.Layout.full(1, settings.width, joint=settings.joint)
 
-        def of_seed(variables: PyTree, frozen: PyTree, data: PyTree, index: jax.Array) -> PyTree:
+        def attend(variables: PyTree, frozen: PyTree, data: PyTree, index: jax.Array) -> PyTree:
             batch = self.scorer.to_batch(data, index, layout)
             variables = {**variables, "frozen": frozen}
             _, sown = model.apply(variables, batch, train=False, mutable=[ATTENTION])
             return sown.get(ATTENTION, {})
 
-        of_seeds = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
+        attend_seeds = jax.jit(jax.vmap(attend, in_axes=(0, None, None, None)))
         frozen, rows = self.scorer.frozen(self.vectors), prepared.splits[NEW]
         scorer, corpus = cast(AttentionScorer, self.scorer), self.experiment.corpus
         maps = []
         for number, example in enumerate(examples):
-            sown = of_seeds(self.variables, frozen, data, np.array([[number]]))
+            sown = attend_seeds(self.variables, frozen, data, np.array([[number]]))
             if not sown:
                 raise lacking
             first_N, second_N = rows.length

@@ -305,7 +305,7 @@ class _Builder:
             settings["vectors.path"] = str(vectors)
         if run.weights and run.weights not in self.request.weights:
             raise _NotThere(f"weights {run.weights} (--weights={run.weights}=FOLDER)")
-        config, words = self._configured(run.config, run.corpus, settings)
+        config, words = self._configure(run.config, run.corpus, settings)
         after = (run.init_from,) if run.init_from else ()
         command = ["evaluate", f"--run={folder / run.init_from}"] if run.direct else ["train"]
         return Job(
@@ -323,7 +323,7 @@ class _Builder:
         words = step.words
         config = None
         if step.config:
-            config, flags_of_config = self._configured(step.config, step.corpus, step.settings)
+            config, flags_of_config = self._configure(step.config, step.corpus, step.settings)
             words = (*words, *flags_of_config)
         return Job(
             step.file,
@@ -336,7 +336,7 @@ class _Builder:
             ontology=step.ontology,
         )
 
-    def _configured(
+    def _configure(
         self, name: str, corpus: str, settings: Settings
     ) -> tuple[ConfigDict, list[str]]:
         """The config of a run, and its flags."""

@@ -66,7 +66,7 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
+    folder = cli.required_path(values, "run", "--run=runs/esim_kd-demo")
     source, target = _file("input", values.input, INPUTS), _file("output", values.output, OUTPUTS)
     if source and target and target.exists() and target.samefile(source):
         raise UsageError("--output is the file of --input", fix="give another name")

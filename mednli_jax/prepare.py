@@ -93,7 +93,7 @@ def fact_lines(
     if "vocabulary" in manifest:
         yield from _vocabulary_lines(manifest["vocabulary"])
     if "max_length" in manifest["key"]:
-        yield _truncated(manifest)
+        yield _truncation_text(manifest)
     if "pieces" in manifest:
         unknown = sum(manifest["unknown_tokens"].values())
         pieces = sum(
@@ -174,7 +174,7 @@ def _vocabulary_lines(vocabulary: JsonObject) -> Iterator[str]:
         yield f"  retrofitting moved {vocabulary['retrofitted']} vectors"
 
 
-def _truncated(manifest: JsonObject) -> str:
+def _truncation_text(manifest: JsonObject) -> str:
     counts = manifest["truncated"]
     if "pairs" in counts:
         return f"  truncated to {manifest['pieces']['room']} pieces: {counts['pairs']} pairs"

@@ -596,7 +596,7 @@ class RunDirectory:
         values = read_json(path, fix=RESTORE) if path.is_file() else {}
         return RunEnvironment(**values)
 
-    def unfinished(self, status: str) -> RunError:
+    def unfinished_error(self, status: str) -> RunError:
         """The error for a run that is not complete: its state and the fix."""
         if self.in_training():
             problem = f"{self.folder}: the run is in training"

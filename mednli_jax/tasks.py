@@ -181,7 +181,9 @@ class Task(Protocol):
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         """Writes the attention of the inputs to a new folder under private/ and returns it."""
 
-    def analysed(self, config: ConfigDict | None, options: AnalysisOptions) -> AnalysedCorpus:
+    def analysed_corpus(
+        self, config: ConfigDict | None, options: AnalysisOptions
+    ) -> AnalysedCorpus:
         """The corpus of a config or of the options, for the analyses."""
 
 

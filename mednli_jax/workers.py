@@ -185,7 +185,7 @@ class Queue:
             for job in self._open_jobs():
                 if job.name in self._taken or self._waits(job):
                     continue
-                lock = self._locked(job)
+                lock = self._lock(job)
                 if lock is None:
                     continue
                 if job.is_done():  # by another process, since the last look
@@ -205,7 +205,7 @@ class Queue:
         open_names = {open_job.name for open_job in self._open_jobs()}
         return not open_names.isdisjoint(job.after)
 
-    def _locked(self, job: Job) -> IO[str] | None:
+    def _lock(self, job: Job) -> IO[str] | None:
         """Locks the file of a job and returns it; None if another process works on the job."""
         file = open(self.folder / "locks" / job.file_name, "w")  # noqa: SIM115 - held for the job
         try:

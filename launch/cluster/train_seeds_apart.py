@@ -154,7 +154,7 @@ def wait(processes: Sequence[subprocess.Popen]) -> list[int]:
 def main(values: cli.Flags) -> None:
     """Trains the runs that are not finished, and joins them."""
     config = cli.config(values)
-    folder = Path(cli.required(values, "workdir", "--workdir=DIR"))
+    folder = Path(cli.required_path(values, "workdir", "--workdir=DIR"))
     experiment = experiment_of(config)
     if experiment.trained_by:
         problem = "only seeds of networks on one corpus can be shared out"

@@ -37,7 +37,7 @@ from mednli_jax.demo import SIZES
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.data import WORDINGS, Benchmark, SourcePairs, read_published, source_pairs
 from mednli_jax.diskne.folds import folds
-from mednli_jax.diskne.negatives import COUNT, Ranking, shuffled, similar
+from mednli_jax.diskne.negatives import COUNT, Ranking, rank_randomly, similar
 from mednli_jax.errors import ConfigError
 from mednli_jax.files.paths import local_path
 from mednli_jax.knowledge.linking import Linker
@@ -77,7 +77,7 @@ def new_benchmark(values: cli.Flags) -> Benchmark:
 
     def ranking(diseases: Collection[str]) -> Ranking:
         if values.negatives == "random":
-            return shuffled(values.seed)
+            return rank_randomly(values.seed)
         if values.vectors:
             return similar(read_vectors(values.vectors, diseases))
         return similar(vectors_of_ancestors(linker.ontology, diseases))
@@ -120,7 +120,7 @@ def data_of(values: cli.Flags) -> Path:
 
 def main(values: cli.Flags) -> None:
     """Makes the benchmark, writes it and prints the counts."""
-    out = cli.required(values, "out", "--out=FOLDER")
+    out = cli.required_path(values, "out", "--out=FOLDER")
     benchmark = benchmark_of(values)
     divisions = folds(benchmark)
     folder = write_benchmark(benchmark, divisions, out)

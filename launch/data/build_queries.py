@@ -431,8 +431,8 @@ def divided(split: ClozeSplit, dev: float, test: float) -> dict[str, ClozeSplit]
 
 def main(values: cli.Flags) -> None:
     """Reads the reports, writes the corpus and prints the counts."""
-    source = cli.required(values, "reports", "--reports=FILE")
-    out = cli.required(values, "out", "--out=FOLDER")
+    source = cli.required_path(values, "reports", "--reports=FILE")
+    out = cli.required_path(values, "out", "--out=FOLDER")
     paths = {split: out / file for split, file in FILES.items()}
     for path in paths.values():
         if path.exists():

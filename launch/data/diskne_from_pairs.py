@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import token_offsets
-from mednli_jax.diskne.data import POSITIVE, Benchmark, Positive, assembled, disease_names
+from mednli_jax.diskne.data import POSITIVE, Benchmark, Positive, assemble, disease_names
 from mednli_jax.diskne.negatives import COUNT, Kinship, Ranking, negatives_of
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files.reading import csv_records
@@ -204,4 +204,4 @@ def build(
         "categories": "by rules",
         "ontology_sha256": ontology.sha256,
     }
-    return assembled(name, positives, chosen, names, synonyms, wording, facts)
+    return assemble(name, positives, chosen, names, synonyms, wording, facts)

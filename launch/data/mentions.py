@@ -252,8 +252,8 @@ def nearest(entity: Entity, sentence: str) -> Entity:
 
 
 def main(values: cli.Flags) -> None:
-    path = cli.required(values, "input", "--input=FILE")
-    out = cli.required(values, "out", "--out=FILE.tsv")
+    path = cli.required_path(values, "input", "--input=FILE")
+    out = cli.required_path(values, "out", "--out=FILE.tsv")
     config = tasks.with_labels(cli.config(values))
     splits = tasks.task_of(config).pairs(config).splits()
     table = convert(values.form, path, splits)

@@ -67,9 +67,9 @@ def sample(premises: Iterable[tuple[str, str]], number: int, seed: int) -> list[
 
 def main(values: cli.Flags) -> None:
     """Samples, writes and prints the counts."""
-    notes = cli.required(values, "notes", "--notes=NOTEEVENTS.csv")
-    out = cli.required(values, "out", "--out=FILE.tsv")
-    number = cli.required(values, "number", "--number=5000")
+    notes = cli.required_path(values, "notes", "--notes=NOTEEVENTS.csv")
+    out = cli.required_path(values, "out", "--out=FILE.tsv")
+    number = cli.required_path(values, "number", "--number=5000")
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
         problem = "lies in a git work tree. Licensed text could be committed"
         say(f"{out}: {problem}: give another folder.")

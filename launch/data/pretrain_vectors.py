@@ -214,7 +214,7 @@ def search(values: cli.Flags, settings: FastTextSettings) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    cli.required(values, "out", "--out=NAME.vec, or a folder with --search")
+    cli.required_path(values, "out", "--out=NAME.vec, or a folder with --search")
     if not (values.search or values.corpora):
         raise UsageError("no text is given", fix="give --corpora or --search")
     settings = {

@@ -515,7 +515,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     config = cli.config(values)
-    target = str(cli.required(values, "target", "--target=h100 or --target=v5e"))
+    target = str(cli.required_path(values, "target", "--target=h100 or --target=v5e"))
     try:
         version(PACKAGES[target])
     except PackageNotFoundError:

@@ -118,7 +118,7 @@ def difficulty(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
         inputs = options.input
         features = mean_features(pairs, inputs, entities=options.entities, unknown=options.unknown)
     classes_of(labels)  # refuses a corpus of one class
-    state = filtered(
+    state = filter_pairs(
         features.matrix,
         np.array(list(map(pairs.labels.index, labels))),
         settings,
@@ -197,7 +197,7 @@ def _lists(pairs: AnalysedPairs, state: State) -> dict[str, bytes]:
 # -- the algorithm ---------------------------------------------------------------------------------
 
 
-def filtered(
+def filter_pairs(
     features: np.ndarray,
     labels: np.ndarray,
     settings: FilterSettings,
@@ -221,7 +221,7 @@ def filtered(
     path = private_folder(Path(folder)) / STATE if folder else None
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
     if resume and path:
-        state = _interrupted(path, key)
+        state = _read_state(path, key)
     most = math.ceil((len(labels) - settings.m) / settings.k)
     with Bar("filtering", most, noun="rounds", first=len(state.rounds)) as bar:
         while not state.ended:
@@ -235,7 +235,7 @@ def filtered(
     return state
 
 
-def _interrupted(path: Path, key: str) -> State:
+def _read_state(path: Path, key: str) -> State:
     """Reads the state of an interrupted filtering with this key."""
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -75,7 +75,7 @@ def heuristics(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     pairs.check_labels("heuristics")
     ontology = pairs.required_source("heuristics").ontology
     labels = [example.label for example in pairs.examples]
-    rows = satisfied(pairs.examples, *pairs.mentions, ontology)
+    rows = rows_by_heuristic(pairs.examples, *pairs.mentions, ontology)
     spreads = spread(rows, labels)
     notes = _notes(pairs, ontology, rows, labels)
     figures: dict[str, Json] = {
@@ -126,7 +126,7 @@ def _notes(
     return notes
 
 
-def satisfied(
+def rows_by_heuristic(
     examples: Sequence[NLIExample],
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
@@ -148,7 +148,7 @@ def satisfied(
     rows: dict[str, list[int]] = {name: [] for name in names}
     pairs = zip(examples, premise_mentions, hypothesis_mentions, strict=True)
     for row, (example, left, right) in enumerate(pairs):
-        premise, hypothesis = concepts.of(left), concepts.of(right)
+        premise, hypothesis = concepts.concepts_of(left), concepts.concepts_of(right)
         if not hypothesis.isdisjoint(concepts.above_any(premise)):
             rows[HYPERNYM].append(row)
         if concepts.may_have_cause(premise):
@@ -185,7 +185,7 @@ class _Concepts:
         labels = zip(ontology.ids, ontology.labels, strict=True)
         self.patients = {concept for concept, label in labels if label.casefold() in PATIENT}
 
-    def of(self, mentions: Sequence[Mention]) -> set[str]:
+    def concepts_of(self, mentions: Sequence[Mention]) -> set[str]:
         """The concepts of mentions. A cross-reference (a CUI of SNOMED CT) stands for all concepts
         that have it."""
         concepts: set[str] = set()

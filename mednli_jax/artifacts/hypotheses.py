@@ -17,17 +17,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from mednli_jax.data.labels import ordered
+from mednli_jax.data.labels import ordered_names
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.report import charts
 from mednli_jax.report.metrics import holm
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full, p_value, points
-from mednli_jax.report.tables import corpus_fields, published
+from mednli_jax.report.tables import corpus_fields, published_figures
 from mednli_jax.types import Json
 
-PAPER = published("artifacts")["source"]
+PAPER = published_figures("artifacts")["source"]
 # A token that occurs with fewer premises may identify a patient: such tokens can be left out.
 PUBLIC_PREMISES = 10
 LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
@@ -37,7 +37,7 @@ _WORD = re.compile(r"\w\w")
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
     """The classes that occur, in the order of labels.ordered. Raises DataError if there is nothing
     to compare."""
-    classes = ordered(labels)
+    classes = ordered_names(labels)
     if len(classes) < 2:
         problem = "the pairs are of fewer than two classes, so that nothing can be compared"
         fix = "give a corpus whose labels differ, or more of it (config.data.limit)"
@@ -161,7 +161,7 @@ class TokenCounts(NamedTuple):
     premises: np.ndarray
 
 
-def _counted(
+def _token_counts(
     tokens: Sequence[str],
     classes: Sequence[str],
     sentences: Sequence[Sequence[str]],
@@ -204,7 +204,7 @@ def token_rows(
     if not frequent:
         problem = f"no token of the hypotheses occurs {min_count} times"
         raise UsageError(problem, fix="give a lower --min_count, or more pairs")
-    counted = _counted(frequent, classes, sentences, labels, premises)
+    counted = _token_counts(frequent, classes, sentences, labels, premises)
     counts, smoothed = counted.counts, counted.counts + smoothing
     joint = smoothed / smoothed.sum()
     with np.errstate(divide="ignore"):

@@ -28,11 +28,16 @@ from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.options import PaperAnalyses, PaperTable, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
-from mednli_jax.report.tables import check_folder, differences_from_paper, heading, published
+from mednli_jax.report.tables import (
+    check_folder,
+    differences_from_paper,
+    heading,
+    published_figures,
+)
 from mednli_jax.rundir import RunDirectory, RunResult, read_json
 from mednli_jax.types import Json
 
-PAPER = published(NAME)
+PAPER = published_figures(NAME)
 FIGURES = PAPER["tables"]
 CLASSIFIERS = ("majority", "fastText")
 

@@ -336,7 +336,7 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
         similar = _similar(dev, queries, vocab, matrix)
         answers_of_baseline |= similar.answers
         facts["sim-entity"] = similar.facts
-    rows = dict(_scored(queries, answers_of_baseline, vocab, matrix))
+    rows = dict(_row_scores(queries, answers_of_baseline, vocab, matrix))
     private = {}
     for name, answers in answers_of_baseline.items():
         private[answers_file(name, SPLIT)] = answer_lines(answers)
@@ -385,7 +385,7 @@ def _similar(
     return Answered(answers, {"window": window, "dev": scores})
 
 
-def _scored(
+def _row_scores(
     queries: Sequence[ClozeExample],
     answers_of_baseline: Mapping[str, Answers],
     vocab: Vocab | None,

@@ -369,8 +369,8 @@ class _Reader:
 
     def _passage(self, article: Node, document: Node) -> Passage:
         uid = self._uid(article, "source")
-        title = self._marked(document, "title", may_be_blank=True)
-        context = self._marked(document, "context")
+        title = self._read_marked_text(document, "title", may_be_blank=True)
+        context = self._read_marked_text(document, "context")
         specialty = sys.intern(specialty_of(document))
         if not context.tokens:
             raise document.fault("holds nothing but marks", "context", "fill in the text")
@@ -387,7 +387,7 @@ class _Reader:
     def _query(self, passage: Passage | None, node: Node) -> ClozeExample | None:
         """The example of a query; None if its passage could not be read."""
         uid = self._uid(node, "id")
-        query = self._marked(node, "query")
+        query = self._read_marked_text(node, "query")
         self.joined += query.joined
         if len(query.blanks) != 1:
             problem = f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one"
@@ -419,7 +419,7 @@ class _Reader:
         self.place_of_uid[field, uid] = node.place(field)
         return uid
 
-    def _marked(self, node: Node, field: str, *, may_be_blank: bool = False) -> Marked:
+    def _read_marked_text(self, node: Node, field: str, *, may_be_blank: bool = False) -> Marked:
         """Reads the marked text in a field and counts its marks."""
         marked = parse_marked(node.text(field, may_be_blank=may_be_blank))
         if marked.stray and not self.first_stray:

@@ -64,7 +64,7 @@ class ClozeCorpus:
     def read_vocabulary(self, path: Path) -> Vocab:
         return Vocab.load(path)
 
-    def encoded(
+    def encode(
         self,
         splits: Mapping[str, Split[ClozeExample]],
         vocabulary: Vocab,

@@ -114,8 +114,8 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
         numbers = [index.setdefault(token, len(index) + len(SPECIALS)) for token in sentence]
         tokens.extend([START, *numbers, END])
     words = (*SPECIALS, *index)
-    counts = _counted(np.asarray(tokens, np.int32), len(words), order)
-    return NgramModel(words, index, tuple(_smoothed(counts, len(words))))
+    counts = _count_ngrams(np.asarray(tokens, np.int32), len(words), order)
+    return NgramModel(words, index, tuple(_smooth(counts, len(words))))
 
 
 class _Counts(NamedTuple):
@@ -135,7 +135,7 @@ class _Counts(NamedTuple):
     begins: np.ndarray
 
 
-def _counted(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
+def _count_ngrams(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
     """Counts the n-grams of each length up to `order`, as far as the text has them.
 
     In `<s> a b </s> <s> a </s>`, bigrams start at tokens 0, 1, 2, 4 and 5. None starts at token 3,
@@ -167,7 +167,7 @@ def _counted(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
     return levels
 
 
-def _smoothed(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
+def _smooth(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
     """The Level of each length."""
     # Below the unigrams: one empty n-gram, and the uniform distribution of all words but <s>.
     contexts = 1
@@ -208,7 +208,7 @@ def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
     return (d1, d2, d3) if is_valid else FALLBACK
 
 
-def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
+def _merge_phrases(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     """The tokens in lower case. A marked phrase is one token: ENTITY and its words with spaces
     between, which no other token has."""
     words = list(map(str.lower, tokens))
@@ -221,16 +221,20 @@ def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:
     for passage, queries in by_passage(examples):
         start = 0
         for end in passage.sentence_ends:
-            yield _merged(passage.tokens[start:end], _between(passage.entities, start, end))
+            yield _merge_phrases(
+                passage.tokens[start:end], _entities_between(passage.entities, start, end)
+            )
             start = end
         for query in queries:
             start, end = query.blank + 1, len(query.query)
-            right = _merged(query.query[start:], _between(query.query_entities, start, end))
+            right = _merge_phrases(
+                query.query[start:], _entities_between(query.query_entities, start, end)
+            )
             answer = ENTITY + phrase_of(query.answers[0].text)
             yield [*left_context(query), answer, *right]
 
 
-def _between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
+def _entities_between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
     """The entities within tokens `start` to `end` of a text, counted from `start`."""
     inside = []
     for entity in entities:
@@ -241,8 +245,8 @@ def _between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
 
 def left_context(example: ClozeExample) -> list[str]:
     """The tokens of a query before the blank, as in training_text."""
-    entities = _between(example.query_entities, 0, example.blank)
-    return _merged(example.query[: example.blank], entities)
+    entities = _entities_between(example.query_entities, 0, example.blank)
+    return _merge_phrases(example.query[: example.blank], entities)
 
 
 def continuations(model: NgramModel, examples: Sequence[ClozeExample]) -> dict[str, str]:

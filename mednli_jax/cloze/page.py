@@ -165,14 +165,14 @@ def compare(folders: Sequence[Path], split: str) -> Report:
         runs.append(read_system(folder, split, queries)._replace(name=name))
     rows = [{**comparison(runs[0], run), "split": split} for run in runs[1:]]
     sections = [
-        verdict(list(map(_judged, rows))),
+        verdict(list(map(_judge, rows))),
         differences(names, folders),
         comparison_section(rows),
     ]
     return Report({"comparisons": rows}, sections, title=f"{' and '.join(names)}: {split}")
 
 
-def _judged(row: Scores) -> Judged:
+def _judge(row: Scores) -> Judged:
     gain = row["exact_match"]
     return Judged(row["first"], row["second"], gain["difference"], gain["low"], gain["high"])
 

@@ -140,7 +140,7 @@ class ClozeScorer:
         """Arguments of models.table.Entry.build: the number of phrases that occur in training."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
 
-    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+    def device_arrays(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device, with all numbers in 32 bits.
 
         "position" has the positions of mentions, or all loose ones. Beside arrays of the corpus
@@ -276,13 +276,13 @@ class ClozeScorer:
         The mean is over queries that have a right candidate which no seed masks. None if there is
         no such query.
         """
-        gold_logit_SN = _of_label(logits, np.maximum(rows.label, 0))
+        gold_logit_SN = _label_values(logits, np.maximum(rows.label, 0))
         is_masked_N = (gold_logit_SN <= NO_CANDIDATE).any(axis=0)
         is_scored_N = (rows.label >= 0) & ~is_masked_N
         if not is_scored_N.any():
             return None
         p_SNC = self.probabilities(logits[:, is_scored_N])
-        gold_p_SN = _of_label(p_SNC, rows.label[is_scored_N])
+        gold_p_SN = _label_values(p_SNC, rows.label[is_scored_N])
         log_p_SN = np.log(np.maximum(gold_p_SN, 1e-300))
         # `probabilities` gives 0 for the logits NaN of a seed that diverged.
         log_p_SN = np.where(np.isnan(gold_logit_SN[:, is_scored_N]), np.nan, log_p_SN)
@@ -477,6 +477,6 @@ def _label(batch: QueryBatch) -> jax.Array:
     return batch.label
 
 
-def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
+def _label_values(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
     """[S, N], the value of the label of each row."""
     return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]

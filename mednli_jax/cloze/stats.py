@@ -36,13 +36,13 @@ from mednli_jax.report.sections import (
     mean_cell,
     points,
 )
-from mednli_jax.report.tables import published
+from mednli_jax.report.tables import published_figures
 from mednli_jax.types import JsonObject
 
 LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
 BINS = 60
 SPECIALTIES_SHOWN = 15
-PAPER = published("clicr")["statistics"]
+PAPER = published_figures("clicr")["statistics"]
 Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
 
 
@@ -260,13 +260,13 @@ def pictures(name: str, figures: JsonObject) -> dict[str, bytes]:
         ),
     }
     if largest := _largest_specialties(figures):
-        files["specialties.png"] = charts.ranked(
+        files["specialties.png"] = charts.ranking(
             "specialties", largest, title=name, x="% of all names of specialties"
         )
     return files
 
 
-SKILLS = published("clicr")["skills"]  # Appendix B, and "none"
+SKILLS = published_figures("clicr")["skills"]  # Appendix B, and "none"
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:

@@ -24,7 +24,7 @@ from mednli_jax.report.tables import (
     check_folder,
     command_line,
     differences_from_paper,
-    published,
+    published_figures,
     section,
     state,
 )
@@ -62,7 +62,7 @@ class TableRow:
 
 
 def _read_rows() -> Iterator[TableRow]:
-    for values in published("clicr")["tables"]["4"]["rows"]:
+    for values in published_figures("clicr")["tables"]["4"]["rows"]:
         named = tuple(values.get("named", ()))
         yield TableRow(
             values["system"], values["kind"], values["paper"], named, values.get("run", "")
@@ -159,9 +159,9 @@ def fill_table(folder: Path, read: Read, split: str = "test", command: str = "")
     for row in ROWS:
         filled_row = FilledRow(row)
         if row.kind == BASELINE:
-            filled_row = _of_baseline(row, baselines)
+            filled_row = _baseline_row(row, baselines)
         elif row.kind == RUN:
-            filled_row = _of_run(row, folder / row.run, read, split)
+            filled_row = _run_row(row, folder / row.run, read, split)
             if filled_row.state == COMPLETE:
                 corpus = RunDirectory(folder / row.run).result().corpus
                 example_system.setdefault(corpus, row.system)
@@ -199,7 +199,7 @@ def baselines_in(folder: Path, split: str) -> tuple[Mapping[str, Scores], str]:
     return values["rows"], (corpus if corpus in (DEMO, CLICR) else FILE)
 
 
-def _of_baseline(row: TableRow, baselines: Mapping[str, Scores]) -> FilledRow:
+def _baseline_row(row: TableRow, baselines: Mapping[str, Scores]) -> FilledRow:
     for name in row.named:
         if name in baselines:
             ours = {metric: mean_sd([value]) for metric, value in _metrics(baselines[name])}
@@ -207,7 +207,7 @@ def _of_baseline(row: TableRow, baselines: Mapping[str, Scores]) -> FilledRow:
     return FilledRow(row, MISSING)
 
 
-def _of_run(row: TableRow, folder: Path, read: Read, split: str) -> FilledRow:
+def _run_row(row: TableRow, folder: Path, read: Read, split: str) -> FilledRow:
     run_state = state(folder)
     if run_state != COMPLETE:
         return FilledRow(row, run_state)

@@ -36,7 +36,7 @@ from mednli_jax.report.options import (
     ReportOptions,
 )
 from mednli_jax.report.sections import Report, RunSections, Section
-from mednli_jax.report.tables import published
+from mednli_jax.report.tables import published_figures
 from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.types import JsonObject
 
@@ -92,7 +92,7 @@ class Cloze:
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
-        return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
+        return {TABLE: PaperTable(tables.report, published_figures("clicr")["source"])}
 
     def rules(self, config: ConfigDict) -> Iterator[BrokenRule]:
         """Yields (field, problem, fix) of each rule of cloze queries that a config breaks."""
@@ -197,7 +197,7 @@ class Cloze:
     def write_attention(self, run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
         return page.write_attention(run, inputs)
 
-    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> AnalysedCorpus:
+    def analysed_corpus(self, config: ConfigDict, options: AnalysisOptions) -> AnalysedCorpus:
         """The corpus that --corpus names."""
         if not options.corpus or config is not None:
             problem = "analyze cloze-stats and cloze-baselines take a corpus by --corpus"

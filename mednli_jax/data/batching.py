@@ -624,7 +624,7 @@ class Batches:
         batches = []
         for number in range(len(self.buckets)):
             dealt = [self.deal(number, Draw(seed, epoch)) for seed in seeds]
-            batches += self._planned(number, np.stack(dealt, axis=1))
+            batches += self._plan_batches(number, np.stack(dealt, axis=1))
         order = np.random.default_rng([epoch]).permutation(len(batches))
         return [batches[place] for place in order]
 
@@ -632,10 +632,10 @@ class Batches:
         """Every row once, in an order without randomness; rows [Q, G]."""
         batches = []
         for number in range(len(self.buckets)):
-            batches += self._planned(number, self.deal(number, None))
+            batches += self._plan_batches(number, self.deal(number, None))
         return batches
 
-    def _planned(self, number: int, dealt: np.ndarray) -> list[PlannedBatch]:
+    def _plan_batches(self, number: int, dealt: np.ndarray) -> list[PlannedBatch]:
         """The batches [B, (S,) Q, G] of a bucket with their layouts: the fitted one, or the full
         one for a batch that does not fit."""
         fitted, full = self.layouts[number], self.full_layouts[number]

@@ -48,7 +48,7 @@ class Corpus(Protocol[Example, Vocabulary]):
         """Returns (the corpus as arrays, whether the cache had it). Prepares the corpus if the
         cache lacks it."""
 
-    def encoded(
+    def encode(
         self,
         splits: Mapping[str, Split[Example]],
         vocabulary: Vocabulary,

@@ -36,12 +36,12 @@ def setting_entries(setting: str) -> list[SettingEntry]:
     side."""
     entries = []
     for text in filter(str.strip, re.split(r"(?<!\\),", setting)):
-        sides = list(map(_unescaped, re.split(r"(?<!\\):", text, maxsplit=1)))
+        sides = list(map(_unescape, re.split(r"(?<!\\):", text, maxsplit=1)))
         entries.append(SettingEntry(sides[0], sides[-1]))
     return entries
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\([,:])", r"\1", text).strip()
 
 
@@ -73,7 +73,7 @@ def code_points(label: str) -> str:
     return ", ".join(dict.fromkeys(points)) or "only ASCII characters"
 
 
-def ordered(names: Iterable[str]) -> tuple[str, ...]:
+def ordered_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names, each once: in the order of LABELS if every name is one of LABELS, else by value if
     all are numbers, else alphabetically."""
     distinct = sorted(set(names), key=lambda name: (name.casefold(), name))
@@ -155,7 +155,7 @@ class Labels:
             name_of.setdefault("-1", UNLABELLED)
         for label in ("", UNLABELLED):
             name_of.setdefault(label, UNLABELLED)
-        in_order = ordered(names) if set(names) <= set(LABELS) else tuple(names)
+        in_order = ordered_names(names) if set(names) <= set(LABELS) else tuple(names)
         return cls(setting, in_order, name_of, has_unlabelled, tuple(repeated))
 
     def with_training_labels(self, labels: Iterable[str]) -> "Labels":
@@ -171,7 +171,7 @@ class Labels:
         if other_names == set(map(str, range(len(other_names)))):
             names.pop("-1", None)  # it means unlabelled, see `of`
         # The new names come first; the entries of the setting keep their meaning.
-        setting = setting_of(ordered(names.values()))
+        setting = setting_of(ordered_names(names.values()))
         return Labels.of(f"{setting},{self.setting}" if self.setting else setting)
 
 

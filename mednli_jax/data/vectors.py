@@ -161,9 +161,9 @@ class _FormVectors:
 
     def _forms(self, word: str) -> list[tuple[bytes, int]]:
         """[(form, route)] of a word, in the order in which its forms are looked up."""
-        forms = [(_encoded(word), EXACT)]
+        forms = [(_encode(word), EXACT)]
         if self.try_lower_case:
-            forms.append((_encoded(word.lower()), LOWERED))
+            forms.append((_encode(word.lower()), LOWERED))
         return forms
 
     def add(self, form: bytes, numbers: bytes | np.ndarray) -> bool:
@@ -197,7 +197,7 @@ class _FormVectors:
         return -1, MISSING
 
 
-def _encoded(word: str) -> bytes:
+def _encode(word: str) -> bytes:
     return word.encode("utf-8", "surrogatepass")
 
 

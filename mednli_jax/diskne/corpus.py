@@ -32,7 +32,7 @@ from mednli_jax.diskne import data
 from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Positive
 from mednli_jax.diskne.folds import LEAST, Fold
 from mednli_jax.diskne.folds import folds as divide
-from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled, similar
+from mednli_jax.diskne.negatives import Kinship, negatives_of, rank_randomly, similar
 from mednli_jax.errors import ConfigError, Problems, UsageError
 from mednli_jax.files.writing import atomic_folder, private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
@@ -87,8 +87,8 @@ class DisKnECorpus(NLICorpus):
             formats["ontology"] = load.FORMAT
         return formats
 
-    def _licensed(self) -> list[str]:
-        return [*super()._licensed(), self.names_from or "none"]
+    def _licensed_files(self) -> list[str]:
+        return [*super()._licensed_files(), self.names_from or "none"]
 
     def corpus_files(self) -> list[Path]:
         """The files of the examples."""
@@ -189,7 +189,7 @@ def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmar
         synonyms[disease] = (*mesh_synonyms[disease], *facts["short"])
         cluster_of[disease] = clusters[facts["cluster"]]
     is_random = negatives == "random"
-    ranking = shuffled(seed) if is_random else similar(cluster_of)
+    ranking = rank_randomly(seed) if is_random else similar(cluster_of)
     positives = _demo_positives()
     facts = {
         "note": "demo benchmark, synthetic: not comparable with DisKnE",
@@ -199,7 +199,7 @@ def load_demo_diskne(*, negatives: str, wording: str, seed: int = 0) -> Benchmar
         "ontology_sha256": ontology.sha256,
     }
     chosen = negatives_of(positives, ranking, Kinship(ontology))
-    return data.assembled(DEMO, positives, chosen, names, synonyms, wording, facts)
+    return data.assemble(DEMO, positives, chosen, names, synonyms, wording, facts)
 
 
 def _demo_positives() -> list[Positive]:
@@ -235,7 +235,7 @@ def benchmark_of(prepared: Prepared) -> Benchmark:
             CATEGORIES[arrays["category"][row]],
         )
         examples.append(example)
-    return Benchmark.described(description, examples)
+    return Benchmark.from_description(description, examples)
 
 
 def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
@@ -305,4 +305,4 @@ def read_benchmark(folder: Path) -> Benchmark:
         if pair is not None:
             disease, target = values["disease"], values["target"]
             examples.append(DiseaseExample(pair, disease, target, values["category"]))
-    return Benchmark.described(description, examples)
+    return Benchmark.from_description(description, examples)

@@ -123,7 +123,9 @@ class Benchmark:
         }
 
     @classmethod
-    def described(cls, description: JsonObject, examples: Iterable[DiseaseExample]) -> "Benchmark":
+    def from_description(
+        cls, description: JsonObject, examples: Iterable[DiseaseExample]
+    ) -> "Benchmark":
         """The benchmark of a `description`, which may have further fields, and examples."""
         names, synonyms = description["names"], description["synonyms"]
         return cls(description["name"], tuple(examples), names, synonyms, description["facts"])
@@ -224,7 +226,7 @@ def disease_names(ontology: Ontology, concepts: Collection[str]) -> DiseaseNames
     return DiseaseNames(names, synonyms)
 
 
-def assembled(
+def assemble(
     name: str,
     positives: Iterable[Positive],
     negatives: Iterable[Negative],
@@ -449,7 +451,7 @@ def read_published(
         "left_out": {"of_unknown_pairs": len(rows) - len(joined), **left_out},
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
-    return assembled("diskne", positives.values(), negatives, names, synonyms, wording, facts)
+    return assemble("diskne", positives.values(), negatives, names, synonyms, wording, facts)
 
 
 def _check_alternatives(rows_of_file: Mapping[str, Sequence[Annotation]]) -> None:

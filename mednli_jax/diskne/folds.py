@@ -199,7 +199,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     columns = _Columns(benchmark)
     divided = []
     for group in GROUPS:
-        for disease, categories in columns.reported(group, least).items():
+        for disease, categories in columns.reported_categories(group, least).items():
             divided.append(columns.fold(group, disease, categories, dev))
     if not divided:
         problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
@@ -235,7 +235,7 @@ class _Columns:
         self.rows_of_premise = _rows_naming(benchmark, premises)
         self.rows_of_hypothesis = _rows_naming(benchmark, hypotheses)
 
-    def reported(self, group: str, least: int) -> dict[str, tuple[str, ...]]:
+    def reported_categories(self, group: str, least: int) -> dict[str, tuple[str, ...]]:
         """The categories of the group in which each disease is tested."""
         rows = _first_rows(self.tested, self.is_positive)
         positives = Counter(zip(self.target[rows], self.category[rows], strict=True))

@@ -64,7 +64,7 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     return rank
 
 
-def shuffled(seed: int) -> Ranking:
+def rank_randomly(seed: int) -> Ranking:
     """Ranks at random; the order depends on the seed, the pair and its disease alone."""
 
     def rank(positive: Positive, candidates: Collection[str]) -> list[str]:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from mednli_jax.report.options import PaperRun, Request, Settings, Step
-from mednli_jax.report.tables import published
+from mednli_jax.report.tables import published_figures
 
-MODELS: Sequence[str] = published("diskne")["models"]
+MODELS: Sequence[str] = published_figures("diskne")["models"]
 STRONGEST = "ClinicalBERT"  # of Table 7
 BERT_BASE: Settings = MappingProxyType(
     {
@@ -71,14 +71,14 @@ class DisKnE:
         runs: list[PaperRun] = []
         if tables - {WORDINGS_TABLE, RANDOM_TABLE}:
             for run in OWN_SYSTEMS:
-                runs.append(_placed(MAIN, replace(run, optional=bool(request.weights))))
+                runs.append(_in_folder(MAIN, replace(run, optional=bool(request.weights))))
             for run in berts:
-                runs.append(_placed(MAIN, run))
+                runs.append(_in_folder(MAIN, run))
         if WORDINGS_TABLE in tables:
-            runs += _of_wordings(request)
+            runs += _wording_runs(request)
         if RANDOM_TABLE in tables:
             for run in berts if request.weights else [ESIM]:
-                runs.append(_placed(RANDOM, _having(run, RANDOM_NEGATIVES)))
+                runs.append(_in_folder(RANDOM, _with_settings(run, RANDOM_NEGATIVES)))
         return runs
 
     def steps(self, request: Request) -> Sequence[Step]:
@@ -110,18 +110,18 @@ def _bert(request: Request, name: str) -> PaperRun:
     return replace(BERT, name=name, settings=settings, weights=name)
 
 
-def _of_wordings(request: Request) -> Iterator[PaperRun]:
+def _wording_runs(request: Request) -> Iterator[PaperRun]:
     strongest = ESIM
     if request.weights:
         first = next(iter(request.weights))
         strongest = _bert(request, STRONGEST if STRONGEST in request.weights else first)
     for name, settings in wordings():
-        yield _placed(WORDINGS, replace(_having(strongest, settings), name=name))
+        yield _in_folder(WORDINGS, replace(_with_settings(strongest, settings), name=name))
 
 
-def _having(run: PaperRun, settings: Settings) -> PaperRun:
+def _with_settings(run: PaperRun, settings: Settings) -> PaperRun:
     return replace(run, settings={**run.settings, **settings})
 
 
-def _placed(folder: str, run: PaperRun) -> PaperRun:
+def _in_folder(folder: str, run: PaperRun) -> PaperRun:
     return replace(run, name=f"{folder}/{run.name}")

@@ -72,7 +72,7 @@ class DisKnEScorer(nli.NLIScorer):
 
     name: str = "diskne"
 
-    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+    def device_arrays(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays that stay on the device: all examples, one array per field."""
         arrays = prepared.arrays.items()
         return {name: np.asarray(array) for name, array in arrays if name not in FIELDS}
@@ -101,7 +101,7 @@ class DisKnEScorer(nli.NLIScorer):
             member=member,
             folds=folds,
             groups=_groups(prepared, is_in_any, together) if together > 1 else None,
-            tokens=self.shared(_sides(prepared), model),
+            tokens=self.shared_tokens(_sides(prepared), model),
         )
 
     def prediction(
@@ -130,7 +130,7 @@ class DisKnEScorer(nli.NLIScorer):
             *_sides(prepared, "_length"),
             settings,
             groups=_groups(prepared, is_predicted, together),
-            tokens=None if coarse else self.shared(_sides(prepared), model),
+            tokens=None if coarse else self.shared_tokens(_sides(prepared), model),
         )
 
     def members(self, prepared: Prepared, split: str) -> np.ndarray:
@@ -209,7 +209,7 @@ def chunks_of(choice: FoldChoice, seeds: Sequence[int], prepared: Prepared) -> l
     """The slots of the chosen folds in chunks of nearly equal size up to `at_once`, group by group,
     seed by seed."""
     folds = folds_of(prepared)
-    chosen = _chosen(choice, folds, benchmark_of(prepared))
+    chosen = _chosen_folds(choice, folds, benchmark_of(prepared))
     chunks: list[Chunk] = []
     for group in GROUPS:
         of_group = [place for place in chosen if folds[place].group == group]
@@ -222,7 +222,7 @@ def chunks_of(choice: FoldChoice, seeds: Sequence[int], prepared: Prepared) -> l
     return chunks
 
 
-def _chosen(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> list[int]:
+def _chosen_folds(choice: FoldChoice, folds: Sequence[Fold], benchmark: Benchmark) -> list[int]:
     """The places of the chosen folds. Raises an error for a disease without a fold, and for a fold
     without examples for training or dev."""
     wanted = set(map(str.casefold, choice.diseases))
@@ -291,7 +291,7 @@ class FoldTraining:
             slots = {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots}
             if not slots <= done:
                 self._train(chunk)
-        return self._fitted()
+        return self._fit()
 
     def _compile(self) -> None:
         """Makes the program, and the batches and the optimiser of each group."""
@@ -430,7 +430,7 @@ class FoldTraining:
         done = f"slots done: {len(self.slots)} of {self.total}"
         self.session.write_epoch(row, f"{chunks}, {len(row['slots'])} slots, {epoch}; {done}")
 
-    def _fitted(self) -> Fitted:
+    def _fit(self) -> Fitted:
         places: set[int] = set()
         for chunk in self.chunks:
             places.update(slot.fold for slot in chunk.slots)

@@ -58,21 +58,21 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
     """
     of_category = {}
     for category in CATEGORIES:
-        tested = _tested(benchmark, folds, category)
+        tested = _test_examples(benchmark, folds, category)
         if tested:
             diseases, ranked = {}, []
             for disease, examples in tested.items():
                 gold_N = np.array([LABELS.index(example.pair.label) for example in examples])
                 p_RNC = _probabilities(examples, runs)
-                diseases[disease] = _of_disease(gold_N, p_RNC)
+                diseases[disease] = _disease_scores(gold_N, p_RNC)
                 is_positive_N = gold_N == _POSITIVE
                 if ranks := _ranks(_queries(examples, is_positive_N), is_positive_N, p_RNC):
                     ranked.append(ranks)
-            of_category[category] = {**averaged(diseases), **_ranking(ranked)}
+            of_category[category] = {**with_averages(diseases), **_ranking(ranked)}
     return of_category
 
 
-def _tested(
+def _test_examples(
     benchmark: Benchmark, folds: Sequence[Fold], category: str
 ) -> dict[str, list[DiseaseExample]]:
     """The test examples of a category, by disease."""
@@ -95,7 +95,7 @@ def _probabilities(examples: Sequence[DiseaseExample], runs: Runs) -> np.ndarray
     return np.array(p)
 
 
-def _of_disease(gold_N: np.ndarray, p_RNC: np.ndarray) -> Scores:
+def _disease_scores(gold_N: np.ndarray, p_RNC: np.ndarray) -> Scores:
     per_run = [_f1(gold_N, p_NC.argmax(axis=1)) for p_NC in p_RNC]
     positives = int((gold_N == _POSITIVE).sum())
     return {
@@ -111,7 +111,7 @@ def _f1(gold_N: np.ndarray, predicted_N: np.ndarray) -> float:
     return per_class(gold_N, predicted_N)[POSITIVE]["f1"]
 
 
-def averaged(diseases: Mapping[str, Scores]) -> Scores:
+def with_averages(diseases: Mapping[str, Scores]) -> Scores:
     """Adds the averages to the scores of diseases."""
     positives, always, per_run = [], [], []
     for of_disease in diseases.values():

@@ -10,7 +10,7 @@ import numpy as np
 from mednli_jax.diskne.data import CATEGORIES
 from mednli_jax.diskne.folds import phrase
 from mednli_jax.diskne.runs import BERT_BASE, FOLDERS, MODELS, STRONGEST, settings_of
-from mednli_jax.diskne.scores import ALWAYS, AVERAGES, TITLES, averaged
+from mednli_jax.diskne.scores import ALWAYS, AVERAGES, TITLES, with_averages
 from mednli_jax.errors import RunError
 from mednli_jax.report.options import PaperRun, Read, TableOptions
 from mednli_jax.report.sections import Grid, Report, Section
@@ -20,14 +20,14 @@ from mednli_jax.report.tables import (
     command_line,
     differences_from_paper,
     heading,
-    published,
+    published_figures,
     state,
 )
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.types import Json
 
 TITLE = "DisKnE (Alghanmi et al. 2021)"
-PAPER = published("diskne")
+PAPER = published_figures("diskne")
 CORPUS = "mednli"  # of the configs on the published annotations
 NAME = "diskne"
 EXAMPLES_TABLE, WORDINGS_TABLE = "1", "7"
@@ -149,12 +149,12 @@ def _example_grid(table: Scores, about: Scores) -> Grid:
 def _category_grid(table: Scores, systems: Sequence[System]) -> Grid:
     """Tables 7 and 8: averages over the diseases of each category."""
     first = systems[0].categories
-    scored = _scored(systems, first)
+    scored = _system_scores(systems, first)
     rows: list[tuple[str, ...]] = []
     for average in AVERAGES:
         for category in CATEGORIES:
             ours = [_average_cell(scores.get(category, {}), average) for scores in scored.values()]
-            paper = starmap(_printed, table[average][category])
+            paper = starmap(_format, table[average][category])
             rows.append((average, TITLES[category], *ours, *paper))
     columns = [*scored, *map("paper: {}".format, table["columns"])]
     return Grid(table["caption"], ("average", "category", *columns), rows, left=2)
@@ -166,7 +166,7 @@ def _disease_grid(table: Scores, systems: Sequence[System]) -> Grid:
     category, of_paper = table["category"], table["diseases"]
     about, first = systems[0].about, systems[0].categories
     ours = first.get(category, {}).get("diseases", {})
-    scored = _scored(systems, first)
+    scored = _system_scores(systems, first)
     of_systems = [scores.get(category, {}) for scores in scored.values()]
     paper_names = _paper_names(about, ours, of_paper)
     blank_ours, blank_paper = [""] * len(scored), [""] * len(MODELS)
@@ -183,7 +183,7 @@ def _disease_grid(table: Scores, systems: Sequence[System]) -> Grid:
         rows.append((name, "", *blank_ours, *map(str, of_paper[name])))
     for average in AVERAGES:
         cells = [_average_cell(scores, average) for scores in of_systems]
-        rows.append((f"{average} average", "", *cells, *starmap(_printed, table[average])))
+        rows.append((f"{average} average", "", *cells, *starmap(_format, table[average])))
     if paper_names and not len(paper_names) == len(ours) == len(of_paper):
         rows += _shared_rows(of_systems, ours, paper_names, of_paper)
     columns = [*scored, *map("paper: {}".format, MODELS)]
@@ -201,7 +201,7 @@ def _shared_rows(
         weights.append(ours[disease]["positives"])
         paper.append(of_paper[name])
     weights_D, paper_DM = np.array(weights, float), np.array(paper, float)
-    shared = [_averaged(scores["diseases"], paper_names) for scores in of_systems]
+    shared = [_with_averages(scores["diseases"], paper_names) for scores in of_systems]
     averages = {
         "macro": paper_DM.mean(axis=0),
         "weighted": np.average(paper_DM, axis=0, weights=weights_D),
@@ -214,23 +214,25 @@ def _shared_rows(
     return rows
 
 
-def _scored(systems: Sequence[System], first: Scores) -> dict[str, dict[str, Scores]]:
+def _system_scores(systems: Sequence[System], first: Scores) -> dict[str, dict[str, Scores]]:
     """The scores of the diseases in `first`, by system and category; the classifier that always
     says true stands last."""
     scored: dict[str, dict[str, Scores]] = {system.name: {} for system in systems}
     scored[ALWAYS] = {}
     for category, of_first in first.items():
         for system in systems:
-            scored[system.name][category] = _of_the_same(system, category, of_first["diseases"])
+            scored[system.name][category] = _scores_of_diseases(
+                system, category, of_first["diseases"]
+            )
         diseases = {}
         for disease, scores in of_first["diseases"].items():
             f1 = scores["always_positive"]
             diseases[disease] = {**scores, "f1": f1, "per_run": [f1]}
-        scored[ALWAYS][category] = averaged(diseases)
+        scored[ALWAYS][category] = with_averages(diseases)
     return scored
 
 
-def _of_the_same(system: System, category: str, diseases: Scores) -> Scores:
+def _scores_of_diseases(system: System, category: str, diseases: Scores) -> Scores:
     """A system's scores of some diseases of a category."""
     own = system.categories.get(category, {}).get("diseases", {})
     if missing := diseases.keys() - own.keys():
@@ -238,12 +240,12 @@ def _of_the_same(system: System, category: str, diseases: Scores) -> Scores:
             f"{system.name}: {len(missing)} diseases of other runs have no scores in {category}"
         )
         raise RunError(problem, fix="give runs of one benchmark, with all its folds")
-    return _averaged(own, diseases)
+    return _with_averages(own, diseases)
 
 
-def _averaged(scores: Scores, diseases: Iterable[str]) -> Scores:
+def _with_averages(scores: Scores, diseases: Iterable[str]) -> Scores:
     """The scores of some diseases with their averages."""
-    return averaged({disease: scores[disease] for disease in diseases})
+    return with_averages({disease: scores[disease] for disease in diseases})
 
 
 def _paper_names(about: Scores, diseases: Scores, wanted: Scores) -> dict[str, str]:
@@ -264,7 +266,7 @@ def _paper_names(about: Scores, diseases: Scores, wanted: Scores) -> dict[str, s
 # F1 as the paper prints it.
 
 
-def _printed(mean: float, sd: float) -> str:
+def _format(mean: float, sd: float) -> str:
     return f"{mean} ±{sd}"
 
 

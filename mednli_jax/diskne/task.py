@@ -17,7 +17,7 @@ from mednli_jax.nli.config import corpus_of, padded_length, uses_pieces
 from mednli_jax.nli.task import NLI
 from mednli_jax.report.options import PaperTable
 from mednli_jax.report.sections import Report, RunSections, Section
-from mednli_jax.report.tables import published
+from mednli_jax.report.tables import published_figures
 from mednli_jax.rundir import RunDirectory, RunResult
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class DisKnE(NLI):
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
-        source = published("diskne")["source"]
+        source = published_figures("diskne")["source"]
         paper_tables = {}
         for number in NUMBERS:  # of single diseases
             table = PaperTable(partial(tables.report, number), source, shareable=False)

@@ -84,7 +84,7 @@ def check_locks(folder: Path, has_locks: bool, workers: int = 1) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
+def _hold_lock(folder: Path, *, wait: bool) -> Iterator[bool]:
     """Holds the lock of a folder. Yields False if another process holds it or the disk has no
     locks."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -109,14 +109,14 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     folder = temporary_beside(path)
     pattern = TEMPORARY.replace("*", glob.escape(path.name), 1)
     with contextlib.ExitStack() as block:
-        with _locked(path.parent, wait=True):
+        with _hold_lock(path.parent, wait=True):
             for left in path.parent.glob(pattern):
-                with contextlib.suppress(OSError), _locked(left, wait=False) as unused:
+                with contextlib.suppress(OSError), _hold_lock(left, wait=False) as unused:
                     if unused:
                         shutil.rmtree(left)
             folder.mkdir(mode=0o700)
             block.callback(shutil.rmtree, folder, ignore_errors=True)
-            block.enter_context(_locked(folder, wait=False))
+            block.enter_context(_hold_lock(folder, wait=False))
         yield folder
 
 

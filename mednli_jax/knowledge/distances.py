@@ -208,7 +208,7 @@ def _steps(
     for length in range(1, (max_length or LONGEST) + 1):
         # Only the bits of the targets are needed to see which pairs are of this length.
         targets, row = np.unique(target[waiting], return_inverse=True)
-        bits = _grown(bits_CW, graph, targets)[row, word]
+        bits = _next_bits(bits_CW, graph, targets)[row, word]
         arrived = (bits >> bit & np.uint64(1)).astype(bool)
         steps[waiting[arrived]] = length
         waiting, word, bit = waiting[~arrived], word[~arrived], bit[~arrived]
@@ -218,11 +218,11 @@ def _steps(
         used, word = np.unique(word, return_inverse=True)
         if len(used) < bits_CW.shape[1]:
             bits_CW = bits_CW[:, used]
-        bits_CW = _grown(bits_CW, graph, np.arange(graph.shape[0]))
+        bits_CW = _next_bits(bits_CW, graph, np.arange(graph.shape[0]))
     return steps
 
 
-def _grown(bits_CW: np.ndarray, graph: csr_array, concepts: np.ndarray) -> np.ndarray:
+def _next_bits(bits_CW: np.ndarray, graph: csr_array, concepts: np.ndarray) -> np.ndarray:
     """uint64 [len(concepts), W]: the bits of these concepts, which are sorted, after one more
     step."""
     grown = np.empty((len(concepts), bits_CW.shape[1]), np.uint64)

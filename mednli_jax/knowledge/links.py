@@ -58,7 +58,7 @@ class MentionRows(NamedTuple):
     def take(self, rows: np.ndarray | slice) -> "MentionRows":
         return MentionRows(*(column[rows] for column in self))
 
-    def of_pairs(self, first: int, end: int) -> "MentionRows":
+    def in_pairs(self, first: int, end: int) -> "MentionRows":
         return self.take(slice(*np.searchsorted(self.pair, [first, end])))
 
 
@@ -140,7 +140,7 @@ def corpus_links(
         longest = max(longest, _longest(premise, hypothesis, distance))
         bits = np.zeros(len(distance), np.uint32)
         blocks.append(token_links(premise, hypothesis, distance, bits))
-    return packed(blocks, pairs, max_links, longest)
+    return pack_links(blocks, pairs, max_links, longest)
 
 
 def _longest(premise: MentionRows, hypothesis: MentionRows, distance: np.ndarray) -> int:
@@ -166,8 +166,8 @@ def mention_rows(mentions: MentionsOfSide, codes_of: CodesOf) -> MentionRows:
 def crossings(premises: MentionRows, hypotheses: MentionRows, pairs: int) -> Iterator[Crossing]:
     """Yields the Crossing of each block of pairs of a corpus. pairs: number of all pairs."""
     for first in range(0, max(pairs, 1), _ROWS):
-        premise = premises.of_pairs(first, first + _ROWS)
-        hypothesis = hypotheses.of_pairs(first, first + _ROWS)
+        premise = premises.in_pairs(first, first + _ROWS)
+        hypothesis = hypotheses.in_pairs(first, first + _ROWS)
         # The rows of a hypothesis begin at `begin` of its pair.
         count = np.bincount(hypothesis.pair - first, minlength=_ROWS)
         begin = np.cumsum(count) - count
@@ -224,7 +224,7 @@ def first_of_runs(*columns: np.ndarray) -> np.ndarray:
     return np.flatnonzero(is_first)
 
 
-def packed(
+def pack_links(
     blocks: Sequence[TokenLinks],
     pairs: int,
     max_links: int,

@@ -106,7 +106,7 @@ def load_ontology(
         return ontology
 
     file = f"{source.name}-{key_digest(key)}.npz"
-    return stored(cache_dir / "ontologies" / file, key, build)
+    return cached_ontology(cache_dir / "ontologies" / file, key, build)
 
 
 def _digests(source: OntologyFiles, cache: Cache) -> dict[str, str]:
@@ -124,7 +124,7 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 
 def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails."""
-    place = _named(name, data_dir).place
+    place = _named_files(name, data_dir).place
     if name == "snomed":
         snapshot = snomed_files(place, DEFAULT_OPTIONS.languages)
         return (snapshot.concept, *snapshot.descriptions, snapshot.relationship)
@@ -138,7 +138,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
         # The data folder is not searched, so that a run means the same on every machine.
         return OntologyFiles(spec, BUNDLED, (BUNDLED, *mesh.alias_files()), read_mesh)
     if spec in NAMES:
-        return _named(spec, data_dir)
+        return _named_files(spec, data_dir)
     path = local_path(spec, "config.knowledge.ontology")
     if spec.endswith(TABLES + OBO):
         name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
@@ -156,7 +156,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
     raise ConfigError(problem, field="knowledge.ontology", fix=fix)
 
 
-def _named(name: str, data_dir: Path | None) -> OntologyFiles:
+def _named_files(name: str, data_dir: Path | None) -> OntologyFiles:
     """Finds the files of "umls", "snomed" or "wordnet"."""
     folders = search_folders(data_dir)
     places = [folder / name for folder in folders]
@@ -175,7 +175,7 @@ def _named(name: str, data_dir: Path | None) -> OntologyFiles:
         raise ConfigError(problem, field="knowledge.ontology", fix=_NOT_INSTALLED[name])
     if name == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
         files = product(folders, ("umls/MRCONSO.RRF", "umls/META/MRCONSO.RRF"))
-        conso = _present(*(folder / file for folder, file in files))
+        conso = _present_files(*(folder / file for folder, file in files))
         if conso:
             read = partial(read_snomed, conso=conso[0])
             return replace(source, files=(*source.files, conso[0]), read=read)
@@ -189,11 +189,11 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if either_name(place / name) or umls.joining_command(place, name):
                 releases = (place / "release.dat", place.parent / "release.dat")
-                files = _present(*map(place.joinpath, umls.COLUMNS), *releases)
+                files = _present_files(*map(place.joinpath, umls.COLUMNS), *releases)
                 return OntologyFiles(kind, place, files, read_umls)
     elif kind == "wordnet":
         names = product(wordnet.FILES, (folder, folder / "dict"))
-        if _present(*(place / name for name, place in names)):
+        if _present_files(*(place / name for name, place in names)):
             paths = wordnet.wordnet_files(folder) | wordnet.further_files(folder)
             return OntologyFiles(kind, folder, tuple(paths.values()), wordnet.read_wordnet)
     elif files := tuple(release_files(folder)):
@@ -201,12 +201,12 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     return None
 
 
-def _present(*paths: Path) -> tuple[Path, ...]:
+def _present_files(*paths: Path) -> tuple[Path, ...]:
     """The files that exist, plain or gzipped."""
     return tuple(filter(None, map(either_name, paths)))
 
 
-def stored(path: Path, key: JsonObject, build: Callable[[], Ontology]) -> Ontology:
+def cached_ontology(path: Path, key: JsonObject, build: Callable[[], Ontology]) -> Ontology:
     """Reads the ontology from its file in the cache; if the file is missing, `build` makes the
     ontology, and it is stored."""
     return _ontology(cached_arrays(path, {**key, "layout": 3}, lambda: _arrays(build())))

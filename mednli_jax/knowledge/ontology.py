@@ -175,7 +175,7 @@ def permute(ontology: Ontology, seed: int) -> Ontology:
     target = sorted(range(len(keys)), key=keys.__getitem__)
     source = np.argsort(target).tolist()
 
-    def moved(pairs: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    def move_names(pairs: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
         return tuple((name, target[concept]) for name, concept in pairs)
 
     return replace(
@@ -183,8 +183,8 @@ def permute(ontology: Ontology, seed: int) -> Ontology:
         name=f"{ontology.name}-permuted-{seed}",
         labels=tuple(map(ontology.labels.__getitem__, source)),
         types=tuple(map(ontology.types.__getitem__, source)) if ontology.types else (),
-        names=moved(ontology.names),
-        cross_references=moved(ontology.cross_references),
+        names=move_names(ontology.names),
+        cross_references=move_names(ontology.cross_references),
         sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
     )
 

@@ -26,7 +26,7 @@ from mednli_jax.knowledge.links import (
     crossings,
     first_of_runs,
     mention_rows,
-    packed,
+    pack_links,
     token_links,
 )
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
@@ -75,7 +75,7 @@ class _Relation(NamedTuple):
     distance: int
 
 
-def related(
+def related_terms(
     ontology: Ontology,
     terms: Sequence[Term],
     named: Sequence[str] = (),
@@ -105,18 +105,18 @@ def related(
     relations = [_Relation(graph.same, SAME, 0), _Relation(graph.shared, SYNONYM, 0)]
     for steps, keys in graph.hypernyms(max_length):
         relations.append(_Relation(keys, HYPERNYM, steps))
-        relations.append(_Relation(_turned(keys, len(terms)), HYPONYM, steps))
+        relations.append(_Relation(_reverse_pairs(keys, len(terms)), HYPONYM, steps))
     kin = np.sort(np.concatenate([relation.keys for relation in relations]))
     siblings = graph.with_common_ancestor()
     relations.append(_Relation(_without(siblings, kin), CO_HYPONYM, 2))
     if "antonym" in ontology.relations:
         relations.append(_Relation(graph.antonyms(kin), ANTONYM, 1))
     for number, name in enumerate(named):
-        keys = graph.named(name)
+        keys = graph.named_keys(name)
         bit = 1 << (len(KINDS) + 2 * number)
         relations.append(_Relation(keys, bit, 1))
-        relations.append(_Relation(_turned(keys, len(terms)), bit << 1, 1))
-    return _joined(relations)
+        relations.append(_Relation(_reverse_pairs(keys, len(terms)), bit << 1, 1))
+    return _join(relations)
 
 
 class _TermGraph:
@@ -185,7 +185,7 @@ class _TermGraph:
         inherited = _without(self.keys(heirs @ opposite, heirs.T), kin)
         return np.union1d(own, inherited)
 
-    def named(self, name: str) -> np.ndarray:
+    def named_keys(self, name: str) -> np.ndarray:
         targets = self.up(self.concepts, _NEAR) @ self.ontology.relations[name]
         return _without(self.keys(self.up(targets, _NEAR), self.names), self.same)
 
@@ -203,7 +203,7 @@ def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
         raise ConfigError(problem, field=field, fix=f"give at most {MOST_NAMED}")
 
 
-def _turned(keys: np.ndarray, size: int) -> np.ndarray:
+def _reverse_pairs(keys: np.ndarray, size: int) -> np.ndarray:
     """The keys of the pairs in reverse order, (b, a) for (a, b)."""
     first, second = np.divmod(keys, max(size, 1))
     return second * size + first
@@ -221,7 +221,7 @@ def _without(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
     return np.compress(~_among(keys, rising), keys)
 
 
-def _joined(relations: Sequence[_Relation]) -> Related:
+def _join(relations: Sequence[_Relation]) -> Related:
     """Merges relations to one row for each key, with all its bits. Its distance is the least of the
     is-a edges, else the least of all."""
     keys_of, bit_of, distance_of = zip(*relations, strict=True)
@@ -255,7 +255,7 @@ def typed_links(
     mentions = premise_mentions, hypothesis_mentions
     for match in _matches(ontology, *mentions, term_of, named, max_length):
         blocks.append(token_links(*match))
-    return packed(blocks, len(premise_mentions), max_links, kinds=len(kinds_of(named)))
+    return pack_links(blocks, len(premise_mentions), max_links, kinds=len(kinds_of(named)))
 
 
 class _Matches(NamedTuple):
@@ -290,8 +290,8 @@ def _matches(
     for premise, hypothesis in crossings(premises, hypotheses, pairs):
         occurring.append(np.unique(premise.code * size + hypothesis.code))
     wanted = np.unique(np.concatenate(occurring))
-    both_orders = np.union1d(wanted, _turned(wanted, size))
-    table = related(ontology, list(code_of), named, max_length, both_orders)
+    both_orders = np.union1d(wanted, _reverse_pairs(wanted, size))
+    table = related_terms(ontology, list(code_of), named, max_length, both_orders)
     for premise, hypothesis in crossings(premises, hypotheses, pairs):
         keys = premise.code * size + hypothesis.code
         rows = np.flatnonzero(_among(keys, table.keys))

@@ -172,13 +172,13 @@ def ontology_word_graph(
             concepts.append(concept)
     names = bool_matrix(rows, concepts, (len(words), len(ontology)))
     of_concepts = [relation for relation in relations if relation != "synonym"]
-    graph = names @ _related(ontology, of_concepts, ("synonym", "is_a")) @ names.T
+    graph = names @ _related_pairs(ontology, of_concepts, ("synonym", "is_a")) @ names.T
     if "synonym" in relations:
         graph = graph + names @ names.T
     return _moving(csr_array(graph), f"ontology '{ontology.name}'")
 
 
-def _related(
+def _related_pairs(
     ontology: Ontology, relations: Sequence[str], further_names: Sequence[str] = ("is_a",)
 ) -> csr_array:
     """bool [C, C], the pairs of concepts that stand in a relation, in either direction.
@@ -292,7 +292,7 @@ def retrofit_concepts(
     mixed with the word vectors they come from (MedNLI's had length 1, unlike its words).
     """
     vectors, is_missing = concept_vectors(ontology, vectors_of_words, words, names)
-    edges = _related(ontology, relations).tocoo()
+    edges = _related_pairs(ontology, relations).tocoo()
     has_vectors = ~(is_missing[edges.row] | is_missing[edges.col])
     related = bool_matrix(edges.row[has_vectors], edges.col[has_vectors], edges.shape)
     graph = _moving(related, f"ontology '{ontology.name}'")

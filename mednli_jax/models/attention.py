@@ -136,7 +136,7 @@ def content_to_position(q_BNUA: jax.Array, key_NRA: jax.Array) -> jax.Array:
     """The products of each query with the key of the relative place, [B, N, U, T]."""
     queries, pieces = q_BNUA.shape[2], key_NRA.shape[1] // 2
     key_NRA = key_NRA[:, pieces - queries + 1 :]  # from U - 1 after the first piece
-    return aligned(q_BNUA @ jnp.swapaxes(key_NRA, 1, 2))
+    return align(q_BNUA @ jnp.swapaxes(key_NRA, 1, 2))
 
 
 def position_to_content(k_BNTA: jax.Array, query_NRA: jax.Array, queries: int) -> jax.Array:
@@ -144,10 +144,10 @@ def position_to_content(k_BNTA: jax.Array, query_NRA: jax.Array, queries: int) -
     `queries`."""
     pieces = k_BNTA.shape[2]
     query_NRA = query_NRA[:, pieces - queries : -1][:, ::-1]  # from T - 1 before the first query
-    return jnp.swapaxes(aligned(k_BNTA @ jnp.swapaxes(query_NRA, 1, 2)), 2, 3)
+    return jnp.swapaxes(align(k_BNTA @ jnp.swapaxes(query_NRA, 1, 2)), 2, 3)
 
 
-def aligned(scores: jax.Array) -> jax.Array:
+def align(scores: jax.Array) -> jax.Array:
     """Selects from scores [..., r, r + c] of relative places those of each pair of pieces, [..., r,
     c]: the entry i, j is the score of the place j - i + r - 1.
 

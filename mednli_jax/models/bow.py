@@ -38,7 +38,7 @@ class BOW(layers.PairModel):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        words = self.embedded(batch, packing)
+        words = self.embed(batch, packing)
         projection = self.linear(self.hidden_size, "projection")
 
         def hidden(vectors: jax.Array) -> jax.Array:

@@ -98,7 +98,7 @@ class GAReader(Reader):
 
         for hop in range(self.hops - 1):
             states_TD, query_BQD = encode(hop, x_TD, packing)
-            x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
+            x_TD = self._gate(hop, states_TD, query_BQD, packing, paired, batch)
             x_TD = layers.drop_tokens(
                 self.dropout, x_TD, paired, batch.row_key, name=f"drop_{hop}", train=train
             )
@@ -116,7 +116,7 @@ class GAReader(Reader):
         self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
         return candidate_logits(energies_BN, batch, self.pointer)
 
-    def _gated(
+    def _gate(
         self,
         hop: int,
         states_TD: jax.Array,

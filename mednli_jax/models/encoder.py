@@ -151,18 +151,18 @@ class Encoder(nn.Module):
         # Where the head reads only the first piece, the last layer computes queries only for it.
         is_convolved_last = self.convolution > 0 and self.layers == 1
         first_only = self.head_input == "first" and not keeps_states and not is_convolved_last
-        x = self._encoded(batch, row, noise_B2, first_only=first_only)
+        x = self._encode(batch, row, noise_B2, first_only=first_only)
         if not first_only:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
             self.sow(STATES, "last", x_BTD)
             is_mean = self.head_input == "mean"
             x = layers.masked_mean(x_BTD, row.real_BT) if is_mean else x_BTD[:, 0]
-        pooled_BD = self._pooled(x, noise_B2)
+        pooled_BD = self._pool(x, noise_B2)
         self.sow(STATES, "pooled", pooled_BD)
         pooled_BD = drop(pooled_BD, self.dropout, noise_B2, "pooled")
         return Affine(self.num_classes, self.product_dtype, name="logits")(pooled_BD)
 
-    def _pooled(self, x_BD: jax.Array, noise_B2: jax.Array | None) -> jax.Array:
+    def _pool(self, x_BD: jax.Array, noise_B2: jax.Array | None) -> jax.Array:
         """The state [B, D] of each row that the head reads, after the head's layer."""
         if self.head in ("tanh", "gelu"):
             x_BD = drop(x_BD, self.dropout, noise_B2, "first")
@@ -175,11 +175,11 @@ class Encoder(nn.Module):
     def _norm(self, name: str) -> "LayerNorm":
         return LayerNorm(self.epsilon, self.norm_bias, name=name)
 
-    def _encoded(
+    def _encode(
         self, batch: PairBatch, row: "PieceRows", noise_B2: jax.Array | None, *, first_only: bool
     ) -> jax.Array:
         """The last layer's states [B T, D]; with first_only those of the first pieces [B, D]."""
-        x = self._embedded(row)
+        x = self._embed(row)
         x = x if self.product_dtype is None else x.astype(self.product_dtype)
         x = drop(x, self.dropout, noise_B2, "embeddings")
         if self.embedding_size not in (0, self.hidden_size):
@@ -213,7 +213,7 @@ class Encoder(nn.Module):
             layer_rotation = local_rotation if is_local else rotation
             x = layer(x, layer_bias, layer_rotation, relative_RD, noise_B2, first_alone)
             if i == 0 and self.convolution:
-                x = self._convolved(x, embedded, row.real_BT, noise_B2)
+                x = self._convolve(x, embedded, row.real_BT, noise_B2)
         return wide(self._norm("norm")(x) if self.norm_first else x)
 
     def _bias(self, batch: PairBatch, row: "PieceRows") -> jax.Array:
@@ -247,7 +247,7 @@ class Encoder(nn.Module):
         relative_RD = relative_RD.astype(self.product_dtype or relative_RD.dtype)
         return self._norm("relative_norm")(relative_RD) if self.relative_norm else relative_RD
 
-    def _convolved(
+    def _convolve(
         self, x: jax.Array, embedded: jax.Array, real_BT: jax.Array, noise_B2: jax.Array | None
     ) -> jax.Array:
         """Adds a convolution of the embeddings [B T, D] to the first layer's states x [B T, D]."""
@@ -255,7 +255,7 @@ class Encoder(nn.Module):
         convolved = drop(convolve(embedded, real_BT), self.dropout, noise_B2, "convolution")
         return self._norm("convolution_norm")(x + gelu(convolved))
 
-    def _embedded(self, row: "PieceRows") -> jax.Array:
+    def _embed(self, row: "PieceRows") -> jax.Array:
         return Embeddings(
             self.vocab_size,
             self.embedding_size or self.hidden_size,
@@ -321,7 +321,7 @@ def rows_of_pairs(
     place_BT = jnp.clip(at - middle_B1 - 1, 0, batch.hypothesis.shape[1] - 1)
     own_BT = jnp.take_along_axis(batch.hypothesis, place_BT, axis=1)
     pieces_BT = jnp.where(in_hypothesis, own_BT, jnp.where(at <= end_B1, sep_id, 0))
-    premise_BT = shifted(layers.per_pair(batch.premise, batch), size)
+    premise_BT = shift(layers.per_pair(batch.premise, batch), size)
     pieces_BT = jnp.where(in_premise, premise_BT, pieces_BT)
     pieces_BT = jnp.where(at == 0, cls_id, pieces_BT)
     return PieceRows(
@@ -338,7 +338,7 @@ def rows_of_pairs(
 def between_sides(links_BPH: jax.Array, row: PieceRows) -> jax.Array:
     """Moves links [B, P, H] to the places of the pieces in the row, [B, T, T], in both directions;
     0 elsewhere."""
-    links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
+    links_BTH = shift(links_BPH, row.pieces_BT.shape[1])
     links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
     links_BTT = jnp.where(
         row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0
@@ -352,7 +352,7 @@ def window_of(size: int, reach: int) -> jax.Array:
     return jnp.where(distance_TT <= reach, 0.0, MASKED_ENERGY)
 
 
-def shifted(x: jax.Array, size: int) -> jax.Array:
+def shift(x: jax.Array, size: int) -> jax.Array:
     """Moves x [B, P, ...] of premise pieces to their places in the row, [B, size, ...]; 0
     elsewhere."""
     widths = ((0, 0), (1, max(size - 1 - x.shape[1], 0)), *((0, 0),) * (x.ndim - 2))
@@ -557,7 +557,7 @@ class Layer(nn.Module):
         norm_attended = norm(name="norm_attended") if self.has_first_norm else _identity
         norm_outer = norm(name="norm_outer")
 
-        def dropped(states: jax.Array, place: str) -> jax.Array:
+        def drop_states(states: jax.Array, place: str) -> jax.Array:
             return drop(states, self.dropout, noise_B2, f"{site}/{place}")
 
         affine = partial(Affine, product_dtype=self.product_dtype)
@@ -573,7 +573,7 @@ class Layer(nn.Module):
         relative = None if relative_RD is None else self._relative(relative_RD, qkv)
         attended = self._attend(queries, keys, values, bias, rotation, relative, noise_B2)
         projected = affine(size, biased=form.attention_bias, name="attended")(attended)
-        x = x + dropped(projected, "attended")
+        x = x + drop_states(projected, "attended")
         x = x if form.norm_first else norm_attended(x)
         read = norm_outer(x) if form.norm_first else x
         width = form.intermediate_size * (2 if form.gated else 1)
@@ -584,7 +584,7 @@ class Layer(nn.Module):
         else:
             inner = gelu(inner)
         outer = affine(size, biased=form.mlp_bias, name="outer")(inner)
-        x = x + dropped(outer, "outer")
+        x = x + drop_states(outer, "outer")
         return x if form.norm_first else norm_outer(x)
 
     def _relative(self, relative_RD: jax.Array, qkv: Affine) -> Relative:
@@ -592,7 +592,7 @@ class Layer(nn.Module):
         form, size = self.form, relative_RD.shape[-1]
         heads = (-1, form.heads, size // form.heads)
 
-        def projected(name: str, columns: slice) -> jax.Array:
+        def project(name: str, columns: slice) -> jax.Array:
             if form.relative_shared:
                 projection = qkv(relative_RD, columns)
             else:
@@ -601,9 +601,9 @@ class Layer(nn.Module):
 
         query_NRA, key_NRA = None, None
         if POSITION_TO_CONTENT in form.relative_terms:
-            query_NRA = projected("relative_query", slice(size)) * form.scale(heads[-1])
+            query_NRA = project("relative_query", slice(size)) * form.scale(heads[-1])
         if CONTENT_TO_POSITION in form.relative_terms:
-            key_NRA = projected("relative_key", slice(size, 2 * size))
+            key_NRA = project("relative_key", slice(size, 2 * size))
         return Relative(query_NRA, key_NRA)
 
     def _attend(
@@ -622,7 +622,7 @@ class Layer(nn.Module):
         projected = (queries, keys, values)
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in projected)
         if rotation is not None:
-            q_BNUA, k_BNTA = rotation.of(q_BNUA), rotation.of(k_BNTA)
+            q_BNUA, k_BNTA = rotation.rotate(q_BNUA), rotation.rotate(k_BNTA)
         q_BNUA = q_BNUA * self.form.scale(heads[-1])
         if self.reach:
             return self._attend_near(q_BNUA, k_BNTA, v_BNTA, bias, noise_B2)
@@ -665,7 +665,7 @@ class Rotation(NamedTuple):
     cosine_TA: jax.Array
     sine_TA: jax.Array
 
-    def of(self, x_BNUA: jax.Array) -> jax.Array:
+    def rotate(self, x_BNUA: jax.Array) -> jax.Array:
         """Rotates queries or keys of the first U pieces."""
         size = x_BNUA.shape[2]
         first, second = jnp.split(x_BNUA, 2, axis=-1)
@@ -740,7 +740,7 @@ def drop(
         place = place_of(*(lax.broadcasted_iota(jnp.uint32, shape, i) for i in range(len(shape))))
     first, second = jnp.moveaxis(noise_B2.reshape(rows, 2, *(1,) * (of_rows.ndim - 1)), 1, 0)
     site_number = jnp.uint32(zlib.crc32(site.encode()))
-    bits = mixed(mixed(place ^ first) + (second ^ site_number))
+    bits = mix_bits(mix_bits(place ^ first) + (second ^ site_number))
     stays = bits >= jnp.uint32(round(rate * 2**32))
     return jnp.where(stays, of_rows / (1.0 - rate), 0.0).reshape(x.shape)
 
@@ -753,7 +753,7 @@ def place_of(*indices: jax.Array) -> jax.Array:
     return place
 
 
-def mixed(x: jax.Array) -> jax.Array:
+def mix_bits(x: jax.Array) -> jax.Array:
     """A permutation of uint32: each bit of x flips about half of the bits of the result (Wellons
     2018, lowbias32)."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)

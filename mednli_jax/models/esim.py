@@ -67,7 +67,7 @@ class ESIM(layers.PairModel):
             keys_R = layers.sentence_keys(batch, packing.length_R.shape[0])
             return layers.drop_tokens(self.dropout, x_ND, packing, keys_R, name=name, train=train)
 
-        words = self.embedded(batch, packing)
+        words = self.embed(batch, packing)
         if not isinstance(words, layers.Words):
             words = drop_tokens(words, packing, "drop_words")
         encoded_ND = self.birnn("encoder")(words, packing)
@@ -108,7 +108,7 @@ class ESIM(layers.PairModel):
         if self.knowledge == "typed":
             relations = layers.Relations(batch, self.relations, same_words=self.same_words)
             weights = align(energies_BPH + relations.energies(self.knowledge_scale))
-            related_NR = paired.pack(*relations.attended(weights))
+            related_NR = paired.pack(*relations.attended_relations(weights))
             related_ND = self.linear(self.hidden_size, "relations", biased=False)(related_NR)
             return _Inference(enhanced(weights, related_ND), related_NR)
         links_BPH = layers.knowledge_energies(self, batch)

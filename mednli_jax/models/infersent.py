@@ -36,7 +36,7 @@ class InferSent(layers.PairModel):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         packing = layers.sentences(batch)
-        words = self.embedded(batch, packing)
+        words = self.embed(batch, packing)
         encoder = self.birnn("encoder", self.cell)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
             states_QPD, states_BHD = packing.unpack(encoder(words, packing), *batch.shapes)

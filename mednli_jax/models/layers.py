@@ -59,7 +59,7 @@ class Words:
         """The shape (N, D) of the vectors of all tokens."""
         return (*self.place.shape, self.vectors.shape[-1])
 
-    def mirrored(self, packing: Packing) -> "Words":
+    def mirror(self, packing: Packing) -> "Words":
         """The tokens of every sentence in reverse order."""
         return Words(self.vectors, self.place[packing.mirror_N])
 
@@ -313,8 +313,8 @@ class BiRNN(nn.Module):
         recurrent = self.param("recurrent", init, (2, self.hidden_size, width))
         bias = self.param("bias", init_bias, (2 * width,))
         if self.platform == "gpu":
-            return self._stacked(x, kernel, recurrent, bias, packing)
-        mirrored = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
+            return self._stacked_states(x, kernel, recurrent, bias, packing)
+        mirrored = x.mirror(packing) if isinstance(x, Words) else packing.mirror(x)
         forward_kernel, backward_kernel = jnp.split(kernel, 2, axis=1)
         forward_bias, backward_bias = jnp.split(bias, 2)
         gates = (
@@ -332,7 +332,7 @@ class BiRNN(nn.Module):
         )
         return forward_NH, mirrored_NH
 
-    def _stacked(
+    def _stacked_states(
         self,
         x: jax.Array | Words,
         kernel: jax.Array,
@@ -344,13 +344,13 @@ class BiRNN(nn.Module):
         size, gates = self.hidden_size, CELLS[self.cell].gates
         extra = stacked.padded_size(size) - size
 
-        def padded(weights: jax.Array, *leading: int) -> jax.Array:
+        def pad(weights: jax.Array, *leading: int) -> jax.Array:
             """Extends weights [..., K, H] by zeros for additional units."""
             weights = weights.reshape(*leading, gates, size)
             return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, extra)])
 
-        kernel_D2KH, bias_2KH = padded(kernel, -1, 2), padded(bias, 2)
-        recurrent_H2KH = padded(recurrent, 2, size).swapaxes(0, 1)
+        kernel_D2KH, bias_2KH = pad(kernel, -1, 2), pad(bias, 2)
+        recurrent_H2KH = pad(recurrent, 2, size).swapaxes(0, 1)
         recurrent_H2KH = jnp.pad(recurrent_H2KH, ((0, extra), (0, 0), (0, 0), (0, 0)))
         projected = project(x, kernel_D2KH.reshape(x.shape[-1], -1), self.product_dtype)
         projected_N2KH = (projected + bias_2KH.reshape(-1)).reshape(-1, *bias_2KH.shape)
@@ -392,7 +392,7 @@ class PairModel(nn.Module):
         """A Linear with products of the model's `product_dtype`."""
         return Linear(features, biased, self.product_dtype, name=name)
 
-    def embedded(self, batch: PairBatch, packing: Packing) -> jax.Array | Words:
+    def embed(self, batch: PairBatch, packing: Packing) -> jax.Array | Words:
         """The vectors [N, D] of the packed words."""
         tokens_N = packing.tokens(batch.premise, batch.hypothesis)
         if self.shares_words and batch.distinct_words:
@@ -525,7 +525,7 @@ class Relations:
         related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
         return _at_links(self._batch, scale * related_BK)
 
-    def attended(self, weights: Attention) -> tuple[jax.Array, jax.Array]:
+    def attended_relations(self, weights: Attention) -> tuple[jax.Array, jax.Array]:
         """The attended relations (sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over
         i [B, H, R])."""
         rows, premises, hypotheses = self._batch.attention_shape

@@ -34,7 +34,7 @@ def _take(x: jax.Array, index: jax.Array) -> jax.Array:
     return jnp.take(x, index, axis=0, mode="fill", fill_value=0)
 
 
-def _gathered(sources: Arrays, index: Arrays) -> jax.Array:
+def _sum_sources(sources: Arrays, index: Arrays) -> jax.Array:
     """The sum of source[rows] over the sources. Each place has a row of at most one source."""
     rows_of_sources = (_take(source, rows) for source, rows in zip(sources, index, strict=True))
     return cast(jax.Array, sum(rows_of_sources))
@@ -51,7 +51,7 @@ def reorder(sources: Arrays, index: Sequence[Arrays], inverse: Sequence[Arrays])
       inverse: for each source and each result, the row of the result for each place of the source,
         so that the gradient is a gather, too.
     """
-    return [_gathered(sources, of_result) for of_result in index]
+    return [_sum_sources(sources, of_result) for of_result in index]
 
 
 def _reorder_forward(
@@ -63,7 +63,7 @@ def _reorder_forward(
 def _reorder_backward(
     inverse: Sequence[Arrays], d_out: Arrays
 ) -> tuple[list[jax.Array], None, None]:
-    return [_gathered(d_out, of_source) for of_source in inverse], None, None
+    return [_sum_sources(d_out, of_source) for of_source in inverse], None, None
 
 
 reorder.defvjp(_reorder_forward, _reorder_backward)
@@ -156,7 +156,7 @@ class Packing:
     def tokens(self, *sides: jax.Array) -> jax.Array:
         """Word numbers [N] from padded sides [R_i, T_i]; 0 on slots without a token."""
         position = self._position_of_slot([side.shape for side in sides])
-        return _gathered([side.reshape(-1) for side in sides], position)
+        return _sum_sources([side.reshape(-1) for side in sides], position)
 
     def token_keys(self, keys_R: jax.Array) -> jax.Array:
         """The key [N] of each slot's sentence."""

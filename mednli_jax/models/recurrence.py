@@ -78,7 +78,7 @@ def _run_forward(
     states: Sequence[_State] = [_State(carry, own) for own in stored]
     first = 0
     for steps, rows in segments:
-        states = [_State(_shortened(state.carry, rows), state.stored) for state in states]
+        states = [_State(_shorten(state.carry, rows), state.stored) for state in states]
         states = lax.fori_loop(first, first + steps, all_directions, states)
         first += steps
     return tuple(state.stored for state in states)
@@ -99,17 +99,17 @@ def _run_backward(
     states: Sequence[_State] = [_State(carry, own) for own in stored]
     last = sum(steps for steps, _ in segments) - 1
     for steps, rows in reversed(segments):
-        states = [_State(_lengthened(state.carry, rows), state.stored) for state in states]
+        states = [_State(_lengthen(state.carry, rows), state.stored) for state in states]
         states = lax.fori_loop(0, steps, partial(all_directions, last), states)
         last -= steps
     return tuple(state.stored for state in states)
 
 
-def _shortened(carry: Arrays, rows: int) -> Arrays:
+def _shorten(carry: Arrays, rows: int) -> Arrays:
     return tuple(x_RH[:rows] for x_RH in carry)
 
 
-def _lengthened(carry: Arrays, rows: int) -> Arrays:
+def _lengthen(carry: Arrays, rows: int) -> Arrays:
     return tuple(jnp.pad(x_RH, ((0, rows - x_RH.shape[0]), (0, 0))) for x_RH in carry)
 
 
@@ -121,7 +121,7 @@ def _write(x_N: jax.Array, rows_R: jax.Array, at: jax.Array) -> jax.Array:
     return lax.dynamic_update_slice_in_dim(x_N, rows_R, at, 0)
 
 
-def _unwritten(
+def _new_arrays(
     shape: tuple[int, int], dtype: DTypeLike, recurrent: Arrays, place: int = 0
 ) -> list[jax.Array]:
     """Makes an array of this shape for each direction, to which a loop writes all rows.
@@ -237,7 +237,7 @@ def _lstm_forward(
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
     shape = gates[0].shape[0], size
-    h, c = (_unwritten(shape, wide, recurrent, place) for place in range(2))
+    h, c = (_new_arrays(shape, wide, recurrent, place) for place in range(2))
     empty = list(zip(gates, h, c, strict=True))
     constants = list(zip(recurrent, bias, strict=True))
     stored = _run_forward(step, (zeros_RH, zeros_RH), empty, constants, segments)
@@ -281,7 +281,7 @@ def _lstm_backward(
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
     shape = d_out[0].shape[0], 4 * size
-    unwritten = _unwritten(shape, d_out[0].dtype, saved.recurrent)
+    unwritten = _new_arrays(shape, d_out[0].dtype, saved.recurrent)
     empty = [(d_gates_NG,) for d_gates_NG in unwritten]
     constants = saved.constants(d_out, transposes)
     stored = _run_backward(step, (zeros_RH, zeros_RH), empty, constants, segments)
@@ -379,7 +379,7 @@ def _gru_loop(
 
     zeros_RH = jnp.zeros((segments[0][1], size), wide)
     shape = gates[0].shape[0], size
-    h, products = (_unwritten(shape, wide, recurrent, place) for place in range(2))
+    h, products = (_new_arrays(shape, wide, recurrent, place) for place in range(2))
     empty = list(zip(h, gates, products, strict=True)) if saves else [(h_NH,) for h_NH in h]
     constants = list(zip(gates, recurrent, bias, strict=True))
     return _run_forward(step, (zeros_RH,), empty, constants, segments)
@@ -426,7 +426,7 @@ def _gru_backward(
 
     zeros_RH = jnp.zeros((segments[-1][1], size), d_out[0].dtype)
     shape = d_out[0].shape[0], 3 * size
-    unwritten = _unwritten(shape, d_out[0].dtype, saved.recurrent)
+    unwritten = _new_arrays(shape, d_out[0].dtype, saved.recurrent)
     empty = [(d_gates_NG,) for d_gates_NG in unwritten]
     constants = saved.constants(d_out, transposes)
     stored = _run_backward(step, (zeros_RH,), empty, constants, segments)

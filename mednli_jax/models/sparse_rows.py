@@ -59,7 +59,7 @@ def index_of(model: nn.Module, variables: PyTree, batch: PyTree) -> PyTree:
     return traverse_util.unflatten_dict(index)
 
 
-def mapped(change: Callable[[Path, jax.Array], jax.Array], tree: PyTree) -> PyTree:
+def map_leaves(change: Callable[[Path, jax.Array], jax.Array], tree: PyTree) -> PyTree:
     """Replaces each leaf of a tree by change(path, leaf)."""
     flat = traverse_util.flatten_dict(tree)
     return traverse_util.unflatten_dict({path: change(path, leaf) for path, leaf in flat.items()})
@@ -72,10 +72,10 @@ def with_rows(params: PyTree, index: PyTree) -> PyTree:
     def read(path: Path, leaf: jax.Array) -> jax.Array:
         return leaf if path not in rows_of else leaf[rows_of[path]]
 
-    return mapped(read, params)
+    return map_leaves(read, params)
 
 
-def summed(gradients: PyTree, params: PyTree, index: PyTree) -> PyTree:
+def sum_rows(gradients: PyTree, params: PyTree, index: PyTree) -> PyTree:
     """Sums the gradients of the same row at its first occurrence; the other occurrences get 0."""
     rows_of, tables = traverse_util.flatten_dict(index), traverse_util.flatten_dict(params)
 
@@ -87,7 +87,7 @@ def summed(gradients: PyTree, params: PyTree, index: PyTree) -> PyTree:
         first_M = jnp.full(len(tables[path]), reads).at[index_N].min(jnp.arange(reads))
         return _add(jnp.zeros_like(leaf), first_M[index_N], leaf)
 
-    return mapped(at_first_occurrence, gradients)
+    return map_leaves(at_first_occurrence, gradients)
 
 
 def over_devices(gradients: PyTree, index: PyTree, axis_name: str | None) -> tuple[PyTree, PyTree]:
@@ -103,17 +103,17 @@ def over_devices(gradients: PyTree, index: PyTree, axis_name: str | None) -> tup
     return traverse_util.unflatten_dict({**lax.psum(of_weights, axis_name), **of_tables}), index
 
 
-def added(params: PyTree, updates: PyTree, index: PyTree) -> PyTree:
+def add_updates(params: PyTree, updates: PyTree, index: PyTree) -> PyTree:
     """Adds updates to the parameters. The updates [N, D] of a table belong to its rows `index`."""
     rows_of, flat = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
 
-    def moved(path: Path, leaf: jax.Array) -> jax.Array:
+    def add_to_leaf(path: Path, leaf: jax.Array) -> jax.Array:
         update: jax.Array = flat[path]
         if path in rows_of:
             return _add(leaf, rows_of[path], update)
         return (leaf + update).astype(leaf.dtype)
 
-    return mapped(moved, params)
+    return map_leaves(add_to_leaf, params)
 
 
 # -- look-up with a deterministic gradient -------------------------------------------------------

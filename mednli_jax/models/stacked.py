@@ -47,16 +47,16 @@ def _over_seeds(function: Callable[..., PyTree], *arrays: PyTree) -> PyTree:
     call = jax.custom_batching.custom_vmap(function)
 
     @call.def_vmap
-    def of_seeds(seeds: int, has_seeds: list[PyTree], *arrays: PyTree) -> tuple[PyTree, PyTree]:
-        def joined(x: jax.Array, has_seeds: bool) -> jax.Array:
+    def call_seeds(seeds: int, has_seeds: list[PyTree], *arrays: PyTree) -> tuple[PyTree, PyTree]:
+        def join_seeds(x: jax.Array, has_seeds: bool) -> jax.Array:
             x = jnp.moveaxis(x, 0, 1) if has_seeds else jnp.repeat(x[:, None], seeds, axis=1)
             return x.reshape(len(x), -1, *x.shape[3:])
 
-        def separated(x: jax.Array) -> jax.Array:
+        def split_seeds(x: jax.Array) -> jax.Array:
             return jnp.moveaxis(x.reshape(len(x), seeds, -1, *x.shape[2:]), 1, 0)
 
-        results = function(*jax.tree.map(joined, arrays, tuple(has_seeds)))
-        results = jax.tree.map(separated, results)
+        results = function(*jax.tree.map(join_seeds, arrays, tuple(has_seeds)))
+        results = jax.tree.map(split_seeds, results)
         return results, jax.tree.map(lambda _: True, results)
 
     return call(*arrays)
@@ -161,14 +161,14 @@ def _backward(
     results = []
     for own in reversed(list(zip(*inputs, strict=True))):
         steps, directions, rows = own[0].shape[:3]
-        carry = tuple(_lengthened(x_DR, rows) for x_DR in carry)
+        carry = tuple(_lengthen(x_DR, rows) for x_DR in carry)
         stored = jnp.zeros((steps, directions, rows, gates, own[0].shape[-1]), own[0].dtype)
         carry, stored = _scan(step, carry, stored, own, reverse=True)
         results.append(stored)
     return results[::-1]
 
 
-def _lengthened(x_DR: jax.Array, rows: int) -> jax.Array:
+def _lengthen(x_DR: jax.Array, rows: int) -> jax.Array:
     widths = [(0, 0)] * x_DR.ndim
     widths[1] = (0, rows - x_DR.shape[1])
     return jnp.pad(x_DR, widths)

@@ -137,7 +137,7 @@ def load_weights(
     if _names(pooler).isdisjoint(tensors.arrays):
         drawn.append("pooler")
         sources = {place: names for place, names in sources.items() if place not in pooler}
-    merged = leaves | _fitted(tensors, sources, leaves, stacked=stacked, file=files[0].name)
+    merged = leaves | _fit(tensors, sources, leaves, stacked=stacked, file=files[0].name)
     for leaf in ("kernel", "bias") if order else ():
         merged["logits", leaf] = merged["logits", leaf][..., order]
     unused = sorted(tensors.arrays.keys() - _names(sources))
@@ -149,7 +149,7 @@ def load_weights(
     warning = ""
     if heads and labels and not order:
         warning = (
-            f"the weights have {_listed(heads)} for the labels {', '.join(theirs)}, and the model "
+            f"the weights have {_list(heads)} for the labels {', '.join(theirs)}, and the model "
             f"{head['logits', 'kernel'][0]} for {', '.join(labels)}: a new classifier is trained"
         )
     return Loaded(traverse_util.unflatten_dict(merged), unused, drawn, warning)
@@ -324,7 +324,7 @@ def _read_file(file: Path, tensors: Tensors) -> None:
                 raise DataError(problem, file=file.name, fix=_COPY)
 
 
-def _fitted(
+def _fit(
     tensors: Tensors,
     sources: Sources,
     leaves: Leaves,
@@ -338,7 +338,7 @@ def _fitted(
     unreadable = [name for name in sorted(_names(sources)) if name in tensors.other_types]
     if unreadable:
         number_type = tensors.other_types[unreadable[0]]
-        problem = f"{len(unreadable)} weights are of type {number_type}: {_listed(unreadable)}"
+        problem = f"{len(unreadable)} weights are of type {number_type}: {_list(unreadable)}"
         fix = "give weights of float32, float16 or bfloat16 (save_pretrained of a loaded model)"
         raise DataError(problem, file=file, fix=fix)
     for place, names in sources.items():
@@ -366,7 +366,7 @@ def _fitted(
         if name.startswith(tuple(modules)) and not _IGNORED.match(name)
     ]
     faults = (("missing", missing), ("of another shape", misshaped), ("unknown", unknown))
-    problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
+    problems = [f"{len(names)} {kind}: {_list(names)}" for kind, names in faults if names]
     if problems:
         prefixes = " ".join(sorted(filter(None, tensors.prefixes))) or "none"
         problem = "its weights do not fit the model; " + ". ".join(problems)
@@ -380,6 +380,6 @@ def _names(sources: Sources) -> set[str]:
     return {name for names in sources.values() for name in names}
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

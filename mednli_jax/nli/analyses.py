@@ -422,13 +422,13 @@ def path_chart(corpus: str, figures: JsonObject) -> charts.Chart | None:
     return charts.bars(
         series,
         keys,
-        title=f"Shortest paths between concepts, {_of_ontology(corpus, figures)}",
+        title=f"Shortest paths between concepts, {_ontology_title(corpus, figures)}",
         x=f"shortest path, {edges}",
         y="occurrences of concept pairs",
     )
 
 
-def _of_ontology(corpus: str, figures: JsonObject) -> str:
+def _ontology_title(corpus: str, figures: JsonObject) -> str:
     return f"{corpus}, {figures['ontology']} {figures['version']}"
 
 
@@ -440,7 +440,7 @@ def path_section(corpus: str, figures: JsonObject) -> Section:
     words = [
         "path 0: the same concept on both sides; "
         f"{int(occurrences.get(NO_PATH, 0)):,} pairs of concepts have no path",
-        f"{_of_ontology(corpus, figures)}: {figures['examples']:,} examples "
+        f"{_ontology_title(corpus, figures)}: {figures['examples']:,} examples "
         f"({figures.get('split', 'all')}); concepts in {sides['premise']:,} premises and "
         f"{sides['hypothesis']:,} hypotheses, in both sides of {sides['both']:,}; the columns of "
         "classes count examples by their shortest path",

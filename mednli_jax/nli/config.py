@@ -247,7 +247,7 @@ def corpus_of(
         pieces = PieceEncoding(file, data.pieces, data.max_length)
     concepts_as_words = vectors.retrofit == "concepts"
     retrofits_by_ontology = vectors.retrofit in ("ontology", "concepts")
-    relations = _separated(vectors.retrofit_relations)
+    relations = _split_at_commas(vectors.retrofit_relations)
     has_links = model.knowledge != "none"
     has_terminology = has_links or retrofits_by_ontology or data.augment
     return corpus_class(
@@ -313,13 +313,13 @@ def _terminology(config: ConfigDict, folder: Path | None) -> Terminology:
     # Augmentation picks its own relations, and named relations are picked from all.
     needs_all = augments_alone or named_relations(knowledge.relations)
     relations = "all" if needs_all else knowledge.relations
-    sources, languages = _separated(knowledge.sources), _separated(knowledge.languages)
+    sources, languages = _split_at_commas(knowledge.sources), _split_at_commas(knowledge.languages)
     options = OntologyOptions(sources, languages, relations)
     name = os.path.expanduser(knowledge.ontology)
     return Terminology(name, folder, options, knowledge.permute_seed)
 
 
-def _separated(values: Sequence[str]) -> tuple[str, ...]:
+def _split_at_commas(values: Sequence[str]) -> tuple[str, ...]:
     """Splits each value at its commas: a command line gives "A,B" as one value. The value "" is
     kept as ""."""
     separated: list[str] = []
@@ -334,7 +334,7 @@ def _linking(config: ConfigDict, folder: Path | None) -> Linking:
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,
-        types=_separated(knowledge.types),
+        types=_split_at_commas(knowledge.types),
         abbreviations=knowledge.abbreviations,
         # MeSH has no base forms; Linking.linker leaves them out for other ontologies but WordNet.
         lemmas=config.model.knowledge == "typed" and knowledge.ontology != "mesh",

@@ -54,7 +54,7 @@ from mednli_jax.nli.encode.texts import (
     examples_of,
 )
 from mednli_jax.nli.read import readers
-from mednli_jax.nli.read.corpora import CORPORA, OWN, licensed, source_files
+from mednli_jax.nli.read.corpora import CORPORA, OWN, licensed_files, source_files
 from mednli_jax.nli.read.pair_rows import FORMAT as ROWS_FORMAT
 from mednli_jax.nli.read.pair_rows import Columns
 from mednli_jax.terminal import Bar, say, warn
@@ -342,12 +342,12 @@ class NLICorpus:
         the corpus was just read from."""
         if self.folder is None:
             return
-        names = set(self._licensed())
+        names = set(self._licensed_files())
         for name in names & CORPORA.keys():  # and the corpora that splits are taken from
             names |= set(CORPORA[name].folders.values())
-        warn_of_exposure(self.folder, tuple(licensed(sorted(names))))
+        warn_of_exposure(self.folder, tuple(licensed_files(sorted(names))))
 
-    def _licensed(self) -> list[str]:
+    def _licensed_files(self) -> list[str]:
         linked = [self.terminology.name] if self.terminology and self.linking else []
         return [self.name, *linked]
 
@@ -456,7 +456,7 @@ class NLICorpus:
             of_run=self.concepts_of_run,
         )
 
-    def encoded(
+    def encode(
         self,
         splits: Mapping[str, Split[NLIExample]],
         vocabulary: Vocabulary,

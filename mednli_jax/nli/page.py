@@ -351,9 +351,9 @@ def _changes(row: Comparison, attention: bool) -> Section:
                 str(flip.pairs),
                 str(flip.changed),
                 str(flip.gained),
-                _listed(flip.gained_from),
+                _list(flip.gained_from),
                 str(flip.lost),
-                _listed(flip.lost_to),
+                _list(flip.lost_to),
                 str(flip.wrong_to_wrong),
             )
             changed.append(cells)
@@ -367,7 +367,7 @@ def _changes(row: Comparison, attention: bool) -> Section:
     return Section(f"{row.second} against {row.first}", words, grids)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _list(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
 
 

@@ -129,7 +129,7 @@ class NLIScorer:
             }
         return facts
 
-    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+    def device_arrays(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays that stay on the device, with the rows of all splits."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
@@ -155,15 +155,16 @@ class NLIScorer:
             settings = settings.for_training(training)
             return self._batches(prepared, name, settings, group_size=size, model=model)
         if name == NEW:
-            return self._predicted(prepared, NEW, training, shares, model)
+            return self._prediction_batches(prepared, NEW, training, shares, model)
         held_out = [split for split in prepared.splits if split != "train"]
         batches_of = {
-            split: self._predicted(prepared, split, training, shares, model) for split in held_out
+            split: self._prediction_batches(prepared, split, training, shares, model)
+            for split in held_out
         }
         batching.share_layouts(batches_of)
         return batches_of[name]
 
-    def _predicted(
+    def _prediction_batches(
         self,
         prepared: Prepared,
         split: str,
@@ -201,7 +202,7 @@ class NLIScorer:
             *rows.length,
             replace(settings, first=rows.first),
             groups=batching.premise_groups(tokens.premise, group_size) if group_size > 1 else None,
-            tokens=self.shared(tokens, model),
+            tokens=self.shared_tokens(tokens, model),
         )
 
     def batch_settings(
@@ -217,7 +218,7 @@ class NLIScorer:
             sees_padding=bool(self.padded_length) and not self.pieces,
         )
 
-    def shared(
+    def shared_tokens(
         self, tokens: tuple[np.ndarray, np.ndarray], model: nn.Module
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """The tokens of both sides, for a model that projects each distinct word of a batch once;

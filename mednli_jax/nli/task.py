@@ -40,7 +40,7 @@ from mednli_jax.nli.config import (
 )
 from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
 from mednli_jax.nli.encode.links import find_mentions, merge_entities
-from mednli_jax.nli.read.corpora import CORPORA, OWN, RESTRICTED, licensed, source_files
+from mednli_jax.nli.read.corpora import CORPORA, OWN, RESTRICTED, licensed_files, source_files
 from mednli_jax.nli.read.pair_rows import columns_of
 from mednli_jax.nli.read.readers import (
     NO_TEST,
@@ -146,7 +146,7 @@ class NLI:
     def save_for_report(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes nothing: reports of pairs need the predictions alone."""
 
-    licensed: Sequence[str] = tuple(licensed(RESTRICTED))
+    licensed: Sequence[str] = tuple(licensed_files(RESTRICTED))
 
     @property
     def sources(self) -> Mapping[str, tuple[FilesOf, str]]:
@@ -178,7 +178,7 @@ class NLI:
         if options.probe:
             return self._probe(run, options.probe)
         if options.merged:
-            run = self.merged(run, options.spans)
+            run = self.with_merged_entities(run, options.spans)
         return page.evaluate(run, options.split, options.partitions)
 
     def answers(self, path: Path, rows: Rows, config: ConfigDict) -> np.ndarray:
@@ -209,7 +209,7 @@ class NLI:
             run, run.scorer.score(*run.rows_and_logits(split)), split.facts["file"]
         )
 
-    def linked(self, config: ConfigDict) -> NLICorpus:
+    def linked_pairs(self, config: ConfigDict) -> NLICorpus:
         """The pairs that a run was trained on, with a linker, whether or not its model uses
         links."""
         linked = config.copy_and_resolve_references()
@@ -218,12 +218,12 @@ class NLI:
             linked.vectors.retrofit, linked.model.knowledge = "", "replace"
         return self.pairs(linked)
 
-    def merged(self, run: Run, spans: Path | None) -> Run:
+    def with_merged_entities(self, run: Run, spans: Path | None) -> Run:
         """The run on its own corpus, with entities as one token (Herlihy & Rudinger 2021, Table 6).
 
         spans: see NLICorpus.concept_source.
         """
-        trained, corpus = run.experiment.pairs, self.linked(run.config)
+        trained, corpus = run.experiment.pairs, self.linked_pairs(run.config)
         if trained.pieces or trained.linking:
             problem = "--merged is for a run on words alone, without word pieces and concepts"
             fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
@@ -234,7 +234,7 @@ class NLI:
         for name, split in splits.items():
             mentions = find_mentions(split.examples, source, corpus.encoding).visible
             joined[name] = replace(split, examples=tuple(merge_entities(split.examples, mentions)))
-        prepared = trained.encoded(joined, run.vocabulary, run.vectors)
+        prepared = trained.encode(joined, run.vocabulary, run.vectors)
         merged_by = spans.name if spans else corpus.knowledge
         return run.with_arrays(prepared=prepared, merged_by=merged_by)
 
@@ -245,7 +245,7 @@ class NLI:
             if options.categories_file:
                 categories_of = read_categories(options.categories_file)
             else:
-                corpus = self.linked(options.config_of(folders[0]))
+                corpus = self.linked_pairs(options.config_of(folders[0]))
                 categories_of = categories_by_rules(corpus, options.split)
             runs = [read_finished(folder, options.split) for folder in folders]
             report = category_report(runs, categories_of, annotated=bool(options.categories_file))
@@ -263,7 +263,7 @@ class NLI:
     })  # fmt: skip
     alone: Sequence[str] = ("substitutions",)  # left out of `analyze all`: it writes a new corpus
 
-    def analysed(self, config: ConfigDict, options: AnalysisOptions) -> AnalysedPairs:
+    def analysed_corpus(self, config: ConfigDict, options: AnalysisOptions) -> AnalysedPairs:
         if config is None:
             raise UsageError("--config is missing", fix="--config=esim_kd, or --corpus=NAME")
         path = Path(options.corpus).expanduser() if options.corpus else None
@@ -276,7 +276,7 @@ class NLI:
         for number in TABLES:
             fill = partial(_accuracies, number)
             papers[str(number)] = PaperTable(fill, source, systems=number == 3)
-        errors = partial(table_8_report, linked=self.linked)
+        errors = partial(table_8_report, linked=self.linked_pairs)
         return {**papers, "8": PaperTable(errors, source, shareable=False)}
 
 

@@ -94,7 +94,7 @@ def _public_page(values: cli.Flags, folder: Path) -> None:
 
 
 def _table(values: cli.Flags) -> None:
-    runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
+    runs = cli.required_path(values, "runs", "--runs=runs/table3, the folder that holds the runs")
     table = tasks.with_table(values.table)
     options = TableOptions(
         cli.read_config,

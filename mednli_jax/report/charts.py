@@ -37,7 +37,7 @@ Point = tuple[float, float]
 
 
 @contextlib.contextmanager
-def _styled() -> Iterator[None]:
+def _style() -> Iterator[None]:
     """Applies the package's style to matplotlib, whatever the user's is."""
     import matplotlib.style
 
@@ -53,12 +53,12 @@ class Chart:
     title: str
     description: str
 
-    @_styled()
+    @_style()
     def data_url(self) -> str:
         """The chart without its title, as the source of a picture in a page."""
         return f"data:image/svg+xml;base64,{base64.b64encode(file_of(self.figure, 'svg')).decode()}"
 
-    @_styled()
+    @_style()
     def file(self, kind: str) -> bytes:
         """A file of the chart with its title. kind: see UNDATED."""
         title = self.figure.axes[0].set_title(self.title)
@@ -83,7 +83,7 @@ class Line(NamedTuple):
     dashed: bool = False
 
 
-@_styled()
+@_style()
 def curves(
     lines: Sequence[Line], *, title: str, x: str, y: str, marks: Sequence[Point] = ()
 ) -> Chart | None:
@@ -130,7 +130,7 @@ def _ticks(first: float, last: float, marked: Iterable[float]) -> list[float]:
     return sorted(ticks)
 
 
-@_styled()
+@_style()
 def bars(
     series: Mapping[str, Sequence[float]],
     ticks: Sequence[str],
@@ -169,7 +169,7 @@ def bars(
     return Chart(figure, title, f"{y} by {x}. {'; '.join(words)}")
 
 
-@_styled()
+@_style()
 def heat_map(
     counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str
 ) -> Chart:
@@ -196,7 +196,7 @@ def heat_map(
     return Chart(figure, title, f"{rows} in rows, {columns} in columns. {'; '.join(words)}")
 
 
-@_styled()
+@_style()
 def reliability(bins: Sequence[Bin], *, title: str) -> Chart | None:
     """Charts accuracy against confidence, with a circle for each bin whose area is its share of the
     rows; on the dashed line both are the same. None without rows."""
@@ -220,8 +220,8 @@ def reliability(bins: Sequence[Bin], *, title: str) -> Chart | None:
     return Chart(figure, title, f"{y} by {x}, and rows: {', '.join(words)}")
 
 
-@_styled()
-def ranked(name: str, rows: Mapping[str, float], *, title: str, x: str) -> bytes:
+@_style()
+def ranking(name: str, rows: Mapping[str, float], *, title: str, x: str) -> bytes:
     """Draws horizontal bars, the first on top, as PNG. name: of the rows."""
     places = range(len(rows))
     longest = max(1, len(rows))
@@ -243,7 +243,7 @@ class Range(NamedTuple):
     words: str
 
 
-@_styled()
+@_style()
 def ranges(
     rows: Mapping[str, Range], *, title: str, x: str, line: float, width: int = WIDTH
 ) -> Chart:
@@ -264,7 +264,7 @@ def ranges(
     return Chart(figure, title, f"{x}: {'; '.join(words)}")
 
 
-@_styled()
+@_style()
 def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
     """Draws a histogram of bins between `edges` whose area is 1, as PNG."""
     figure = _figure(WIDTH, 260)
@@ -275,7 +275,7 @@ def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: s
     return file_of(figure, "png")
 
 
-@_styled()
+@_style()
 def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> bytes:
     """Draws one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named
     by its key, as PNG."""

@@ -137,9 +137,9 @@ def _settings(
         if field in fields:
             facts[name] = str(fields[field])
     epochs = "" if result.epochs is None else str(result.epochs)
-    best = _listed(result.best_epoch)
+    best = _list(result.best_epoch)
     facts["epochs"] = ", best ".join(filter(None, (epochs, best)))
-    facts["seeds"] = _listed(config["seeds"])
+    facts["seeds"] = _list(config["seeds"])
     if result.parameters is not None:
         facts["parameters"] = f"{result.parameters:,} of each seed"
     facts["set-up"] = data.setup
@@ -155,7 +155,7 @@ def _word_vectors(config: Mapping[str, Json], data: RunData) -> str:
     return f"{data.vectors or vectors}, {data.words_with_vector:,} words"
 
 
-def _listed(values: Iterable[object]) -> str:
+def _list(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
 
 
@@ -264,7 +264,7 @@ def public_pages(figures: dict) -> tuple[str, str]:
 def _text(value: Json) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {entry}" for name, entry in value.items())
-    return _listed(value) if isinstance(value, list) else str(value)
+    return _list(value) if isinstance(value, list) else str(value)
 
 
 # -- a corpus, and several runs --------------------------------------------------------------------
@@ -299,7 +299,7 @@ def runs_section(folders: Sequence[Path]) -> Section:
         directory = RunDirectory.existing(folder)
         result, facts = directory.result(), _provenance(directory.environment())
         commit, command = facts.pop("commit"), facts.pop("command")
-        rows.append((name, result.model, result.corpus, _listed(result.seeds), commit))
+        rows.append((name, result.model, result.corpus, _list(result.seeds), commit))
         sizes = _sizes(directory.data().splits)
         origins[name] = "; ".join(filter(None, (sizes, *facts.values())))
         commands.append((name, command))

@@ -182,7 +182,8 @@ class PaperTable(NamedTuple):
 
 @dataclass
 class AnalysedCorpus:
-    """A corpus for analyses, as Task.analysed returns it. A corpus without splits has no page.
+    """A corpus for analyses, as Task.analysed_corpus returns it. A corpus without splits has no
+    page.
 
     Args:
       notes: remarks on the splits.

@@ -95,7 +95,7 @@ def complete(folder: Path) -> tuple[RunDirectory, RunResult]:
     """Opens a finished run: (directory, result). Raises RunError for a run that is not finished."""
     directory = RunDirectory.existing(folder)
     if (status := directory.status()) != "complete":
-        raise directory.unfinished(status)
+        raise directory.unfinished_error(status)
     return directory, directory.result()
 
 
@@ -334,21 +334,21 @@ def align(first: Finished, second: Finished) -> Finished:
     shared = sum(uid in place for uid in uids)
     if not len(uids) == len(moved) == shared:
         sizes = f"{len(uids):,} and {len(moved):,} pairs in {first.split}"
-        raise _unlike(first, second, f"{sizes}, {shared:,} of them the same")
+        raise _mismatch(first, second, f"{sizes}, {shared:,} of them the same")
     ours, theirs = first.data.splits.get(first.split), second.data.splits.get(second.split)
     # A gzipped file has another name.
     if ours and theirs and ours.file == theirs.file and ours.sha256 != theirs.sha256:
         problem = f"the files {ours.file} of {first.split} are not the same"
-        raise _unlike(first, second, problem)
+        raise _mismatch(first, second, problem)
     order = [place[uid] for uid in uids]
     if (moved.gold[order] != first.outcomes.gold).any():
-        raise _unlike(first, second, "their labels differ")
+        raise _mismatch(first, second, "their labels differ")
     predicted, voted = moved.predicted[:, order], moved.voted[order]
     outcomes = replace(moved, uids=uids, gold=first.outcomes.gold, predicted=predicted, voted=voted)
     return replace(second, outcomes=outcomes)
 
 
-def _unlike(first: Finished, second: Finished, problem: str) -> RunError:
+def _mismatch(first: Finished, second: Finished, problem: str) -> RunError:
     return RunError(f"{first.name} and {second.name}: {problem}", fix=SAME_FILES)
 
 

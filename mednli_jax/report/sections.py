@@ -197,15 +197,15 @@ def columns_of(
     """
     shown: list[tuple[str, ...]] = []
     for title, show, *path in rows:
-        ours = [_shown(columns[name], path, show) for name in columns]
-        published = [_shown(paper.get(name), path, show) for name in columns]
+        ours = [_format(columns[name], path, show) for name in columns]
+        published = [_format(paper.get(name), path, show) for name in columns]
         shown.append((title, *ours))
         if any(published):
             shown.append(("  in the paper", *published))
     return shown
 
 
-def _shown(
+def _format(
     figures: Mapping[str, Json] | None, path: Sequence[str], show: Callable[[Json], str]
 ) -> str:
     value = at_path(figures, path)
@@ -294,11 +294,11 @@ def csv_grid(grid: Grid) -> str:
         if place < grid.left:
             columns.append([name, *cells])
         else:
-            columns += _of_numbers(name, cells)
+            columns += _number_columns(name, cells)
     return csv_lines(zip(*columns, strict=True))
 
 
-def _of_numbers(name: str, cells: Sequence[str]) -> list[list[str]]:
+def _number_columns(name: str, cells: Sequence[str]) -> list[list[str]]:
     """Splits a column into the columns that hold its numbers; a column of words stays as it is."""
     filled = [cell for cell in cells if cell not in NO_NUMBER]
     for shape, endings in SHAPES.items():
@@ -337,7 +337,7 @@ def latex(section: Section, grid: Grid) -> Iterator[str]:
     layout = "l" * grid.left + "r" * (len(grid.header) - grid.left)
     yield r"\begin{table}"
     yield r"\centering"
-    yield rf"\caption{{{_escaped(caption)}}}"
+    yield rf"\caption{{{_escape(caption)}}}"
     yield rf"\begin{{tabular}}{{{layout}}}"
     yield r"\toprule"
     yield _latex_row(grid.header)
@@ -355,13 +355,13 @@ def _latex_row(cells: Sequence[str]) -> str:
 def _latex_cell(cell: str) -> str:
     """Formats a cell, with minus signs, and with the indent of a row that belongs to the one
     above."""
-    text = re.sub(r"(?<!\w)-(?=\d)", "$-$", _escaped(cell.lstrip()))
+    text = re.sub(r"(?<!\w)-(?=\d)", "$-$", _escape(cell.lstrip()))
     if text.startswith("["):
         return "{}" + text  # LaTeX reads a [ after the \\ of the row above as its option
     return r"\quad " + text if cell.startswith(" ") else text
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(LATEX.get(character, character) for character in text)
 
 

@@ -37,7 +37,7 @@ Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
 
 
 @cache
-def published(name: str) -> Fields:
+def published_figures(name: str) -> Fields:
     """The figures in published/NAME.json: mednli, clicr, diskne or artifacts. Callers must not
     change them."""
     path = files("mednli_jax.report") / "published" / f"{name}.json"
@@ -47,7 +47,7 @@ def published(name: str) -> Fields:
 def corpus_fields(name: str, corpus: str, *path: str) -> Fields:
     """The figures at a path of names in published/NAME.json; {} for another corpus than the
     paper's."""
-    figures = published(name)
+    figures = published_figures(name)
     if corpus != figures["corpus"]:
         return {}
     for name in path:
@@ -152,7 +152,7 @@ def differences_from_paper(folder: Path, read: Read, paper_run: PaperRun) -> lis
     if result.answers:
         return ["another system"]
     try:
-        expected = _expected(read, paper_run, _variant(config, result))
+        expected = _expected_config(read, paper_run, _variant(config, result))
     except UserError:
         return ["no config of this package"]
     remarks = [*_other_fields(expected, config, result.model)]
@@ -173,7 +173,7 @@ def _variant(config: Fields, result: RunResult) -> str:
     return f"{corpus}{code}{genre}"
 
 
-def _expected(read: Read, paper_run: PaperRun, variant: str) -> Fields:
+def _expected_config(read: Read, paper_run: PaperRun, variant: str) -> Fields:
     """The config of a paper's run as JSON values."""
     expected: Fields = json.loads(json.dumps(read(f"{paper_run.config}:{variant}").to_dict()))
     for field, value in paper_run.settings.items():

@@ -144,10 +144,10 @@ class Devices:
         donated = (0,) if donate else ()
         if self.count > 1 and self.hosts.count > 1 and not reduced:
             # A process cannot read the devices of other processes: each device gets all results.
-            def gathered(*arguments: PyTree) -> PyTree:
+            def gather(*arguments: PyTree) -> PyTree:
                 return jax.lax.all_gather(body(*arguments), AXIS)
 
-            return self.map(gathered, reduced=True, donate=donate, formats=formats)
+            return self.map(gather, reduced=True, donate=donate, formats=formats)
         if formats is not None:
             whole = body if self.count == 1 else self._over_shares(body, reduced)
             return jax.jit(

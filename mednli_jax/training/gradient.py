@@ -99,19 +99,19 @@ def _model_line(experiment: Experiment, trainer: Trainer) -> str:
     plural = "s" if len(devices) > 1 else ""
     return (
         f"{experiment.model.name}: {parameters(trainer.learner):,} parameters; "
-        f"seeds {_joined(experiment.seeds)}; {len(devices)} device{plural}, {kind}; "
+        f"seeds {_join(experiment.seeds)}; {len(devices)} device{plural}, {kind}; "
         f"{_size(trainer.batches['train'])}"
     )
 
 
 def _size(batches: Batches) -> str:
     """The size of batches that the config asks for, and their rows if these are others."""
-    size, rows = f"{batches.settings.batch_size:g}", _joined(batches.sizes, " or ")
+    size, rows = f"{batches.settings.batch_size:g}", _join(batches.sizes, " or ")
     grouped = "" if rows == size else f" ({rows} rows in even, whole groups)"
     return f"batches of {size}{grouped}"
 
 
-def _joined(values: Iterable[object], separator: str = ", ") -> str:
+def _join(values: Iterable[object], separator: str = ", ") -> str:
     return separator.join(map(str, values))
 
 
@@ -125,7 +125,7 @@ def _best_line(directory: RunDirectory, experiment: Experiment, best_epochs: Seq
         row = rows[epoch]
         names.append(f"{row['pass']}, step {row['step']}" if "step" in row else str(row["epoch"]))
         accuracy.append(row["dev_accuracy"][row["seeds"].index(seed)])
-    line = f"best epoch {_joined(names)} ({SELECTED[experiment.settings.select]})"
+    line = f"best epoch {_join(names)} ({SELECTED[experiment.settings.select]})"
     return line if None in accuracy else f"{line}: dev accuracy {np.mean(accuracy):.4f}"
 
 
@@ -144,7 +144,7 @@ def _start(trainer: Trainer, experiment: Experiment, session: Session) -> JsonOb
         source = _start_from_source(trainer, experiment, session.source)
         facts["transfer"] = source
         drawn = source["weights_drawn"]
-        random = f"; random: {_joined(drawn)}" if drawn else ""
+        random = f"; random: {_join(drawn)}" if drawn else ""
         session.say(f"{source['weights_taken']} weights from {source['source']}{random}")
     if session.resume and trainer.resume():
         progress = trainer.progress
@@ -166,7 +166,7 @@ def start_from_pretrained(trainer: Trainer, experiment: Experiment) -> str:
     trainer.begin(loaded.params)
     line = f"weights from {weights.name}; weights of other heads, not used: {len(loaded.unused)}"
     if loaded.drawn:
-        line += f"; not in the file, random: {_joined(loaded.drawn)}"
+        line += f"; not in the file, random: {_join(loaded.drawn)}"
     if loaded.warning:
         line += f"; warning: {loaded.warning}"
     return line

@@ -112,7 +112,7 @@ def _fit(
     # such weights.
     contrasts = helmert(classes)
     blocks = jnp.ceil(rows / BLOCK).astype(jnp.int32)  # later blocks hold no rows
-    x, penalty = _preconditioned(x, blocks, size / rows)
+    x, penalty = _precondition(x, blocks, size / rows)
 
     def logits(x: jax.Array, theta: jax.Array, present: jax.Array) -> list[jax.Array]:
         """The logits [..., n] of each class. theta: [K, E n]."""
@@ -120,7 +120,7 @@ def _fit(
         of_classes = []
         for c, weights in enumerate(contrasts.T):
             absent = jnp.where(present[c], 0, ABSENT)
-            of_classes.append(_weighted(weights, of_contrasts) + absent)
+            of_classes.append(_weighted_sum(weights, of_contrasts) + absent)
         return of_classes
 
     def solve(weight: jax.Array, present: jax.Array, theta: jax.Array) -> _Search:
@@ -139,7 +139,7 @@ def _fit(
             for c, of_class in enumerate(exp):
                 is_label = (label[i] == c)[:, None]
                 residuals.append(of_class * share - weight[i] * is_label)
-            of_contrasts = [_weighted(weights, residuals) for weights in contrasts]
+            of_contrasts = [_weighted_sum(weights, residuals) for weights in contrasts]
             return total + x[i].T @ jnp.concatenate(of_contrasts, axis=1)
 
         def gradient(theta: jax.Array) -> jax.Array:
@@ -159,9 +159,7 @@ def _fit(
     return jnp.argmax(z, axis=0).astype(jnp.int8), end.going, end.passes
 
 
-def _preconditioned(
-    x: jax.Array, blocks: jax.Array, share: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _precondition(x: jax.Array, blocks: jax.Array, share: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Multiplies (features, matrix of the penalty [K, K]) by the inverse root of the bound of the
     objectives' curvature. share: m / N."""
     dim = x.shape[-1]
@@ -176,7 +174,7 @@ def _preconditioned(
     return x @ inverse.T, inverse @ penalty @ inverse.T
 
 
-def _weighted(weights: np.ndarray, arrays: Sequence[jax.Array]) -> jax.Array:
+def _weighted_sum(weights: np.ndarray, arrays: Sequence[jax.Array]) -> jax.Array:
     """The weighted sum of arrays."""
     terms = (float(weight) * array for weight, array in zip(weights, arrays, strict=True))
     return cast(jax.Array, sum(terms))

@@ -343,14 +343,14 @@ class Trainer(Generic[SplitT]):
             while progress.done < len(plan):
                 chunk = plan[progress.done : progress.done + self._chunk_steps]
                 started = time.monotonic()
-                with self._traced():
+                with self._trace():
                     sums = self._train_chunk(chunk)
                 if pending is not None:
                     self._add_sums(pending, started)
                 pending = sums
                 progress.done += len(chunk)
                 is_due = time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes
-                stop, save = self._agreed(is_due)
+                stop, save = self._agree(is_due)
                 ended = progress.done == len(plan)
                 if stop or save or ended:
                     self._add_sums(pending, started)
@@ -404,7 +404,7 @@ class Trainer(Generic[SplitT]):
         return sums
 
     @contextlib.contextmanager
-    def _traced(self) -> Iterator[None]:
+    def _trace(self) -> Iterator[None]:
         """Profiles the third chunk. It waits for the device, so that the trace contains exactly
         these steps."""
         self._chunks += 1
@@ -517,12 +517,12 @@ class Trainer(Generic[SplitT]):
     def _stop_if_asked(self) -> None:
         """Saves and stops within an evaluation if a stop is requested. A resumed run repeats the
         evaluation."""
-        stop, _ = self._agreed()
+        stop, _ = self._agree()
         if stop:
             self.save()
             raise Interrupted
 
-    def _agreed(self, save: bool = False) -> tuple[bool, bool]:
+    def _agree(self, save: bool = False) -> tuple[bool, bool]:
         """Returns (whether to stop, whether to save), the same on all processes: True if one
         process needs it.
 

@@ -130,7 +130,7 @@ def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bo
         **extra_args: PyTree,
     ) -> Updated:
         if index and (moments or norms):  # these need one gradient for a row that was read twice
-            updates = sparse_rows.summed(updates, params, index)
+            updates = sparse_rows.sum_rows(updates, params, index)
         result: Updated = whole.update(updates, state, params, index=index, **extra_args)
         return result
 
@@ -178,7 +178,9 @@ def scale_by_adam(
             return result
         rows_of, gradients = traverse_util.flatten_dict(index), traverse_util.flatten_dict(updates)
 
-        def moved(decay: float, power: int, path: sparse_rows.Path, moment: jax.Array) -> jax.Array:
+        def next_moment(
+            decay: float, power: int, path: sparse_rows.Path, moment: jax.Array
+        ) -> jax.Array:
             """The moment of a parameter after this step."""
             new: jax.Array = (1 - decay) * gradients[path] ** power
             if path in rows_of:
@@ -186,8 +188,8 @@ def scale_by_adam(
             return decay * moment + new
 
         count = optax.safe_increment(state.count)
-        mu = sparse_rows.mapped(partial(moved, b1, 1), state.mu)
-        nu = sparse_rows.mapped(partial(moved, b2, 2), state.nu)
+        mu = sparse_rows.map_leaves(partial(next_moment, b1, 1), state.mu)
+        nu = sparse_rows.map_leaves(partial(next_moment, b2, 2), state.nu)
         mean = optax.tree.bias_correction(mu, b1, count)
         variance = optax.tree.bias_correction(nu, b2, count)
         updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, variance)

@@ -171,12 +171,12 @@ class Program:
         if most <= 1:
             return 1
 
-        def of_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        def with_seeds(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype)
 
         groups = layout.group_count * self.devices.count
         index = np.full((most, groups, layout.group_size), -1, np.int32)
-        step_bytes = self.train_bytes(layout, jax.tree.map(of_seeds, learner), index)
+        step_bytes = self.train_bytes(layout, jax.tree.map(with_seeds, learner), index)
         needed = step_bytes + 2 * most * params_bytes
         return most if needed <= room else max(1, most * room // needed)
 
@@ -191,7 +191,7 @@ class Program:
         optimizer = self._optimizer
         body = train_step(self.model, self.scorer, optimizer, layout, self.devices.axis_name)
         key = (optimizer, layout, index.shape[0])
-        return self._compiled_for(TRAIN, key, body, learner, index, pool)
+        return self._compiled_body(TRAIN, key, body, learner, index, pool)
 
     def predict_body(
         self,
@@ -204,7 +204,7 @@ class Program:
         body = predict_step(self.model, self.scorer, layout)
         key = (layout, jax.tree.leaves(variables)[0].shape[0])
         try:
-            return self._compiled_for(PREDICT, key, body, variables, index, pool)
+            return self._compiled_body(PREDICT, key, body, variables, index, pool)
         except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
             problem = "the weights do not fit the model of the config"
             raise RunError(problem, fix="restore the run directory") from error
@@ -255,7 +255,7 @@ class Program:
         """The compiled bodies so far."""
         return [body for body in self._compiled.values() if isinstance(body, Compiled)]
 
-    def _compiled_for(
+    def _compiled_body(
         self,
         kind: _Kind,
         key: Key,
@@ -275,7 +275,7 @@ class Program:
                 names = (kind.name, "frozen", shapes)
                 self._compiled[key] = self._with_formats(kind, body, arguments, names)
             else:
-                lowered = self._lowered(kind, body, arguments)
+                lowered = self._lower(kind, body, arguments)
                 options = self._compiler_options(kind, math.prod(index.shape[-2:]))
                 compile_body = partial(lowered.compile, options)
                 self._compiled[key] = pool.submit(compile_body) if pool else compile_body()
@@ -297,7 +297,7 @@ class Program:
             product_dtype=self.precision.product_dtype,
         )
 
-    def _lowered(
+    def _lower(
         self, kind: _Kind, body: Body, arguments: Arguments, formats: Formats | None = None
     ) -> jax.stages.Lowered:
         mapped = self.devices.map(body, reduced=kind.reduced, donate=kind.donates, formats=formats)
@@ -315,7 +315,7 @@ class Program:
         )
         # jit refuses arrays, which have a format, where the compiler chooses one.
         shapes = jax.tree.map(_shape, arguments)
-        compiled = self._lowered(kind, body, shapes, formats).compile()
+        compiled = self._lower(kind, body, shapes, formats).compile()
         of_state, of_frozen, of_data, _ = compiled.input_formats[0]
         self._formats |= dict(zip(names, (of_state, of_frozen, of_data), strict=True))
         # A step returns the learner in the format in which it takes it; that is fixed now.

@@ -80,7 +80,7 @@ class Scorer(Protocol[Example, RowsT, Batch]):
         """The fields of the model that depend on the prepared corpus (see
         models.table.Entry.build)."""
 
-    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+    def device_arrays(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays that stay on the device: one array per field, with the rows of all splits."""
 
     def frozen(self, vectors: np.ndarray) -> JsonObject:

@@ -128,7 +128,7 @@ class Session:
         """The seconds of all sessions so far."""
         return round(self._seconds_before + time.monotonic() - self._begun, 1)
 
-    def _spent(self) -> dict[str, Json]:
+    def _time_fields(self) -> dict[str, Json]:
         """The fields of result.json about time."""
         return {
             "seconds": self._seconds(),
@@ -138,7 +138,7 @@ class Session:
     def write_status(self, status: str) -> None:
         """Writes a result.json with the status and the seconds of all sessions."""
         if self.directory:
-            self.directory.write_result(status, self._spent())
+            self.directory.write_result(status, self._time_fields())
 
     def write_complete(self, result: dict[str, Json]) -> None:
         """Writes the result.json of a complete run."""
@@ -149,7 +149,7 @@ class Session:
         """Writes the result.json of a failed run. resumable: whether the same flags can continue
         it."""
         if self.directory:
-            self.directory.write_result("failed", {**self._spent(), "resumable": resumable})
+            self.directory.write_result("failed", {**self._time_fields(), "resumable": resumable})
 
     def on_save(self, compile_seconds: float) -> None:
         """Writes the seconds with each checkpoint, so that a killed run does not count the time of

@@ -67,14 +67,14 @@ def init_learner(
     """Draws one learner per seed, whose parameters depend on this seed only. Compiled once for a
     model and shapes."""
     seeds_S = jnp.asarray(seeds, jnp.uint32)
-    shapes = _drawn.eval_shape(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
+    shapes = _draw.eval_shape(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
     # The parameters twice, because the best ones are kept.
     needed, memory = tree_bytes((shapes, shapes.params)), _memory()
     if needed > memory:
         gigabytes = f"{needed / 1e9:.0f} GB of memory, and there are {memory / 1e9:.0f} GB"
         problem = f"weights and optimiser state need {gigabytes}"
         raise RunError(problem, fix="give smaller sizes in config.model, or fewer seeds")
-    learner: Learner = _drawn(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
+    learner: Learner = _draw(seeds_S, example_batch, frozen, model=model, optimizer=optimizer)
     return learner
 
 
@@ -91,7 +91,7 @@ def _memory() -> int:
 
 
 @functools.partial(jax.jit, static_argnames=("model", "optimizer"))
-def _drawn(
+def _draw(
     seeds_S: jax.Array,
     example_batch: PyTree,
     frozen: PyTree,
@@ -99,7 +99,7 @@ def _drawn(
     model: nn.Module,
     optimizer: optax.GradientTransformation,
 ) -> Learner:
-    def of_seed(seed: jax.Array) -> Learner:
+    def draw_seed(seed: jax.Array) -> Learner:
         _, variables = model.apply(
             {"frozen": frozen},
             example_batch,
@@ -116,7 +116,7 @@ def _drawn(
             opt_state=optimizer.init(params),
         )
 
-    return jax.vmap(of_seed)(seeds_S)
+    return jax.vmap(draw_seed)(seeds_S)
 
 
 def init_best(learner: Learner) -> Best:

@@ -99,7 +99,7 @@ def train_step(
         sums = {"loss": over_devices(loss), "correct": over_devices(correct), "count": count}
         return _Slopes(gradients, index, sums, changed.get("batch_stats", learner.batch_stats))
 
-    def moved(learner: Learner, slopes: _Slopes) -> Learner:
+    def update_learner(learner: Learner, slopes: _Slopes) -> Learner:
         updates, opt_state = update(
             slopes.gradients, learner.opt_state, learner.params, index=slopes.index
         )
@@ -107,7 +107,7 @@ def train_step(
         return Learner(
             seed=learner.seed,
             step=learner.step + 1,
-            params=sparse_rows.added(learner.params, updates, rows),
+            params=sparse_rows.add_updates(learner.params, updates, rows),
             batch_stats=slopes.batch_stats,
             opt_state=opt_state,
         )
@@ -120,7 +120,7 @@ def train_step(
         )
         # vmap even for a single seed: without the axis XLA copies parameters and moments instead of
         # reusing them.
-        return jax.vmap(moved)(learner, of_seeds), of_seeds.sums
+        return jax.vmap(update_learner)(learner, of_seeds), of_seeds.sums
 
     return step
 
@@ -130,11 +130,11 @@ def predict_step(model: nn.Module, scorer: Scorer, layout: Layout) -> PredictBod
     index [Q, G]."""
 
     def predict(variables: PyTree, frozen: PyTree, data: PyTree, index_QG: jax.Array) -> jax.Array:
-        def of_seed(variables: PyTree) -> PyTree:
+        def predict_seed(variables: PyTree) -> PyTree:
             batch = scorer.to_batch(data, index_QG, layout)
             return model.apply({**variables, "frozen": frozen}, batch, train=False)
 
-        logits_SBC: jax.Array = _over_seeds(of_seed, variables)
+        logits_SBC: jax.Array = _over_seeds(predict_seed, variables)
         return logits_SBC
 
     return predict

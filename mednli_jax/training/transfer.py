@@ -136,14 +136,14 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
         return np.zeros(len(target), np.int64)
     missing = [seed for seed in target if seed not in source]
     if missing:
-        problem = f"the source run has no seed {_joined(missing)}"
-        wanted, possible = _joined(target), _joined(source)
+        problem = f"the source run has no seed {_join(missing)}"
+        wanted, possible = _join(target), _join(source)
         fix = f"train its seeds {wanted}, or give config.seeds among {possible}"
         raise RunError(problem, fix=fix)
     return np.array(list(map(list(source).index, target)))
 
 
-def _joined(seeds: Sequence[int]) -> str:
+def _join(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 

@@ -9,7 +9,13 @@ from support.mention_files import HEADER
 from support.pair_files import write_own
 
 from mednli_jax.artifacts import aflite
-from mednli_jax.artifacts.aflite import FilterSettings, State, filtered, mean_vectors, next_round
+from mednli_jax.artifacts.aflite import (
+    FilterSettings,
+    State,
+    filter_pairs,
+    mean_vectors,
+    next_round,
+)
 from mednli_jax.cli import read_config
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli.analyses import AnalysedPairs
@@ -61,7 +67,7 @@ def test_filtering_ends_as_soon_as_no_more_pairs_are_left_than_a_model_is_traine
 
     settings = FilterSettings(m=3, n=16, k=2, tau=0.5)
 
-    state = filtered(np.zeros((9, 1)), np.zeros(9, int), settings, always_right)
+    state = filter_pairs(np.zeros((9, 1)), np.zeros(9, int), settings, always_right)
 
     assert [row["left"] for row in state.rounds] == [7, 5, 3]
     assert "m = 3" in state.ended
@@ -78,7 +84,7 @@ def test_scores_and_removed_pairs_are_those_of_algorithm_1_in_a_plain_loop():
 
     settings = FilterSettings(m=20, n=16, k=7, tau=0.6, seed=3)
 
-    state = filtered(EASE, LABELS, settings, recorded)
+    state = filter_pairs(EASE, LABELS, settings, recorded)
 
     left = list(range(N))
     for number, (subset_NM, predicted) in enumerate(calls, start=1):
@@ -134,12 +140,12 @@ def interrupted(tmp_path_factory):
         return by_ease(*arrays)
 
     with pytest.raises(KeyboardInterrupt):
-        filtered(EASE, LABELS, OF_INTERRUPTED, stopped, folder)
+        filter_pairs(EASE, LABELS, OF_INTERRUPTED, stopped, folder)
     return folder
 
 
 def test_two_filterings_with_one_seed_keep_the_same_pairs():
-    first, second = (filtered(EASE, LABELS, OF_INTERRUPTED, by_ease) for _ in range(2))
+    first, second = (filter_pairs(EASE, LABELS, OF_INTERRUPTED, by_ease) for _ in range(2))
 
     np.testing.assert_equal(vars(second), vars(first))
     assert 0 < first.easy.sum() < N
@@ -154,14 +160,14 @@ def test_two_filterings_with_one_seed_keep_the_same_pairs():
 )
 def test_a_filtering_of_different_features_or_settings_is_not_resumed(interrupted, shift, settings):
     with pytest.raises(RunError, match=r"aflite\.state\.npz.*--resume"):
-        filtered(EASE + shift, LABELS, settings, by_ease, interrupted, resume=True)
+        filter_pairs(EASE + shift, LABELS, settings, by_ease, interrupted, resume=True)
 
 
 def test_an_interrupted_filtering_resumes_bit_for_bit(interrupted):
-    whole = filtered(EASE, LABELS, OF_INTERRUPTED, by_ease)
+    whole = filter_pairs(EASE, LABELS, OF_INTERRUPTED, by_ease)
 
-    resumed = filtered(EASE, LABELS, OF_INTERRUPTED, by_ease, interrupted, resume=True)
-    without_a_model = filtered(EASE, LABELS, OF_INTERRUPTED, None, interrupted, resume=True)
+    resumed = filter_pairs(EASE, LABELS, OF_INTERRUPTED, by_ease, interrupted, resume=True)
+    without_a_model = filter_pairs(EASE, LABELS, OF_INTERRUPTED, None, interrupted, resume=True)
 
     assert len(whole.rounds) > 3
     np.testing.assert_equal(vars(resumed), vars(whole))

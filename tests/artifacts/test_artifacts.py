@@ -206,7 +206,7 @@ def heuristics_of(ontology, premise, hypothesis, words):
     for concepts in (premise, hypothesis):
         names = enumerate(concepts.split(", "))
         sides.append([Mention(n, n + 1, id_of.get(name, name)) for n, name in names])
-    rows = heuristics.satisfied([pair("p", words)], [sides[0]], [sides[1]], ontology)
+    rows = heuristics.rows_by_heuristic([pair("p", words)], [sides[0]], [sides[1]], ontology)
     return {name for name, satisfied in rows.items() if satisfied}
 
 
@@ -251,7 +251,7 @@ def test_a_pair_satisfies_the_heuristics_of_its_concepts_and_words(
 
 
 def test_an_ontology_without_trees_has_hypernyms_but_no_causes():
-    assert list(heuristics.satisfied([], [], [], CHAIN)) == [HYPERNYM, FINE]
+    assert list(heuristics.rows_by_heuristic([], [], [], CHAIN)) == [HYPERNYM, FINE]
 
 
 def test_chi_square_of_a_heuristic_is_that_worked_out_by_hand():

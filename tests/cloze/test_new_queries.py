@@ -18,7 +18,7 @@ def test_the_queries_of_a_corpus_are_encoded_as_in_the_corpus(setup):
     types = training_phrases(Prepared(None, facts, whole, vectors, {}))
     new_split = {NEW: Split(NEW, splits["test"].examples)}
 
-    new = ClozeCorpus("file", encoding).encoded(new_split, vocab, vectors, types).arrays
+    new = ClozeCorpus("file", encoding).encode(new_split, vocab, vectors, types).arrays
 
     test = facts["splits"]["test"]
     rows = slice(test["first"], test["first"] + test["rows"])

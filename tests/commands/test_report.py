@@ -508,7 +508,7 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     },
 )
 def test_a_chart_of_words_takes_any_word_and_no_word(rows):
-    ranked = charts.ranked("entailment", rows, title="t", x="PMI")
+    ranked = charts.ranking("entailment", rows, title="t", x="PMI")
     attention = charts.attention({"map": np.eye(2)}, ["$a", "b$"], ["_c", "d"])
 
     for picture in (ranked, attention):

@@ -25,7 +25,7 @@ from support.tables import table_rows
 from mednli_jax.diskne.corpus import read_benchmark, write_benchmark
 from mednli_jax.diskne.data import disease_names
 from mednli_jax.diskne.folds import folds
-from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled, similar
+from mednli_jax.diskne.negatives import Kinship, negatives_of, rank_randomly, similar
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 
@@ -38,7 +38,7 @@ VECTORS = {
     "C06": (0.2, 1, 0.1),
     "C07": (0, 0, 1),
 }
-RANDOM = shuffled(0)
+RANDOM = rank_randomly(0)
 
 
 def false_claims(positives, ranking=RANDOM, **options):
@@ -190,7 +190,7 @@ SENTENCES = [
 @cases(
     "ranking",
     {
-        "random": shuffled(1),
+        "random": rank_randomly(1),
         "similar": similar(VECTORS),
     },
 )

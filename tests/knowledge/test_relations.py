@@ -22,7 +22,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
-from mednli_jax.knowledge.relations import kinds_of, related
+from mednli_jax.knowledge.relations import kinds_of, related_terms
 from mednli_jax.knowledge.words import Lemmas
 
 ALL = OntologyOptions(relations="all")
@@ -73,7 +73,7 @@ def term_of(linker, text):
 def between(linker, premise, hypothesis, *named, max_length=0):
     """The kinds from one text to another and their distance, "" if they are unrelated."""
     terms = [term_of(linker, premise), term_of(linker, hypothesis)]
-    return texts_of(related(linker.ontology, terms, named, max_length), named).get(1, "")
+    return texts_of(related_terms(linker.ontology, terms, named, max_length), named).get(1, "")
 
 
 def read_lemmas(folder, files):
@@ -200,7 +200,7 @@ def test_relations_in_a_random_graph_equal_a_reference():
     wanted = np.flatnonzero((first != second) & ((2 * first + second) % 3 > 0))
     wanted = np.union1d(wanted, wanted % 40 * 40 + wanted // 40)
 
-    texts = texts_of(related(ontology, terms, ("treats",), wanted=wanted), ("treats",))
+    texts = texts_of(related_terms(ontology, terms, ("treats",), wanted=wanted), ("treats",))
 
     reference = Reference(ontology)
     expected = {}
@@ -225,7 +225,7 @@ IS_A = (
 def relation_of():
     """{(premise, hypothesis): their relation}"""
     concepts = [(str(number), (number,)) for number in range(6)]
-    texts = texts_of(related(graph(IS_A, 6, antonym=[(1, 2)]), concepts))
+    texts = texts_of(related_terms(graph(IS_A, 6, antonym=[(1, 2)]), concepts))
     return {divmod(key, 6): text for key, text in texts.items()}
 
 

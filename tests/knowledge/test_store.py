@@ -12,7 +12,7 @@ from support.trees import assert_equal
 
 from mednli_jax.errors import RunError
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
-from mednli_jax.knowledge.load import load_ontology, stored
+from mednli_jax.knowledge.load import cached_ontology, load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 
 KEY = {"made": "up"}
@@ -49,9 +49,9 @@ def test_a_stored_ontology_is_the_same_under_its_key_and_built_under_another(
 ):
     path = tmp_path / "ontology.npz"
 
-    assert_same(stored(path, KEY, lambda: original), original)
-    assert_same(stored(path, KEY, refuse_to_build), original)
-    assert tuple(stored(path, {"made": "otherwise"}, small).names) == small().names
+    assert_same(cached_ontology(path, KEY, lambda: original), original)
+    assert_same(cached_ontology(path, KEY, refuse_to_build), original)
+    assert tuple(cached_ontology(path, {"made": "otherwise"}, small).names) == small().names
     assert "is of other sources or settings" in capsys.readouterr().err
 
 

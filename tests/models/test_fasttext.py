@@ -195,7 +195,7 @@ def spans(run):
 
 
 def test_merged_entities_become_single_words(run, spans):
-    merged = run.task.merged(run, spans).prepared
+    merged = run.task.with_merged_entities(run, spans).prepared
 
     test = merged.splits["test"]
     assert test.length[1].tolist() == [3] * 12  # patient_has_gout, 0 and the full stop

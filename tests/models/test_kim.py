@@ -149,7 +149,7 @@ def test_relation_vectors_have_values_by_kind_and_distance_in_both_directions(sa
 
     relations = layers.Relations(batch, len(NAMES), same_words=same_words)
     attention = layers.Attention(jnp.asarray(alpha), jnp.asarray(beta))
-    premise, hypothesis = relations.attended(attention)
+    premise, hypothesis = relations.attended_relations(attention)
 
     is_related = (onward != 0).any(axis=-1)
     np.testing.assert_allclose(relations.energies(2.0)[0], 2.0 * is_related)

@@ -117,7 +117,7 @@ def test_a_negation_follows_the_auxiliary_in_text_and_tokens(linker):
 def test_an_article_of_an_amount_is_not_negated(linker, amount):
     changes = WordChanges(training_pairs(), linker)
     text = f"He sees {amount} men ."
-    assert changes.negated(Sentence.of(text, text.split()), 0) is None
+    assert changes.negate(Sentence.of(text, text.split()), 0) is None
 
 
 def test_the_balance_of_the_labels_is_that_of_training(linker):

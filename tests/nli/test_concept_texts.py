@@ -83,7 +83,7 @@ def test_vectors_of_concepts_are_retrofitted_from_the_mean_of_their_words(corpus
 def test_new_pairs_are_read_as_the_corpus_was(corpus):
     examples = [pair(*texts) for texts in PAIRS]
     new = {NEW: Split(NEW, tuple(examples))}
-    encoded = corpus.corpus.encoded(new, corpus.vocabulary, corpus.prepared.vectors)
+    encoded = corpus.corpus.encode(new, corpus.vocabulary, corpus.prepared.vectors)
     for side in SIDES:
         assert_equal(encoded.arrays[side], corpus.prepared.arrays[side][:3])
     texts = corpus.corpus.texts(corpus.vocabulary, corpus.corpus.linker)

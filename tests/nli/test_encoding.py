@@ -310,7 +310,7 @@ def arrays_of_new(config, prepared, *pairs):
     graph = prepared.folder / "concepts.json"
     concepts = json.loads(graph.read_text()) if graph.exists() else None
     new = {NEW: Split(NEW, pairs)}
-    return corpus.encoded(new, vocabulary, prepared.vectors, concepts).arrays
+    return corpus.encode(new, vocabulary, prepared.vectors, concepts).arrays
 
 
 SPANS = f"""{HEADER}

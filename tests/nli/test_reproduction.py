@@ -61,7 +61,7 @@ def cell_of(folder, number, run):
     ],
 )
 def test_the_expected_range_is_a_point_and_the_interval_of_the_seeds(deviations, seeds, variance):
-    low, high = reproduction.expected(73.1, deviations, seeds)
+    low, high = reproduction.expected_range(73.1, deviations, seeds)
 
     margin = 1 + 1.96 * math.sqrt(variance)
     assert (low, high) == pytest.approx((73.1 - margin, 73.1 + margin))

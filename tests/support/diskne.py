@@ -11,7 +11,7 @@ from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import treebank_tokens
 from mednli_jax.diskne import data as files
 from mednli_jax.diskne.data import Benchmark, Positive
-from mednli_jax.diskne.negatives import Kinship, negatives_of, shuffled
+from mednli_jax.diskne.negatives import Kinship, negatives_of, rank_randomly
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli.read.corpora import CORPORA
 from support.ontologies import is_a_matrix
@@ -158,9 +158,9 @@ def assemble(positives: Sequence[Positive], wording: str = "name") -> Benchmark:
     """The benchmark of positive examples, each with up to four negatives."""
     diseases = sorted({example.disease for example in positives})
     kinship = Kinship(ontology())
-    negatives = negatives_of(positives, shuffled(3), kinship, 4)
+    negatives = negatives_of(positives, rank_randomly(3), kinship, 4)
     names, synonyms = files.disease_names(ontology(), diseases)
-    return files.assembled(
+    return files.assemble(
         "made up",
         positives,
         negatives,

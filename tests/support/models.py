@@ -156,7 +156,7 @@ def queries() -> Corpus:
     }
     task = ClozeScorer()
     vectors = random_pairs.vectors()
-    data = task.resident(Prepared(None, {}, arrays, vectors, {}))
+    data = task.device_arrays(Prepared(None, {}, arrays, vectors, {}))
     data["query"] = _wider(data["query"])
     lengths = passage_length[OWNER], arrays["query_length"]
     return Corpus(

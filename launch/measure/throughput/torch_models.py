@@ -198,13 +198,13 @@ class ESIM(Model):
     def encoded(self, sentences: Sentences) -> Tensor:
         return self.encoder(self.drop(self.embedding(sentences.tokens)), sentences.length)
 
-    def enhanced(self, x: Tensor, attended: Tensor) -> Tensor:
+    def enhance(self, x: Tensor, attended: Tensor) -> Tensor:
         x = torch.cat([x, attended, x - attended, x * attended], dim=-1)
         return self.drop(F.relu(self.projection(x)))
 
     def pooled(self, x: Tensor, attended: Tensor, length: Tensor, mask: Tensor) -> list[Tensor]:
         """Mean and maximum [B, 2H] of the composed states."""
-        states = self.composition(self.enhanced(x, attended), length)
+        states = self.composition(self.enhance(x, attended), length)
         total = states.masked_fill(~mask[..., None], 0.0).sum(dim=1)
         return [total / length.to(states.device)[:, None], maxima(states, mask)]
 

@@ -228,7 +228,7 @@ def _add_relationship(term: _Term, value: str, line: int) -> str:
     words = value.split(None, 2)
     if len(words) < 2:
         return "the relationship has no target"
-    name, target = map(_unescaped, words[:2])
+    name, target = map(_unescape, words[:2])
     relationship = _Relationship(name, target, line, _is_conditional(value))
     term.relationships.append(relationship)
     return ""
@@ -247,18 +247,18 @@ def _add_synonym(term: _Term, scope: str | None, value: str, shorthand: set[str]
         scope = words.pop(0) if words else "RELATED"
     if scope in SCOPES and quoted[1].strip():
         is_shorthand = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
-        term.synonyms.append(_Synonym(_unescaped(quoted[1]).strip(), is_shorthand))
+        term.synonyms.append(_Synonym(_unescape(quoted[1]).strip(), is_shorthand))
     return ""
 
 
 def _first_word(value: str) -> str:
     """The first word of a value, "" for an empty one. A comment or a modifier may follow it."""
-    return _unescaped(value.split(None, 1)[0]) if value else ""
+    return _unescape(value.split(None, 1)[0]) if value else ""
 
 
 def _value(text: str) -> str:
     """Cuts the comment and the trailing modifiers off a value."""
-    return _unescaped(_value_match(text)["value"]).strip()
+    return _unescape(_value_match(text)["value"]).strip()
 
 
 def _value_match(text: str) -> re.Match[str]:
@@ -283,7 +283,7 @@ def _is_conditional(text: str) -> bool:
     return is_class_inclusion or is_of_none or is_only
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import indefinite_article
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
+from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related_terms
 from mednli_jax.knowledge.words import FUNCTION_WORDS, Lemmas, singular
 from mednli_jax.nli.augmentation.polarity import (
     AUXILIARIES,
@@ -46,7 +46,9 @@ class Sentence(NamedTuple):
             spans.append((start, end))
         return cls(text, tuple(tokens), tuple(spans))
 
-    def changed(self, first: int, last: int, text: str, tokens: Sequence[str]) -> "Sentence | None":
+    def replace_tokens(
+        self, first: int, last: int, text: str, tokens: Sequence[str]
+    ) -> "Sentence | None":
         """Replaces tokens `first` to `last` (exclusive) by `text`, which has the tokens `tokens`.
 
         If first == last, the text is inserted after token first - 1.
@@ -64,10 +66,10 @@ class Sentence(NamedTuple):
         new = word.capitalize() if self.tokens[place].istitle() else word
         before = self.tokens[place - 1] if place else ""
         if before.casefold() not in ("a", "an"):
-            return self.changed(place, place + 1, new, [new])
+            return self.replace_tokens(place, place + 1, new, [new])
         fitting = indefinite_article(word)
         words = [fitting.capitalize() if before.istitle() else fitting, new]
-        return self.changed(place - 1, place + 1, " ".join(words), words)
+        return self.replace_tokens(place - 1, place + 1, " ".join(words), words)
 
 
 class Change(NamedTuple):
@@ -196,8 +198,8 @@ def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
     """
     by_first = [(word.text, word.senses[:1]) for word in words]
     by_all = [(word.text, word.concepts) for word in words]
-    of_first = related(ontology, by_first, max_length=STEPS)
-    of_all = related(ontology, by_all, max_length=STEPS)
+    of_first = related_terms(ontology, by_first, max_length=STEPS)
+    of_all = related_terms(ontology, by_all, max_length=STEPS)
     bits_of_all = dict(zip(of_all.keys.tolist(), of_all.bits.tolist(), strict=True))
     # The bits of exactly one relation -> its name.
     kind_of_bits = {1 << KINDS.index(kind): kind for kind in RULES}
@@ -248,7 +250,7 @@ class WordChanges:
                 scope = scope_of[direction_of[place]]
                 yield Change(scope, related_word.kind, place, related_word.text)
 
-    def negated(self, sentence: Sentence, turn: int) -> Sentence | None:
+    def negate(self, sentence: Sentence, turn: int) -> Sentence | None:
         """Negates the sentence; returns None if no negation fits.
 
         The negation is "not" or "n't" after the first auxiliary, or "no" in place of an indefinite
@@ -265,11 +267,11 @@ class WordChanges:
         if determiners and (turn % 3 == 0 or not auxiliaries):
             place = determiners[turn // 3 % len(determiners)]
             no = "No" if sentence.tokens[place][0].isupper() else "no"
-            return sentence.changed(place, place + 1, no, [no])
+            return sentence.replace_tokens(place, place + 1, no, [no])
         after = auxiliaries[0] + 1
         if turn % 2:
-            return sentence.changed(after, after, " not", ["not"])
-        return sentence.changed(after, after, "n't", ["n't"])
+            return sentence.replace_tokens(after, after, " not", ["not"])
+        return sentence.replace_tokens(after, after, "n't", ["n't"])
 
 
 def _replaced_by_no(words: Sequence[str]) -> Iterator[int]:

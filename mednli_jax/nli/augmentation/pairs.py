@@ -159,7 +159,7 @@ def augmentation_pairs(
         fix = "augmentation is for entailment, neutral and contradiction: leave it out"
         raise DataError(f"config.data.augment: {problem}", fix=fix)
     candidates = _candidates(train, WordChanges(train, linker), withheld, settings.seed)
-    chosen = _chosen(candidates, balance, settings.share)
+    chosen = _choose(candidates, balance, settings.share)
     examples = []
     for number, candidate in enumerate(chosen):
         examples.append(_example(candidate, train[candidate.number], number))
@@ -181,7 +181,7 @@ Queues = dict[str, list[_Candidate]]  # category -> its candidates, the next one
 Counts = Counter[tuple[str, ...] | int]
 
 
-def _chosen(
+def _choose(
     candidates: Iterable[_Candidate], balance: Mapping[str, int], share: float
 ) -> list[_Candidate]:
     """Chooses the candidates that become pairs.
@@ -247,7 +247,7 @@ def _candidates(
         if sentence is None or not withheld.operators.isdisjoint(operators_in(sentence.tokens)):
             continue
         candidates_of: Queues = defaultdict(list)
-        negated = changer.negated(sentence, turn=len(premises))
+        negated = changer.negate(sentence, turn=len(premises))
         for premise in filter(None, (sentence, negated)):
             for change in changer.changes(premise):
                 candidate = _candidate(number, premise, change, seed)

@@ -47,7 +47,7 @@ OPERATORS = {
     "all": Operator(DOWN, UP, needs_start=True),  # [M] as every
     "any": Operator(DOWN, UP, needs_start=True),  # [B] of free choice, as every
 }
-INSERTED = ("no", "not", "n't")  # the operators that changes.WordChanges.negated puts in
+INSERTED = ("no", "not", "n't")  # the operators that changes.WordChanges.negate puts in
 
 # Phrases with a word of OPERATORS that reverse nothing.
 _IDIOMS = (
@@ -110,7 +110,7 @@ def directions(tokens: Sequence[str]) -> list[str]:
     the operator, then the directions of its Operator for the phrase and for the rest. Tokens
     outside of the clause are UNSURE. With several operators, or an unclear word, all are UNSURE.
     """
-    words = list(map(_folded, tokens))
+    words = list(map(_fold, tokens))
     places = _operator_places(words)
     if _is_unclear(words) or len(places) > 1:
         return [UNSURE] * len(words)
@@ -140,11 +140,11 @@ def directions(tokens: Sequence[str]) -> list[str]:
 
 def operators_in(tokens: Sequence[str]) -> list[str]:
     """The operators of a sentence."""
-    words = list(map(_folded, tokens))
+    words = list(map(_fold, tokens))
     return [words[place] for place in _operator_places(words)]
 
 
-def _folded(token: str) -> str:
+def _fold(token: str) -> str:
     return "n't" if token.casefold().endswith(("n't", "n’t")) else token.casefold()
 
 

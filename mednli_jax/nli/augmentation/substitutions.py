@@ -100,9 +100,9 @@ def substitutions(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     examples = examples_of(held_out)
     candidates = list(_candidates(examples, related_words))
     unseen = _without(candidates, trained)
-    chosen = _chosen(unseen, options.count, options.seed)
+    chosen = _choose(unseen, options.count, options.seed)
     unseen_negated = _without(negated_pairs(examples, related_words), trained)
-    negated = _chosen(unseen_negated, options.count // NEGATED_DIVISOR, options.seed)
+    negated = _choose(unseen_negated, options.count // NEGATED_DIVISOR, options.seed)
     if not chosen:
         fix = "give a larger corpus, or another ontology"
         raise DataError("no word can be replaced by a related one", fix=fix)
@@ -224,7 +224,7 @@ def _related_words_at(
                     yield related_word
 
 
-def _chosen(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
+def _choose(candidates: Iterable[ProbePair], count: int, seed: int) -> list[ProbePair]:
     """Chooses at most `count` pairs of each category, and few pairs with the same words or premise.
     The choice depends on the seed and the pairs alone, not on their order."""
 

@@ -107,7 +107,7 @@ RESTRICTED = (
 )
 
 
-def licensed(names: Iterable[str]) -> list[str]:
+def licensed_files(names: Iterable[str]) -> list[str]:
     """The folders among `names` that are RESTRICTED, and the names of their files, plain and .gz:
     a file may also lie directly in the data folder."""
     folders = [name for name in names if name in RESTRICTED]
@@ -239,7 +239,7 @@ def _missing_own(file: str, folder: Path, fix: str) -> DataError:
     problem = f"no file called {stem} is in {folder}"
     files = [path.name for path in folder.iterdir() if _is_data(path)]
     below = next(folder.glob(f"*/{stem}*.*"), None)  # as in data/ of the Hub
-    if path := below or _misspelled(folder, stem):
+    if path := below or _find_misspelled(folder, stem):
         problem += f", but {path.relative_to(folder)} is there"
     elif len(files) == 1 and not labelled_file(folder):
         fix = f"split {files[0]} into files called train, dev and, for a score, test"
@@ -252,7 +252,7 @@ def _check_own_files(folder: Path, split: str, paths: Sequence[Path], problems: 
     if len(paths) > 1:
         names = " and ".join(path.name for path in paths[:2])
         problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
-    if paths or not (path := _misspelled(folder, split)):
+    if paths or not (path := _find_misspelled(folder, split)):
         return
     name = f"{split}{''.join(path.suffixes)}"
     if Path(name.removesuffix(".gz")).suffix not in READ_ENDINGS:
@@ -266,7 +266,7 @@ def _is_data(path: Path) -> bool:
     return path.is_file() and bool(DATA_ENDINGS & {*path.suffixes})
 
 
-def _misspelled(folder: Path, split: str) -> Path | None:
+def _find_misspelled(folder: Path, split: str) -> Path | None:
     """A data file that was probably meant to hold the split, if there is one: a name with a typo
     (tset.tsv), or a file in a folder called like the split, in a format that is not read there."""
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]

@@ -87,11 +87,11 @@ class PairFields:
 
     def fault(self, problem: str, name: str, fix: str = FRESH_COPY) -> DataError:
         """The error of a field."""
-        name = self._shown(name)
+        name = self._field_title(name)
         problem = f"field '{name}' {problem}"
         return DataError(problem, file=self.file, line=self.number, field=name, fix=fix)
 
-    def _shown(self, name: str) -> str:
+    def _field_title(self, name: str) -> str:
         """The name of a field for messages: the user's column if data.columns names one. Else the
         name of SNLI's form ("sentence1") in a file in that form, and a plain name ("premise") in
         others."""
@@ -109,7 +109,7 @@ class PairFields:
         missing = self.missing(required)
         if not missing:
             return
-        shown = list(map(self._shown, missing))
+        shown = list(map(self._field_title, missing))
         fields = f"field '{shown[0]}' is" if len(shown) == 1 else f"fields {', '.join(shown)} are"
         problem = f"{fields} missing; found: {self._shown_names()}"
         fix = self._fix_for(missing) if "sentence1" in required else "name the fields uid and label"

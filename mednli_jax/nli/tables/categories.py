@@ -104,13 +104,13 @@ def categories(
     The published categories were given by hand. These rules describe the pair, not the reason of a
     model's error. A short form that is also a function word ("or") counts only in capitals.
     """
-    abbreviations = _folded(short_forms)
+    abbreviations = _fold(short_forms)
     categories_of = {}
     for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
         in_premise, in_hypothesis = concepts_in(left), concepts_in(right)
-        premise, hypothesis = _folded(example.premise_tokens), _folded(example.hypothesis_tokens)
+        premise, hypothesis = _fold(example.premise_tokens), _fold(example.hypothesis_tokens)
         tokens = (*example.premise_tokens, *example.hypothesis_tokens)
-        in_capitals = _folded(filter(str.isupper, tokens))
+        in_capitals = _fold(filter(str.isupper, tokens))
         short = abbreviations & (premise | hypothesis)
         holds = {
             "numerical reasoning": any(map(_is_number, premise | hypothesis)),
@@ -123,7 +123,7 @@ def categories(
     return categories_of
 
 
-def _folded(tokens: Iterable[str]) -> set[str]:
+def _fold(tokens: Iterable[str]) -> set[str]:
     return set(map(str.casefold, tokens))
 
 

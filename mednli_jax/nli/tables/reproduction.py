@@ -217,7 +217,9 @@ def _with_spaces(values: PathCounts | GainedPredictions) -> dict[str, Json]:
 # -- judging ---------------------------------------------------------------------------------------
 
 
-def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int]) -> list[float]:
+def expected_range(
+    paper: float, deviations: Sequence[float | None], seeds: Sequence[int]
+) -> list[float]:
     """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and its baseline."""
     variance = 0.0
     for sd, n in zip(deviations, seeds, strict=True):
@@ -239,7 +241,7 @@ def check_reproduction(folder: Path, options: TableOptions) -> Check:
         commit=program.commit,
         tables=judged,
         paths={figure.name: _paths(folder / figure.file) for figure in FIGURES},
-        gained=list(_gained(folder)),
+        gained=list(_gained_predictions(folder)),
         kinds=read_category_table(folder),
     )
 
@@ -286,17 +288,17 @@ def _judged_cells(table: Table, folder: Path, options: TableOptions) -> list[Jud
     for cell in table.cells:
         filled = filled_of.get(cell, FilledCell(cell, MISSING))
         if cell.paper is not None or filled.measured:
-            cells.append(_judged(filled, elsewhere))
+            cells.append(_judge(filled, elsewhere))
     return cells
 
 
-def _judged(filled: FilledCell, elsewhere: str) -> JudgedCell:
+def _judge(filled: FilledCell, elsewhere: str) -> JudgedCell:
     """A cell with its verdict. elsewhere: another corpus than the paper's, or ""."""
     cell, measured = filled.cell, filled.measured
     systems = len(cell.keys)
     sd = measured.sd if measured else [None] * systems
     seeds = measured.seeds if measured else SEEDS
-    bounds = None if cell.paper is None else expected(cell.paper, sd, [seeds] * systems)
+    bounds = None if cell.paper is None else expected_range(cell.paper, sd, [seeds] * systems)
     unmeasured = JudgedCell(
         cell.row, cell.column, cell.paper, cell.run, expected=bounds, remark=filled.state
     )
@@ -324,7 +326,7 @@ def _verdict(cell: Cell, ours: float, bounds: list[float] | None, remarks: Seque
     return PASS_LIKE_ZERO if cell.baseline and low <= 0 <= high else PASS
 
 
-def _gained(folder: Path) -> Iterator[GainedPredictions]:
+def _gained_predictions(folder: Path) -> Iterator[GainedPredictions]:
     """Yields section 6, by the seeds' majority votes. Gains of fewer than LEAST neutral predictions
     are left out."""
     for by, (run, baseline) in _GAINING.items():

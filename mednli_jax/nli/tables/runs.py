@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mednli_jax.report.options import ENDINGS, PaperRun, Request, Settings, Step
-from mednli_jax.report.tables import published
+from mednli_jax.report.tables import published_figures
 
 NAME = "mednli"
-PAPER = published(NAME)
+PAPER = published_figures(NAME)
 CORPUS: str = PAPER["corpus"]
 MODELS = ("bow", "infersent", "esim")
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
@@ -186,7 +186,7 @@ class MedNLI:
         for number in TABLES.keys() & set(request.tables):
             names.update(_names(TABLES[number], request))
         names.update([RUNS[name].init_from for name in names])
-        runs = [_adapted(run, request) for run in RUNS.values() if run.name in names]
+        runs = [_adapt(run, request) for run in RUNS.values() if run.name in names]
         return [*runs, *(_further_vectors(request) if VECTORS_TABLE in request.tables else ())]
 
     def steps(self, request: Request) -> Sequence[Step]:
@@ -236,7 +236,7 @@ def _names(table: Table, request: Request) -> Sequence[str]:
     return [name for name in table.runs if not corpus_unlike_table(name)]
 
 
-def _adapted(run: PaperRun, request: Request) -> PaperRun:
+def _adapt(run: PaperRun, request: Request) -> PaperRun:
     """The run as a request needs it.
 
     A request of a _code variant has _code variants of other corpora, too. A request of another

@@ -145,7 +145,7 @@ def fill_table(table: Table, folder: Path, options: TableOptions) -> FilledTable
     for cell in every_cell:
         unfinished = [key for key in cell.keys if runs.states[key] != COMPLETE]
         if not unfinished:
-            cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, options.read)))
+            cells.append(FilledCell(cell, COMPLETE, _measure(cell, runs, options.read)))
             notes.update(_notes(cell, runs))
         elif cell.paper is not None or runs.states[cell.keys[0]] != MISSING:
             # A cell without a figure of the paper is shown only if its run was begun.
@@ -213,7 +213,7 @@ def _cells_of(systems: Mapping[str, Path]) -> Iterator[Cell]:
             yield Cell(split, name, str(folder.resolve()), None, split=split)
 
 
-def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
+def _measure(cell: Cell, runs: _Runs, read: Read) -> Measured:
     run = runs.of_key[cell.run, cell.split]
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if baseline is None:
