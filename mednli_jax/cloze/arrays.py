@@ -273,22 +273,22 @@ class _FlatLists:
         lost = {"passages": 0, "tokens": 0, "answers": 0}
         queries = with_progress(split.examples, "queries")
         examples = []
-        for example, view in queries_in_setup(
+        for example, setup_query in queries_in_setup(
             queries, self.encoding.setup, max_tokens=self.encoding.max_passage
         ):
-            matches[view.match] += 1
-            if view.gold < 0:
+            matches[setup_query.match] += 1
+            if setup_query.gold < 0:
                 phrases = [phrase_of(answer.text) for answer in example.answers]
-                answer_was_cut = not view.passage.cut_candidates.isdisjoint(phrases)
+                answer_was_cut = not setup_query.passage.cut_candidates.isdisjoint(phrases)
                 lost["answers"] += answer_was_cut
                 if answerable_only:
                     continue
             if id(example.passage) not in self._passage_numbers:
                 self._passage_numbers[id(example.passage)] = len(self._passage_numbers)
-                lost["passages"] += view.passage.num_cut_tokens > 0
-                lost["tokens"] += view.passage.num_cut_tokens
-                self._add_passage(view.passage)
-            self._add_query(example, view)
+                lost["passages"] += setup_query.passage.num_cut_tokens > 0
+                lost["tokens"] += setup_query.passage.num_cut_tokens
+                self._add_passage(setup_query.passage)
+            self._add_query(example, setup_query)
             examples.append(example)
         facts = {
             **split.facts,
@@ -323,8 +323,8 @@ class _FlatLists:
                 self._columns[f"{name}_candidate"].extend([candidate] * (end - start))
         self._flat[name].append(positions)
 
-    def _add_query(self, example: ClozeExample, view: SetupQuery) -> None:
-        query, blank = view.query, view.blank
+    def _add_query(self, example: ClozeExample, setup_query: SetupQuery) -> None:
+        query, blank = setup_query.query, setup_query.blank
         if self.encoding.query_bounds:
             query = (QUERY_BEGIN, *query, QUERY_END)
             blank += 1
@@ -333,7 +333,7 @@ class _FlatLists:
         columns["query_length"].append(len(query))
         columns["blank"].append(blank)
         columns["query_passage"].append(self._passage_numbers[id(example.passage)])
-        columns["gold"].append(view.gold)
+        columns["gold"].append(setup_query.gold)
         answers = json.dumps(list(map(astuple, example.answers)), ensure_ascii=False)
         self._flat["answer_text"].append(answers.encode())
 

@@ -62,7 +62,6 @@ WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
 DRAWS = 10
 CHANCE = "rand-entity, expected"  # name of random_expectation among the baselines
-SEED = 0  # of the random answers
 Answers = dict[str, str]  # uid of a query -> its answer
 Splits = Mapping[str, Split[ClozeExample]]
 
@@ -352,8 +351,8 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
 def _by_rules(queries: Sequence[ClozeExample]) -> dict[str, Answers]:
     """The answers of the baselines that need neither vectors nor training."""
     return {
-        "rand-word": random_entity(queries, seed=SEED, choices_of=lowered_words),
-        "rand-entity": random_entity(queries, seed=SEED),
+        "rand-word": random_entity(queries, choices_of=lowered_words),
+        "rand-entity": random_entity(queries),
         "maxfreq-entity": most_frequent_entity(queries),
         "upper bound": upper_bound(queries),
     }
@@ -392,7 +391,7 @@ def _row_scores(
     vectors: np.ndarray | None,
 ) -> Iterator[tuple[str, Json]]:
     """Yields (name, scores) for each row of the table."""
-    yield CHANCE, random_expectation(queries, vocab, vectors, seed=SEED)
+    yield CHANCE, random_expectation(queries, vocab, vectors)
     for name, answers in answers_of_baseline.items():
         yield name, summary_with_slices(queries, query_scores(queries, answers, vocab, vectors))
     best = answers_of_baseline["upper bound"]

@@ -82,10 +82,8 @@ def evaluate(run: "Run", options: EvaluationOptions) -> Report:
         if options.item_scores:
             private[ITEMS] = item_lines(query_rows(scores_S))
         if options.skills:
-            by_skill = {}
-            rows_of_skill = slices(rows.queries(), read_skills(options.skills)).get("skill", {})
-            for skill, places in rows_of_skill.items():
-                by_skill[skill] = seed_scores(scores_S, places)
+            named = slices(rows.queries(), read_skills(options.skills)).get("skill", {})
+            by_skill = {name: seed_scores(scores_S, places) for name, places in named.items()}
             scores = {**scores, "families": {**scores["families"], "skill": by_skill}}
     corpus, seeds = run.experiment.corpus.title, run.result.seeds
     low, high = share_interval(scores["accuracy"]["mean"], scores["examples"])

@@ -151,11 +151,11 @@ class ClozeScorer:
         positions = "loose_position" if self.loose else "position"
         resident = {}
         for name in (*_FLAT, *_OF_QUERY, positions, f"{positions}_start", f"{positions}_candidate"):
-            array = np.asarray(prepared.arrays[name])
-            resident[name.removeprefix("loose_")] = array.astype(np.int32, copy=False)
+            array = np.asarray(prepared.arrays[name], np.int32)
+            resident[name.removeprefix("loose_")] = array
         for name in ("candidate_type", "position"):
             most = int(np.diff(resident[f"{name}_start"]).max(initial=1))
-            if NEW in prepared.splits:  # other inputs then have the same shape, mostly
+            if NEW in prepared.splits:  # so that most new inputs have one shape, compiled once
                 most = power_of_two(most, LEAST_WIDTH)
             resident[f"{name}_columns"] = np.arange(most, dtype=np.int32)
         return resident
@@ -300,10 +300,8 @@ class ClozeScorer:
         summaries = list(map(summary, scores_S))
         losses = self.losses(rows, logits)
         families: dict[str, JsonObject] = {}
-        for family, named in slices(rows.queries()).items():
-            families[family] = {}
-            for name, places in named.items():
-                families[family][name] = seed_scores(scores_S, places)
+        for family, subsets in slices(rows.queries()).items():
+            families[family] = {name: seed_scores(scores_S, at) for name, at in subsets.items()}
         by_tag = families.pop("tag", {})
         return {
             "examples": len(rows),
@@ -354,14 +352,12 @@ class ClozeScorer:
         descriptions: list[JsonObject] = []
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)
-            answer = best[0]["answer"] if p_C.any() else ""
-            descriptions.append(
-                {
-                    "answer": answer,
-                    "best": best,
-                    "candidates": len(rows.candidates(row)),
-                }
-            )
+            description = {
+                "answer": best[0]["answer"] if p_C.any() else "",
+                "best": best,
+                "candidates": len(rows.candidates(row)),
+            }
+            descriptions.append(description)
         return descriptions
 
     def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
@@ -398,12 +394,12 @@ class ClozeScorer:
         """
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
         passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
-        view = query_in_setup(example, setup, passage)
-        names = {token: phrase for phrase, token in view.names.items()}
+        setup_query = query_in_setup(example, setup, passage)
+        names = {token: phrase for phrase, token in setup_query.names.items()}
         spans = [list(map(list, spans)) for spans in passage.positions]
         return {
             "passage": list(passage.tokens),
-            "query": list(view.query),
+            "query": list(setup_query.query),
             "names": names,
             "candidates": list(passage.candidates),
             "spans": spans,

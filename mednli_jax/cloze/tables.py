@@ -273,8 +273,7 @@ def systems_grid(ours: Mapping[str, Scores], *, with_paper_rows: bool) -> Grid:
         scores = ours.get(system, {})
         length = scores.get("predicted_length")
         words = "" if length is None else f"{length:.1f}"
-        paper = _score_cells(PAPER.get(system, {}))
-        rows.append((system, *_score_cells(scores), words, *paper))
+        rows.append((system, *_score_cells(scores), words, *_score_cells(PAPER.get(system, {}))))
     return Grid("", ("system", *HEADER.values(), "words", *PAPER_TITLES), rows)
 
 
