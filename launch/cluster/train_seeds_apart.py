@@ -36,6 +36,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.experiment import Experiment, experiment_of
 from mednli_jax.files.writing import private_folder
 from mednli_jax.report.outcomes import read_metrics
+from mednli_jax.run import train, write_page
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Fitted, Session
@@ -175,9 +176,9 @@ def main(values: cli.Flags) -> None:
     together = replace(experiment, trained_by=functools.partial(fit, runs))
     content = {**config.to_dict(), "model": experiment.model.fields}
     again = shlex.join(cli.command_line())
-    directory = run.train(together, folder, content, name=cli.config_name(), resume_command=again)
+    directory = train(together, folder, content, name=cli.config_name(), resume_command=again)
     assert directory  # this process alone writes the run
-    run.write_page(directory, experiment.task)
+    write_page(directory, experiment.task)
     print(directory.folder / "result.json")
 
 
