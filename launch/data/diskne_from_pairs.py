@@ -184,7 +184,7 @@ def build(
     Args:
       linker: of the terminology that names the diseases.
       ranking_of: makes the ranking of negatives for the diseases that occur (`similar`,
-        `shuffled`).
+        `rank_randomly`).
     """
     positives, left_out = select(pairs, linker)
     if not positives:

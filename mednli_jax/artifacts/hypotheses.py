@@ -35,8 +35,8 @@ _WORD = re.compile(r"\w\w")
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of labels.ordered. Raises DataError if there is nothing
-    to compare."""
+    """The classes that occur, in the order of labels.ordered_names. Raises DataError if there is
+    nothing to compare."""
     classes = ordered_names(labels)
     if len(classes) < 2:
         problem = "the pairs are of fewer than two classes, so that nothing can be compared"
