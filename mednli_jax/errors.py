@@ -87,8 +87,11 @@ class ResumableError(RunError):
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
-    problem: describes the fault in terms of fields and counts, without a quotation of the text. It
-    also names the field.
+    Args:
+      problem: describes the fault in terms of fields and counts, without a quotation of the text.
+        It also names the field.
+      line: the number of the line, or the place in a file that is not read by lines, such as the
+        path of a value in a JSON document.
     """
 
     def __init__(

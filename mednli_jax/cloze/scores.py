@@ -227,7 +227,7 @@ def summary(scores: QueryScores, selection: Selection = ALL) -> JsonObject:
     answers. embedding is None without word vectors, predicted_length without a prediction.
     """
     answered, counts = scores.answered[selection], scores.bleu_counts[selection]
-    predicted_lengths = counts[answered, -2]
+    predicted_lengths = counts[answered, -2]  # the last two columns are lengths, see _bleu_counts
     embedding = None if scores.embedding is None else float(scores.embedding[selection].mean())
     return {
         "queries": len(answered),
