@@ -358,7 +358,7 @@ def check_links(prepared: Prepared, *, warn_below: float) -> None:
 
     warn_below: fewer training pairs than these may have no link by chance, and get a warning.
     """
-    # A fold of cross-validation has a single split.
+    # A corpus of cross-validation has a single split.
     name = "train" if "train" in prepared.splits else next(iter(prepared.splits))
     counts, size = prepared.manifest["knowledge"]["splits"][name], len(prepared.splits[name])
     if counts["pairs_with_links"]:
