@@ -271,10 +271,11 @@ class _FlatLists:
         first, first_passage = len(self._columns["gold"]), len(self._passage_numbers)
         matches = {"exact": 0, "synonym": 0, "none": 0}
         lost = {"passages": 0, "tokens": 0, "answers": 0}
-        queries = with_progress(split.examples, "queries")
         examples = []
         for example, setup_query in queries_in_setup(
-            queries, self.encoding.setup, max_tokens=self.encoding.max_passage
+            with_progress(split.examples, "queries"),
+            self.encoding.setup,
+            max_tokens=self.encoding.max_passage,
         ):
             matches[setup_query.match] += 1
             if setup_query.gold < 0:

@@ -216,8 +216,9 @@ def most_similar_entity(
         span_M2 = spans_of(passage)
         if not len(span_M2):
             continue
-        ends = passage.sentence_ends
-        context_MD = _window_vectors(passage.tokens, span_M2, ends, vocab, vectors, window)
+        context_MD = _window_vectors(
+            passage.tokens, span_M2, passage.sentence_ends, vocab, vectors, window
+        )
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
             query_end = (len(query.query),)  # a query is one sentence

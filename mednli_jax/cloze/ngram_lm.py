@@ -175,8 +175,8 @@ def _smooth(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
     for n, level in enumerate(counts, start=1):
         adjusted = level.occur
         if n < len(counts):
-            longer = counts[n]  # the n-grams of n + 1 words: one for each distinct word before
-            before = np.bincount(longer.suffix, minlength=len(level.keys))
+            # counts[n] has the n-grams of n + 1 words: one for each distinct word before.
+            before = np.bincount(counts[n].suffix, minlength=len(level.keys))
             adjusted = np.where(level.begins, level.occur, before)
         if n == 1:  # <s> is never predicted
             adjusted = np.where(level.begins, 0, adjusted)

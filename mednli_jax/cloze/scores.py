@@ -365,8 +365,8 @@ def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, 
             whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
         except (json.JSONDecodeError, RecursionError):
             whole = None
-    is_lines = not isinstance(whole, dict) or ".jsonl" in path.suffixes
-    if is_lines or "uid" in whole:  # a single line is one JSON object, too
+    # A file of one line {"uid": ..., "answer": ...} is one JSON object, too.
+    if not isinstance(whole, dict) or "uid" in whole or ".jsonl" in path.suffixes:
         for line, row in json_lines(path, problems):
             yield line, row.get("uid"), row.get("answer")
         return
