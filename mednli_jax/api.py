@@ -9,15 +9,19 @@ run.predict([("Pt with h/o CHF, denies chest pain.", "The patient has heart fail
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from mednli_jax import cli, run
+from mednli_jax.data.arrays import pad
 from mednli_jax.experiment import experiment_of, named_config
 from mednli_jax.files.paths import local_path
 from mednli_jax.finished import Run
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.rundir import Scores
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.types import JsonObject
@@ -79,6 +83,22 @@ def evaluate_run(
 ) -> Scores:
     """Calls Run.evaluate for the run in a folder."""
     return Run(folder).evaluate(split, config)
+
+
+def pair_batch(
+    premises: Sequence[str], hypotheses: Sequence[str], encode: Callable[[str], Sequence[int]]
+) -> PairBatch:
+    """The batch of pairs of texts, for a model in a loop of your own.
+
+    encode: text -> the numbers of its words or pieces, above 0.
+    """
+    sides: list[jax.Array] = []
+    for texts in (premises, hypotheses):
+        numbers = list(map(encode, texts))
+        sides += map(jnp.asarray, pad(numbers, max(map(len, numbers))))
+    premise, premise_length, hypothesis, hypothesis_length = sides
+    mask = jnp.ones(len(premises))
+    return PairBatch(premise, premise_length, hypothesis, hypothesis_length, mask)
 
 
 @contextlib.contextmanager

@@ -90,7 +90,16 @@ def test_import_star_gives_the_interface():
     names = {}
     exec("from mednli_jax import *", names)
 
-    assert names.keys() >= {"Run", "evaluate_run", "get_config", "load_run", "train_model"}
+    assert names.keys() >= {"Run", "get_config", "load_run", "pair_batch", "train_model"}
+
+
+def test_a_model_learns_in_the_loop_of_the_page():
+    names = {}
+    exec(modules("docs/extending.md")["own_loop"], names)
+
+    loss, before = names["loss"], names["variables"]["params"]
+    assert names["batch"].premise.shape == (3, 6)
+    assert loss(names["params"]) < loss(before)
 
 
 @cases(

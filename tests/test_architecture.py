@@ -32,7 +32,7 @@ LAYERS = (
     ("knowledge", "report"),
     ("models",),
     ("training",),
-    ("nli", "artifacts", "cloze", "diskne"),
+    ("nli", "artifacts", "cloze", "diskne", "tfds"),
     ("tasks",),
     ("defaults", "checks", "cli", "experiment", "finished", "run", "exports"),
     ("sweeps", "workers", "planning"),
@@ -42,9 +42,10 @@ LAYERS = (
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 TASKS = ("nli", "artifacts", "cloze", "diskne")
-WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence pairs
+# DisKnE and the artefacts are of sentence pairs; the builders of TFDS use the readers.
+WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli"), ("tfds", "nli"), ("tfds", "cloze")}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
-WITH_ARRAYS = {"models", "training", "experiment", "finished", "exports", "doctor"}
+WITH_ARRAYS = {"models", "training", "experiment", "finished", "exports", "api", "doctor"}
 ARRAYS_OF_TASKS = {"scorer"}  # modules of the task folders that import jax
 BELOW_MODELS = {"models", "errors", "types", "plugins"}
 # Modules that run a program or open a connection. None may be imported, with two exceptions.

@@ -516,14 +516,14 @@ def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes queries as a file that read_clicr reads, gzipped if the name ends in .gz. Tags are not
     written."""
     compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    articles = [compact(_article(passage, queries)) for passage, queries in by_passage(examples)]
+    articles = [compact(article(passage, queries)) for passage, queries in by_passage(examples)]
     data = ",\n".join(articles)
     content = f'{{"version":"{VERSION}","data":[\n{data}\n]}}\n'.encode()
     path = Path(path)
     write_atomic(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
 
 
-def _article(passage: Passage, examples: Iterable[ClozeExample]) -> JsonObject:
+def article(passage: Passage, examples: Iterable[ClozeExample]) -> JsonObject:
     """An item of the file's list "data": a passage with its queries."""
     queries = []
     for example in examples:

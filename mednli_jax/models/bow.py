@@ -37,6 +37,7 @@ class BOW(layers.PairModel):
 
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
+        batch = layers.with_keys(self, batch, self.dropout, train=train)
         packing = layers.sentences(batch)
         words = self.embed(batch, packing)
         projection = self.linear(self.hidden_size, "projection")
@@ -63,10 +64,10 @@ class BOW(layers.PairModel):
             premise_BD, hypothesis_BD = sides[:2]
             sides += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = jnp.concatenate(sides, axis=-1)
-        x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.row_key, train=train)
+        x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.row_key)
         for i in range(3):
             x = nn.relu(self.linear(2 * self.hidden_size, f"layer_{i}")(x))
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key)
             x = self._norm(f"norm_{i}")(x, batch.mask, train=train)
         return self.linear(self.num_classes, "logits")(x)
 

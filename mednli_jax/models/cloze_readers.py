@@ -29,6 +29,8 @@ class Reader(nn.Module):
     Args:
       hidden_size: units of each direction.
       platform: of the device.
+      vocab_size, embedding_size: of the table of words that `init` draws, see
+        layers.frozen_vectors.
     """
 
     hidden_size: int = 64
@@ -36,8 +38,16 @@ class Reader(nn.Module):
     train_vectors: bool = True
     platform: str = "cpu"
     product_dtype: DTypeLike | None = None
+    vocab_size: int = 0
+    embedding_size: int = 200
 
     trains_rows = True
+
+    def embedded(self, tokens_T: jax.Array) -> jax.Array:
+        """[T, D], the vectors of packed words of passages and queries."""
+        sizes = self.vocab_size, self.embedding_size
+        embedding = layers.WordEmbedding(self.train_vectors, *sizes, name="embedding")
+        return layers.per_token(embedding(tokens_T))
 
     def bigru(self, name: str) -> layers.BiRNN:
         """A BiGRU with the initial weights of the published readers."""
@@ -78,6 +88,7 @@ class GAReader(Reader):
 
     @nn.compact
     def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
+        batch = layers.with_keys(self, batch, self.dropout, train=train)
         queries, paired = packed_queries(batch), paired_passages(batch)
         # The first of several hops does not depend on the query, so it encodes the passage of
         # several queries once.
@@ -85,8 +96,7 @@ class GAReader(Reader):
         packing = packed_passages(batch) if is_shared else paired
         passage = batch.passage if is_shared else per_query(batch.passage, batch)
         passage_T, query_T = packing.tokens(passage), queries.tokens(batch.query)
-        embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
-        vectors_TD = embedding(jnp.concatenate([passage_T, query_T]))
+        vectors_TD = self.embedded(jnp.concatenate([passage_T, query_T]))
         x_TD, words_TD = jnp.split(vectors_TD, [len(passage_T)])
 
         def encode(hop: int, x_TD: jax.Array, packing: Packing) -> tuple[jax.Array, jax.Array]:
@@ -99,9 +109,7 @@ class GAReader(Reader):
         for hop in range(self.hops - 1):
             states_TD, query_BQD = encode(hop, x_TD, packing)
             x_TD = self._gate(hop, states_TD, query_BQD, packing, paired, batch)
-            x_TD = layers.drop_tokens(
-                self.dropout, x_TD, paired, batch.row_key, name=f"drop_{hop}", train=train
-            )
+            x_TD = layers.drop_tokens(self.dropout, x_TD, paired, batch.row_key, f"drop_{hop}")
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
@@ -174,11 +182,11 @@ class SAReader(Reader):
 
     @nn.compact
     def __call__(self, batch: QueryBatch, *, train: bool) -> jax.Array:
+        batch = layers.with_keys(self, batch, self.dropout, train=train)
         passages, queries = packed_passages(batch), packed_queries(batch)
         passage_T = passages.tokens(batch.passage)
         query_T = queries.tokens(batch.query)
-        embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
-        words_TD = embedding(jnp.concatenate([passage_T, query_T]))
+        words_TD = self.embedded(jnp.concatenate([passage_T, query_T]))
         passage_TD, query_TD = jnp.split(words_TD, [len(passage_T)])
         query_keys = batch.row_key
         passage_keys = None if query_keys is None else query_keys[:: batch.group_size]
@@ -186,9 +194,7 @@ class SAReader(Reader):
         def encode(
             x_TD: jax.Array, packing: Packing, keys: jax.Array | None, name: str
         ) -> jax.Array:
-            x_TD = layers.drop_tokens(
-                self.dropout, x_TD, packing, keys, name=f"drop_{name}", train=train
-            )
+            x_TD = layers.drop_tokens(self.dropout, x_TD, packing, keys, f"drop_{name}")
             return self.bigru(name)(x_TD, packing)
 
         states_TD = encode(passage_TD, passages, passage_keys, "passage")

@@ -145,20 +145,22 @@ class Encoder(nn.Module):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self.separators, self._size(batch))
-        row_key_B = batch.row_key if train and self.dropout > 0 else None
+        row_key_B = layers.with_keys(self, batch, self.dropout, train=train).row_key
         noise_B2 = None if row_key_B is None else noise_of(row_key_B)
-        keeps_states = self.is_mutable_collection(STATES)
+        keeps_states = self.is_mutable_collection(STATES) and not self.is_initializing()
         # Where the head reads only the first piece, the last layer computes queries only for it.
         is_convolved_last = self.convolution > 0 and self.layers == 1
         first_only = self.head_input == "first" and not keeps_states and not is_convolved_last
         x = self._encode(batch, row, noise_B2, first_only=first_only)
         if not first_only:
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
-            self.sow(STATES, "last", x_BTD)
+            if keeps_states:
+                self.sow(STATES, "last", x_BTD)
             is_mean = self.head_input == "mean"
             x = layers.masked_mean(x_BTD, row.real_BT) if is_mean else x_BTD[:, 0]
         pooled_BD = self._pool(x, noise_B2)
-        self.sow(STATES, "pooled", pooled_BD)
+        if keeps_states:
+            self.sow(STATES, "pooled", pooled_BD)
         pooled_BD = drop(pooled_BD, self.dropout, noise_B2, "pooled")
         return Affine(self.num_classes, self.product_dtype, name="logits")(pooled_BD)
 

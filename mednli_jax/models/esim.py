@@ -56,16 +56,17 @@ class ESIM(layers.PairModel):
 
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
+        batch = layers.with_keys(self, batch, self.dropout, train=train)
         packing = layers.sentences(batch)
         paired = packing if batch.group_size == 1 else layers.paired_sentences(batch)
 
         def drop(x_BD: jax.Array, name: str) -> jax.Array:
-            return layers.RowDropout(self.dropout, name=name)(x_BD, batch.row_key, train=train)
+            return layers.RowDropout(self.dropout, name=name)(x_BD, batch.row_key)
 
         def drop_tokens(x_ND: jax.Array, packing: Packing, name: str) -> jax.Array:
             """Drops tokens with a mask that depends on the side, the row and the token's place."""
             keys_R = layers.sentence_keys(batch, packing.length_R.shape[0])
-            return layers.drop_tokens(self.dropout, x_ND, packing, keys_R, name=name, train=train)
+            return layers.drop_tokens(self.dropout, x_ND, packing, keys_R, name)
 
         words = self.embed(batch, packing)
         if not isinstance(words, layers.Words):

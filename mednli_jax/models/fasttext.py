@@ -66,6 +66,7 @@ class FastText(nn.Module):
         hardly used.
       train_vectors: always True.
       product_dtype: see models.products.
+      vocab_size: see layers.frozen_vectors.
     """
 
     dim: int = 100
@@ -73,6 +74,7 @@ class FastText(nn.Module):
     num_classes: int = 3
     train_vectors: bool = True
     product_dtype: DTypeLike | None = None
+    vocab_size: int = 0
 
     shares_words = False  # words are not projected
     trains_rows = True
@@ -80,8 +82,6 @@ class FastText(nn.Module):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         del train
-        # The frozen vectors only give the number of words.
-        words = self.variables["frozen"]["embedding"]["vectors"].shape[0]
         packing = layers.paired_sentences(batch)
         premise_BP, hypothesis_BH = layers.per_pair(batch.premise, batch), batch.hypothesis
         premise_B, hypothesis_B = layers.pair_lengths(batch)
@@ -91,8 +91,8 @@ class FastText(nn.Module):
         bigram_BH = bigrams(hypothesis_BH, hypothesis_B, end_B, self.buckets)
         word_N = packing.tokens(premise_BP, hypothesis_BH)
         bigram_N = packing.tokens(bigram_BP, bigram_BH)
-        index = jnp.concatenate([word_N, words + bigram_N, jnp.full((1,), END)])
-        rows = TrainedRows(words + self.buckets, self.dim, name="embedding")(index)
+        embedding = WordsAndBigrams(self.buckets, self.dim, self.vocab_size, name="embedding")
+        rows = embedding(word_N, bigram_N)
         of_words_ND, of_bigrams_ND, end_1D = jnp.split(rows, [packing.size, 2 * packing.size])
         premise_BD, hypothesis_BD = jnp.split(packing.sum(of_words_ND + of_bigrams_ND), 2)
         # The words, the end token, and a bigram between any two neighbours.
@@ -102,16 +102,23 @@ class FastText(nn.Module):
         return matmul(mean_BD, output, self.product_dtype)
 
 
-class TrainedRows(nn.Module):
-    """Rows of a trained table [rows, dim], initialised from U(-1 / dim, 1 / dim) as in fastText."""
+class WordsAndBigrams(nn.Module):
+    """Vectors of words, of bigrams and of the end token from one trained table [V + buckets, dim],
+    initialised from U(-1 / dim, 1 / dim) as in fastText."""
 
-    rows: int
+    buckets: int
     dim: int
+    vocab_size: int = 0
 
     @nn.compact
-    def __call__(self, index_N: jax.Array) -> jax.Array:
+    def __call__(self, word_N: jax.Array, bigram_N: jax.Array) -> jax.Array:
+        # The frozen vectors only give the number of words.
+        words = len(layers.frozen_vectors(self, word_N, self.vocab_size, self.dim))
+        index = jnp.concatenate([word_N, words + bigram_N, jnp.full((1,), END)])
+
         def init(key: jax.Array) -> jax.Array:
             bound = 1 / self.dim
-            return jax.random.uniform(key, (self.rows, self.dim), jnp.float32, -bound, bound)
+            shape = words + self.buckets, self.dim
+            return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
 
-        return trained_rows(self, "rows", init, index_N)
+        return trained_rows(self, "rows", init, index)

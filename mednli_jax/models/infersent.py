@@ -35,6 +35,7 @@ class InferSent(layers.PairModel):
 
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
+        batch = layers.with_keys(self, batch, self.dropout, train=train)
         packing = layers.sentences(batch)
         words = self.embed(batch, packing)
         encoder = self.birnn("encoder", self.cell)
@@ -53,9 +54,9 @@ class InferSent(layers.PairModel):
             features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = jnp.concatenate(features, axis=-1)
         for i in range(2):
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key)
             x = jnp.tanh(self.linear(self.hidden_size, f"layer_{i}")(x))
-        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.row_key, train=train)
+        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.row_key)
         return self.linear(self.num_classes, "logits")(x)
 
     def _pool_padded(

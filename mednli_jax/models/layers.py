@@ -11,7 +11,7 @@ results of real rows. `dtype` is that of the operands of products (models.produc
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import flax.linen as nn
@@ -22,13 +22,15 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from mednli_jax.models import sparse_rows, stacked
-from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.batch import PairBatch, QueryBatch
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.products import matmul
 from mednli_jax.models.recurrence import CELLS
 
 # collection for the attention weights of models; filled where the caller makes it mutable
-ATTENTION = "attention"
+ATTENTION = "intermediates"
+# standard deviation of vectors that `init` draws
+RANDOM_SD = 0.4
 
 
 # (key, shape, dtype) -> random weights
@@ -95,35 +97,43 @@ def project(x: jax.Array | Words, kernel: jax.Array, dtype: DTypeLike | None) ->
     return per_token(on_words(lambda vectors: matmul(vectors, kernel, dtype), x))
 
 
-class WordEmbedding(nn.Module):
-    """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained
-    copy of it.
+def frozen_vectors(module: nn.Module, tokens_N: jax.Array, vocab_size: int, size: int) -> jax.Array:
+    """The pretrained table [V, D] of the `frozen` collection, which is not part of the optimiser
+    state, the seed axis and the checkpoints.
 
-    The frozen table is not part of the optimiser state, the seed axis and the checkpoints.
+    `init` draws a table that it is not given from N(0, RANDOM_SD^2), [vocab_size, size]. With a
+    vocab_size of 0 it has a row for each number up to the largest of the tokens, which must not be
+    traced (`jax.jit` of `init`).
+    """
+
+    def drawn() -> jax.Array:
+        words = vocab_size or 1 + int(tokens_N.max())
+        return RANDOM_SD * jax.random.normal(module.make_rng("params"), (words, size))
+
+    table_VD: jax.Array = module.variable("frozen", "vectors", drawn).value
+    return table_VD
+
+
+class WordEmbedding(nn.Module):
+    """Vectors of tokens [N] from the table of frozen_vectors, or from a trained copy of it.
+
+    distinct: most distinct words among the tokens, if each is to be projected once; 0 for vectors
+    of tokens.
     """
 
     trainable: bool = False
+    vocab_size: int = 0
+    size: int = 300
+    distinct: int = 0
 
     @nn.compact
-    def __call__(self, tokens_N: jax.Array) -> jax.Array:
-        table_VD: jax.Array = self.get_variable("frozen", "vectors")
+    def __call__(self, tokens_N: jax.Array) -> jax.Array | Words:
+        table_VD = frozen_vectors(self, tokens_N, self.vocab_size, self.size)
         if self.trainable:
             return sparse_rows.trained_rows(self, "vectors", lambda key: table_VD, tokens_N)
+        if self.distinct:
+            return distinct_words(table_VD, tokens_N, self.distinct)
         return table_VD[tokens_N]
-
-
-class SharedWords(nn.Module):
-    """Vectors of tokens from a frozen table, each distinct word once, so that layers project it
-    once.
-
-    distinct: most distinct words among the tokens.
-    """
-
-    distinct: int
-
-    @nn.compact
-    def __call__(self, tokens_N: jax.Array) -> Words:
-        return distinct_words(self.get_variable("frozen", "vectors"), tokens_N, self.distinct)
 
 
 class Linear(nn.Module):
@@ -173,13 +183,27 @@ def masked_mean(states_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
     return masked_sum(states_BTD, mask_BT) / count_B[:, None]
 
 
+BatchT = TypeVar("BatchT", PairBatch, QueryBatch)
+
+
+def with_keys(model: nn.Module, batch: BatchT, rate: float, *, train: bool) -> BatchT:
+    """The batch with keys of dropout: its own, else keys from the random numbers `dropout` of
+    `apply`; None where nothing is dropped."""
+    keys_B = None
+    if train and rate > 0:
+        keys_B = batch.row_key
+        if keys_B is None:
+            keys_B = jax.random.split(model.make_rng("dropout"), len(batch.mask))
+    return replace(batch, row_key=keys_B)
+
+
 class RowDropout(nn.Module):
     """Dropout with a key for each row: fold_in(seed, step, row, layer).
 
-    `keys` [B] already fold seed, step and the row's number in the data set; the layer is the path
-    of this module. The mask of a row therefore does not depend on its place in the batch or on the
-    number of devices. If rows are tokens, `time` [B] is folded in, so that the mask does not depend
-    on the padded length.
+    `keys` [B] already fold seed, step and the row's number in the data set; without keys nothing is
+    dropped. The layer is the path of this module. The mask of a row therefore does not depend on
+    its place in the batch or on the number of devices. If rows are tokens, `time` [B] is folded in,
+    so that the mask does not depend on the padded length.
     """
 
     rate: float
@@ -189,13 +213,10 @@ class RowDropout(nn.Module):
         self,
         x: jax.Array,
         keys: jax.Array | None,
-        *,
-        train: bool,
         time: np.ndarray | jax.Array | None = None,
     ) -> jax.Array:
-        if not train or self.rate == 0.0:
+        if keys is None:
             return x
-        assert keys is not None
         layer = zlib.crc32("/".join(self.path).encode())
         keep_rate = 1.0 - self.rate
 
@@ -213,16 +234,13 @@ def drop_tokens(
     x_ND: jax.Array,
     packing: Packing,
     keys_R: jax.Array | None,
-    *,
     name: str,
-    train: bool,
 ) -> jax.Array:
     """RowDropout of packed tokens. The mask depends on the sentence (keys_R) and the token's place
     in it."""
-    if keys_R is None or not train or rate == 0.0:
+    if keys_R is None:
         return x_ND
-    dropout = RowDropout(rate, name=name)
-    return dropout(x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N)
+    return RowDropout(rate, name=name)(x_ND, packing.token_keys(keys_R), packing.time_N)
 
 
 Sums = TypeVar("Sums", jax.Array, tuple[jax.Array, jax.Array])
@@ -374,6 +392,7 @@ class PairModel(nn.Module):
       weighting: of KnowledgeEnergies; "auto" is "learned" for knowledge "bias", otherwise "paper".
       platform: of the device.
       transposes: see BiRNN.
+      vocab_size, embedding_size: of the table of words that `init` draws, see frozen_vectors.
     """
 
     hidden_size: int = 300
@@ -387,6 +406,8 @@ class PairModel(nn.Module):
     platform: str = "cpu"
     product_dtype: DTypeLike | None = None
     transposes: bool = False
+    vocab_size: int = 0
+    embedding_size: int = 300
 
     def linear(self, features: int, name: str, *, biased: bool = True) -> Linear:
         """A Linear with products of the model's `product_dtype`."""
@@ -395,9 +416,14 @@ class PairModel(nn.Module):
     def embed(self, batch: PairBatch, packing: Packing) -> jax.Array | Words:
         """The vectors [N, D] of the packed words."""
         tokens_N = packing.tokens(batch.premise, batch.hypothesis)
-        if self.shares_words and batch.distinct_words:
-            return SharedWords(batch.distinct_words, name="embedding")(tokens_N)
-        return WordEmbedding(self.train_vectors, name="embedding")(tokens_N)
+        embedding = WordEmbedding(
+            self.train_vectors,
+            self.vocab_size,
+            self.embedding_size,
+            batch.distinct_words if self.shares_words else 0,
+            name="embedding",
+        )
+        return embedding(tokens_N)
 
     def birnn(self, name: str, cell: str = "lstm") -> BiRNN:
         """A BiRNN of the model's hidden size, for its platform and `product_dtype`."""

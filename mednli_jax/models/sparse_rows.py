@@ -37,7 +37,7 @@ def trained_rows(
     If the collection INDEX is mutable, the index is stored there. If the collection has the index,
     the parameter is not the table but already the rows [N, D], see `with_rows`.
     """
-    if module.is_mutable_collection(INDEX):
+    if module.is_mutable_collection(INDEX) and not module.is_initializing():
         module.put_variable(INDEX, name, index_N)
     elif module.has_variable(INDEX, name):
         rows_ND: jax.Array = module.get_variable("params", name)

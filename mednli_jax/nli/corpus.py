@@ -299,7 +299,7 @@ class NLICorpus:
 
     def _read(self) -> Splits:
         if self.builder == "tfds":
-            from mednli_jax.nli.read.tfds import load_tfds
+            from mednli_jax.tfds import load_tfds
 
             folder = cache_folder() / "tfds"
             return load_tfds(self.name, folder, self._folder(), limit=self.limit, genre=self.genre)

@@ -1,15 +1,25 @@
-"""Loading through TFDS gives the same pairs, facts and arrays as loading directly, readable by the
-owner alone."""
+"""Loading through TFDS gives the same examples, facts and arrays as loading directly, readable by
+the owner alone."""
 
+import json
 import sys
+from itertools import groupby
+from operator import itemgetter
 
+import jax
 import pytest
 import tensorflow_datasets as tfds
+from support.cloze import write_clicr
+from support.documented import modules
+from support.files import assert_private
 from support.pair_files import write_rows
+from support.trees import assert_equal
 
+from mednli_jax import tfds as builders
+from mednli_jax.cloze import clicr
+from mednli_jax.cloze.arrays import ClozeEncoding, encode_cloze
 from mednli_jax.data.examples import LABELS
 from mednli_jax.nli.read import readers
-from mednli_jax.nli.read import tfds as builders
 from mednli_jax.nli.read.corpora import CORPORA
 
 SECRET = "Zzyzx"
@@ -92,17 +102,62 @@ def test_a_genre_of_multinli_comes_back(tmp_path, load):
     assert load("multinli", tmp_path)["train"].examples[1].tags == ("travel",)
 
 
-def test_the_builder_serves_tfds_itself(data, tmp_path):
-    builder = builders.Mednli(data_dir=tmp_path / "built")
-    config = tfds.download.DownloadConfig(manual_dir=str(data))
-    builder.download_and_prepare(download_config=config, file_format="array_record")
+def test_the_program_of_the_page_reads_pairs(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(data))
+    monkeypatch.chdir(tmp_path)
 
-    builder = builders.Mednli(data_dir=tmp_path / "built")
+    exec(modules("docs/data.md")["records"], {})
 
     # Of 23 pairs five are labelled `-`.
-    assert builder.info.splits["dev"].num_examples == 18
-    labels = {record["label"].decode() for record in builder.as_data_source("dev")}
-    assert labels == set(LABELS)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("18 Pt. №")
+    assert_private(tmp_path / "tfds")
+    assert "tensorflow" not in sys.modules
+
+
+def test_builders_are_registered_by_their_names():
+    for builder in (builders.Mednli, builders.MediqaNli, builders.Clicr):
+        assert tfds.builder_cls(builder.name) is builder
+    assert [builders.Mednli.name, builders.MediqaNli.name] == ["mednli", "mediqa_nli"]
+
+
+def decoded(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def articles_of(source):
+    """The articles of CliCR's file from the records of a split."""
+    records = [jax.tree.map(decoded, record) for record in source]
+    records.sort(key=itemgetter("row"))
+    articles = []
+    for uid, queries in groupby(records, itemgetter("source")):
+        queries = list(queries)
+        for query in queries:
+            columns = query["answers"]
+            rows = zip(*columns.values(), strict=True)
+            query["answers"] = [dict(zip(columns, row, strict=True)) for row in rows]
+        articles.append({"source": uid, "document": {**queries[0], "qas": queries}})
+    return articles
+
+
+def test_clicr_comes_back_with_its_arrays(tmp_path, monkeypatch):
+    write_clicr(tmp_path / "data")
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "data"))
+    (tmp_path / "back").mkdir()
+
+    sources = tfds.data_source("clicr", data_dir=tmp_path / "tfds")
+
+    for split, source in sources.items():
+        content = {"version": clicr.VERSION, "data": articles_of(source)}
+        (tmp_path / "back" / clicr.FILES[split]).write_text(json.dumps(content, default=int))
+    encoding = ClozeEncoding("ent", vectors_dim=4)
+    direct, back = (clicr.load(tmp_path / folder) for folder in ("data", "back"))
+    assert direct.keys() == back.keys() == {"train", "dev", "test"}
+    for split in direct:
+        assert direct[split].examples == back[split].examples
+    (_, arrays, *_), (_, expected, *_) = (encode_cloze(part, encoding) for part in (back, direct))
+    assert_equal(arrays, expected)
+    assert_private(tmp_path / "tfds")
+    assert "tensorflow" not in sys.modules
 
 
 def test_a_changed_file_is_built_anew(data, load, tmp_path):

@@ -108,14 +108,14 @@ def test_words_of_a_batch_beyond_its_room_become_nan():
     assert_equal(np.delete(sums, 1, axis=0), 2.0)
 
 
-def dropped(x, keys, train=True):
+def dropped(x, keys):
     """The outputs of two layers of dropout."""
 
     class Layers(nn.Module):
         @nn.compact
         def __call__(self, x):
             names = ("first", "second")
-            return [layers.RowDropout(0.5, name=name)(x, keys, train=train) for name in names]
+            return [layers.RowDropout(0.5, name=name)(x, keys) for name in names]
 
     return Layers().apply({}, x)
 
@@ -132,7 +132,7 @@ def test_dropout_rescales_the_rest_and_is_of_training_alone(keys):
 
     assert set(np.unique(first)) == {0.0, 2.0}
     assert 0.35 < float((first == 0).mean()) < 0.65
-    assert_equal(dropped(x, keys, train=False)[0], x)
+    assert_equal(dropped(x, None)[0], x)
 
 
 def test_dropout_of_a_row_depends_on_the_layer_and_on_neither_length_nor_place_in_the_batch(keys):

@@ -269,15 +269,19 @@ def noisy(batch: Batch) -> Batch:
     return batch.replace(**padded)
 
 
+def batch_of(name: str, rows: int) -> Batch:
+    """The batch of the first rows of the model's corpus."""
+    corpus = corpus_of(name)
+    data = jax.tree.map(jnp.asarray, corpus.data)
+    layout = Layout.full(rows, corpus.width, joint=corpus.joint)
+    return corpus.task.to_batch(data, np.arange(rows)[:, None], layout)
+
+
 @functools.cache
 def variables_of(model: nn.Module, name: str) -> PyTree:
     """Large random weights in float64, for which no layer is nearly linear, and uncommon batch
     statistics."""
-    corpus = corpus_of(name)
-    words = words_of(name)
-    data = jax.tree.map(jnp.asarray, corpus.data)
-    layout = Layout.full(1, corpus.width, joint=corpus.joint)
-    batch = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), layout)
+    words, batch = words_of(name), batch_of(name, 1)
 
     def init(key: jax.Array) -> PyTree:
         mutable = ["params", "batch_stats"]

@@ -129,7 +129,7 @@ class Dropped(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train):
         ones = jnp.ones((len(batch.mask), 8))
-        return layers.Linear(3)(layers.RowDropout(0.5)(ones, batch.row_key, train=train))
+        return layers.Linear(3)(layers.RowDropout(0.5)(ones, batch.row_key))
 
 
 def test_dropout_of_a_row_differs_from_step_to_step():
