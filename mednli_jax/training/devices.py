@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.experimental.layout import Format, Layout
@@ -184,34 +183,6 @@ class Devices:
             check_vma=False,
         )
         return over_shares
-
-    def check_replicas(self, tree: PyTree) -> None:
-        """Raises if devices hold different values: pmap with out_axes=None returns one of them
-        without a check."""
-        if self.count == 1:
-            return
-        shards_of_leaves = [leaf.addressable_shards for leaf in jax.tree.leaves(tree)]
-        digests = []
-        for shards in zip(*shards_of_leaves, strict=True):  # of one device
-            digests.append(np.asarray(_digest([shard.data for shard in shards])))
-        of_devices = np.array(digests)
-        if self.hosts.count > 1:
-            of_devices = multihost_utils.process_allgather(of_devices)
-        if len(np.unique(of_devices)) != 1:
-            problem = "the devices' copies of the parameters differ"
-            raise RuntimeError(f"{problem}; results would depend on the device")
-
-
-@jax.jit
-def _digest(tree: PyTree) -> jax.Array:
-    """A checksum of all bits: equal trees give equal numbers."""
-    types = {8: jnp.uint64, 4: jnp.uint32, 2: jnp.uint16}
-    total = jnp.zeros((), jnp.uint32)
-    for number, leaf in enumerate(jax.tree.leaves(tree)):
-        bits = jax.lax.bitcast_convert_type(leaf, types[leaf.dtype.itemsize])
-        bit_sum = jnp.sum(bits.astype(jnp.uint32), dtype=jnp.uint32)
-        total = total * jnp.uint32(31) + bit_sum + jnp.uint32(number)
-    return total
 
 
 # -- memory --------------------------------------------------------------------------------------

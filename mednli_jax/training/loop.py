@@ -434,7 +434,6 @@ class Trainer(Generic[SplitT]):
         progress = self.progress
         scores = self._dev_scores()
         slots = self._learner_slots()
-        self.program.devices.check_replicas(self.learner.params)
         value = self._selection_value(scores, slots)
         self.best = states.update_best(self.best, self.learner, slots, value, progress.epoch)
         row = self._row(scores, slots, examples)

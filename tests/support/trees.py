@@ -19,6 +19,13 @@ def assert_near(tree: PyTree, expected: PyTree, *, atol: float = 0.0, rtol: floa
     jax.tree.map(assert_leaf_near, tree, expected)
 
 
+def assert_replicated(tree: PyTree) -> None:
+    """All devices hold the same values."""
+    for leaf in jax.tree.leaves(tree):
+        for shard in leaf.addressable_shards:
+            np.testing.assert_array_equal(shard.data, leaf.addressable_shards[0].data)
+
+
 def of_seed(tree: PyTree, place: int) -> PyTree:
     """The arrays of one seed, from those with a leading axis of seeds."""
     return jax.tree.map(lambda leaf: np.asarray(leaf)[place], tree)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import models
 from support.commands import run_python
-from support.trees import assert_equal, assert_near
+from support.trees import assert_equal, assert_near, assert_replicated
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.training import devices, optim
@@ -95,7 +95,7 @@ def trained(chooses_formats):
     for _ in range(2):
         learner, sums = program.train(layout, learner, index)
         losses.append(np.asarray(sums["loss"]))
-    pair.check_replicas(learner.params)
+    assert_replicated(learner.params)
     logits = pair.join(program.predict(layout, learner.variables, index[0]))
     return losses, logits, learner.params
 
@@ -123,15 +123,3 @@ def test_predictions_on_eight_devices_are_those_on_one():
 
     assert_near(logits[1], logits[0], atol=1e-6)
     assert np.ptp(logits[0], axis=1).min() > 1e-2  # they do depend on the row
-
-
-def test_weights_that_differ_between_devices_are_noticed():
-    pair = devices.Devices(jax.local_devices()[:2])
-    equal = pair.replicate({"w": np.arange(4.0)})
-    pair.check_replicas(equal)
-
-    shards = [jax.device_put(np.arange(4.0) + i, device) for i, device in enumerate(pair.all)]
-    drifted = jax.make_array_from_single_device_arrays((4,), equal["w"].sharding, shards)
-
-    with pytest.raises(RuntimeError, match="copies"):
-        pair.check_replicas({"w": drifted})

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import models
-from support.trees import assert_near, of_seed
+from support.trees import assert_near, assert_replicated, of_seed
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
@@ -83,7 +83,7 @@ def trained(name, seeds, *, device_count=1, tight=False):
         learner, sums = step(learner, words, data, devices.split(rows))
         assert np.asarray(sums["count"]).tolist() == [REAL] * len(seeds)
         losses.append(np.asarray(sums["loss"]) / REAL)
-    devices.check_replicas(learner.params)
+    assert_replicated(learner.params)
     assert np.asarray(learner.step).tolist() == [STEPS] * len(seeds)
     return np.array(losses), jax.tree.map(np.asarray, learner.params)
 
