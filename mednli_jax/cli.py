@@ -266,10 +266,6 @@ def _refusal(error: Exception) -> str:
     elif isinstance(error, RuntimeError) and str(error).startswith(NO_HOME):
         problem = "the home folder of a path with ~ is not known"
         fix = "set $HOME, or give paths without ~ and set $MEDNLI_JAX_CACHE"
-    elif isinstance(error, FloatingPointError):  # as $JAX_DEBUG_NANS and $JAX_DEBUG_INFS ask for
-        setting = "jax_debug_nans or jax_debug_infs is set"
-        problem = f"{setting}, and a number was not finite ({errors.summary(error)})"
-        fix = "give a lower config.train.learning_rate, or unset JAX_DEBUG_NANS and JAX_DEBUG_INFS"
     return str(UserError(problem, fix=fix))
 
 

@@ -182,11 +182,10 @@ def join(
         process = _number("JAX_PROCESS_ID") if process is None else process
     elif coordinator is None and processes is None and process is None:
         return _here
-    _check_flags(coordinator, processes, process, automatic)
-    if process == 0:
+    _check_flags(coordinator, processes, process)
+    if process == 0 and coordinator is not None:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
-    _check_port(coordinator, process)
-    is_explicit = None not in (coordinator, processes, process)
+        _check_port(int(coordinator.rpartition(":")[2]))
     try:
         # This package handles SIGTERM itself.
         jax.config.update("jax_enable_preemption_service", False)
@@ -194,7 +193,7 @@ def join(
             coordinator,
             processes,
             process,
-            cluster_detection_method="deactivate" if is_explicit else None,
+            cluster_detection_method=None if automatic else "deactivate",
             initialization_timeout=JOIN_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=END_SECONDS,
@@ -216,14 +215,7 @@ def join(
     return _here
 
 
-def _check_flags(
-    coordinator: str | None, processes: int | None, process: int | None, automatic: bool
-) -> None:
-    flags = {"coordinator": coordinator, "processes": processes, "process": process}
-    missing = [name for name, value in flags.items() if value is None]
-    if missing and not automatic:
-        fix = "give --coordinator, --processes and --process"
-        raise RunError(f"--{missing[0]} is missing", fix=fix)
+def _check_flags(coordinator: str | None, processes: int | None, process: int | None) -> None:
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
         fix = "--coordinator=HOST:PORT, e.g. 10.0.0.2:8476"
         raise RunError("--coordinator has no port", fix=fix)
@@ -231,15 +223,9 @@ def _check_flags(
         raise RunError(f"--process is {process} of {processes}", fix=f"give 0 to {processes - 1}")
 
 
-def _check_port(coordinator: str | None, process: int | None) -> None:
-    """Raises RunError on process 0 if its port is in use: jax may end by a segmentation fault
+def _check_port(port: int) -> None:
+    """Raises RunError if the port of process 0 is in use: jax may end by a segmentation fault
     there."""
-    port = int(coordinator.rpartition(":")[2]) if coordinator else _number("JAX_COORDINATOR_PORT")
-    job = _number("SLURM_JOB_ID")
-    if port is None and job is not None:
-        port = job % 4096 + 61440  # as jax takes it from the number of the job
-    if port is None or (_number("SLURM_PROCID") if process is None else process) != 0:
-        return
     for family, address in (("AF_INET", ""), ("AF_INET6", "::")):
         try:
             Listener((address, port), family).close()
@@ -249,10 +235,7 @@ def _check_port(coordinator: str | None, process: int | None) -> None:
                 continue
             reason = error.args[-1]
             problem = f"port {port} of the coordinator cannot be opened on this host ({reason})"
-            fix = (
-                "give another port in --coordinator=HOST:PORT; "
-                "with --distributed, in $JAX_COORDINATOR_PORT"
-            )
+            fix = "give another port in --coordinator=HOST:PORT"
             raise RunError(problem, fix=fix) from None
 
 

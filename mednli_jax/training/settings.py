@@ -33,20 +33,12 @@ NUMERIC = (
     "jax_random_seed_offset",
     "jax_default_matmul_precision",
 )
-_TRANSFERS = (None, "allow", "log", "log_explicit")
 # Settings for debugging, with the values under which the models run.
 RUNNING = {
     "jax_disable_jit": (False,),  # steps are compiled ahead, and the backward passes need it
-    "jax_no_tracing": (False,),
-    "jax_no_execution": (False,),
     "jax_numpy_rank_promotion": ("allow", "warn"),
     "jax_numpy_dtype_promotion": ("standard",),
-    "jax_transfer_guard": _TRANSFERS,
-    "jax_transfer_guard_host_to_device": _TRANSFERS,
-    "jax_transfer_guard_device_to_device": _TRANSFERS,
-    "jax_transfer_guard_device_to_host": _TRANSFERS,
 }
-EXTRAS = {"cuda": "cuda12", "gpu": "cuda12", "tpu": "tpu"}  # platform -> the package's extra
 # The fusions for YNNPACK. Without any, Eigen computes all products.
 YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 AMD, INTEL = "AuthenticAMD", "GenuineIntel"
@@ -83,25 +75,13 @@ def check_jax() -> None:
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as error:
-        raise RunError(_without_device(error)) from None
-
-
-def _without_device(error: Exception) -> str:
-    """The message for jax's error: its reason, the setting that chose the platform, the extra to
-    install."""
-    reason = str(error).partition(" (set JAX_PLATFORMS")[0] or "it finds no device of this platform"
-    setting, platforms = "", ""
-    for name in ("jax_platforms", "jax_platform_name"):
-        setting, platforms = name.upper(), getattr(jax.config, name) or ""
-        if platforms:
-            break
-    fix = f"unset {setting}" if platforms else "set JAX_PLATFORMS=cpu"
-    extras = {EXTRAS[name] for name in platforms.split(",") if name in EXTRAS}
-    if extras:
-        package = f"mednli_jax[{','.join(sorted(extras))}]"
-        fix += f", or pip install '{package}' on a machine with the device"
-    chosen = f"{setting}={platforms}: " if platforms else ""
-    return f"{chosen}jax cannot start ({reason.rstrip('.')}). Fix: {fix}."
+        reason, _, _ = str(error).partition(" (set JAX_PLATFORMS")
+        problem = f"jax cannot start ({reason or 'it finds no device of this platform'})"
+        fix = (
+            "set JAX_PLATFORMS=cpu and unset JAX_PLATFORM_NAME, or pip install "
+            "'mednli_jax[cuda12]' or 'mednli_jax[tpu]' on a machine with the device"
+        )
+        raise RunError(problem, fix=fix) from None
 
 
 def options_for(
