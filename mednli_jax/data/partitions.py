@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.reading import check_readable, either_name, empty_file, text_lines
 
@@ -80,8 +80,6 @@ def read_partitions(paths: Sequence[str]) -> list[Partition]:
     """Reads several partitions. Each is named after its file, or after its path if two files have
     one name."""
     partitions = list(map(read_partition, paths))
-    if len(set(paths)) < len(paths):
-        raise UsageError("--partition names a file twice", fix="name it once")
     if len({partition.name for partition in partitions}) == len(partitions):
         return partitions
     named = zip(partitions, paths, strict=True)

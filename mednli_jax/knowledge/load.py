@@ -149,11 +149,8 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles:
         for kind in ("umls", "wordnet", "snomed"):
             if source := _in_folder(kind, path):
                 return source
-    problem = f"there is no ontology '{spec}'"
-    if set(spec.split("+")) <= set(NAMES):
-        problem = f"'{spec}' names several ontologies, and a config takes one"
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
-    raise ConfigError(problem, field="knowledge.ontology", fix=fix)
+    raise ConfigError(f"there is no ontology '{spec}'", field="knowledge.ontology", fix=fix)
 
 
 def _named_files(name: str, data_dir: Path | None) -> OntologyFiles:

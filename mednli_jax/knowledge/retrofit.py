@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import ConfigError, Problems
-from mednli_jax.files.reading import empty_file, line_fault, text_lines
+from mednli_jax.files.reading import empty_file, text_lines
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 from mednli_jax.knowledge.words import FUNCTION_WORDS, normalise
 from mednli_jax.terminal import Bar
@@ -111,10 +111,9 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     """
     problems = Problems()
     lexicon: dict[str, tuple[str, ...]] = {}
-    for number, line in text_lines(path, problems):
+    for _, line in text_lines(path, problems):
         words = _WORD.findall(line.lower())
         if not words:
-            problems.add(line_fault(path.name, number, "the line is blank", "remove the line"))
             continue
         word, *neighbours = words
         lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))

@@ -11,7 +11,7 @@ from support.commands import refused, succeeds
 from support.files import write
 
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in_splits
-from mednli_jax.errors import DataError, UsageError
+from mednli_jax.errors import DataError
 
 
 def test_a_partition_is_a_file_with_one_id_a_line(tmp_path):
@@ -61,8 +61,6 @@ def test_partitions_have_the_names_of_their_files_or_their_paths_where_these_are
     assert names(easy, hard) == ["easy", "hard"]
     assert names(easy, same_name) == [easy, same_name]
     assert names() == []
-    with pytest.raises(UsageError):
-        names(easy, hard, easy)
 
 
 SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}

@@ -265,8 +265,8 @@ id: XP:4
 name: Heart failure
 alt_id: XP:40
 synonym: "HF" EXACT OMO:0003000 [PMID:2]
-exact_synonym: "Pump failure" []
-narrow_synonym: "Left heart failure" []
+synonym: "Pump failure" EXACT []
+synonym: "Left heart failure" NARROW []
 xref: MESH:D006333 {source="MONDO:equivalentTo"}
 xref: UMLS:C0018801 "Heart failure"
 xref: nowhere

@@ -1,10 +1,10 @@
-"""Reader of OBO files (versions 1.0 to 1.4): the Human Phenotype Ontology, the Disease Ontology,
+"""Reader of OBO files (versions 1.2 and 1.4): the Human Phenotype Ontology, the Disease Ontology,
 Mondo and their like.
 
 A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id,
-name, namespace, synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id,
-is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, logical axioms
-(intersection_of, disjoint_from, ...) and [Instance] stanzas are ignored.
+name, namespace, synonym, is_a, relationship, xref, alt_id, is_obsolete, replaced_by; of [Typedef]
+stanzas id and name. Definitions, logical axioms (intersection_of, disjoint_from, ...) and
+[Instance] stanzas are ignored.
 """
 
 import hashlib
@@ -45,14 +45,6 @@ _VALUE = re.compile(
 _KEYS = re.compile(rf"({_KEY})\s*=\s*({_CONTENT})")
 _CUI = re.compile(r"UMLS(?:_CUI)?:(C\d{7})")
 _SHORTHAND = re.compile(r"abbreviation|acronym", re.IGNORECASE)
-# tag -> scope of the synonym, None where the value states it
-_SCOPE_OF = {
-    "synonym": None,
-    "exact_synonym": "EXACT",
-    "narrow_synonym": "NARROW",
-    "broad_synonym": "BROAD",
-    "related_synonym": "RELATED",
-}
 
 
 class _Synonym(NamedTuple):
@@ -213,14 +205,14 @@ def _add_to_term(term: _Term, tag: str, value: str, line: int, shorthand: set[st
             term.relationships.append(relation)
         case "relationship":
             return _add_relationship(term, value, line)
-        case "xref" | "xref_analog" if ":" in first_word:
+        case "xref" if ":" in first_word:
             term.references.append(first_word)
         case "alt_id":
             term.alternative_ids.append(first_word)
         case "replaced_by":
             term.replaced_by.append(first_word)
-        case _ if tag in _SCOPE_OF:
-            return _add_synonym(term, _SCOPE_OF[tag], value, shorthand)
+        case "synonym":
+            return _add_synonym(term, value, shorthand)
     return ""
 
 
@@ -234,17 +226,14 @@ def _add_relationship(term: _Term, value: str, line: int) -> str:
     return ""
 
 
-def _add_synonym(term: _Term, scope: str | None, value: str, shorthand: set[str]) -> str:
-    """Adds a synonym of a scope of SCOPES; returns the problem of the line, or "".
-
-    scope: None if the value states the scope: "text" SCOPE TYPE [references].
-    """
+def _add_synonym(term: _Term, value: str, shorthand: set[str]) -> str:
+    """Adds a synonym of a scope of SCOPES, "text" SCOPE TYPE [references]; returns the problem of
+    the line, or ""."""
     quoted = _QUOTED.fullmatch(value)
     if quoted is None:
         return "the synonym is not in quotes"
     words = _value_match(quoted[2])["value"].split("[")[0].split()
-    if scope is None:
-        scope = words.pop(0) if words else "RELATED"
+    scope = words.pop(0) if words else "RELATED"
     if scope in SCOPES and quoted[1].strip():
         is_shorthand = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
         term.synonyms.append(_Synonym(_unescape(quoted[1]).strip(), is_shorthand))

@@ -134,19 +134,12 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     snapshot = snomed_files(folder, options.languages)
     filters = (options.languages, options.relations)
     digest = hashlib.sha256(repr(filters).encode())
-    concept_table = _table(snapshot.concept, "Concept")
-    concepts = _read_concepts(concept_table, digest)
+    concepts = _read_concepts(_table(snapshot.concept, "Concept"), digest)
     ids = tuple(map(str, concepts.active.tolist()))
     descriptions = [_table(path, "Description") for path in snapshot.descriptions]
     rows = _DescriptionRows(descriptions, concepts, options.languages, digest)
     if not (rows.full_name or rows.synonyms):
         raise _other_languages(folder, rows.languages)
-    if not rows.is_named.all():
-        first = int(concepts.lines[concepts.index >= 0][~rows.is_named].min())
-        count = np.count_nonzero(~rows.is_named)
-        problem = f"the concept has no description, as {count} active ones do"
-        fix = "take all files from one edition, whole"
-        raise concept_table.fault(problem, first, "id", fix)
     names = _names(rows, ids)
     table = _table(snapshot.relationship, "Relationship")
     edges = _read_relationships(table, concepts, names.labels, options.relations, digest)
@@ -275,7 +268,6 @@ class _DescriptionRows:
       full_name: concept -> its first fully specified name.
       english_name: concept -> its first fully specified name in English.
       synonyms: (text, concept).
-      is_named: bool [C], whether a concept has a description in any language.
       languages: of all rows.
     """
 
@@ -286,12 +278,10 @@ class _DescriptionRows:
         self.english_name: dict[int, str] = {}
         self.languages: set[str] = set()
         self.synonyms: list[tuple[str, int]] = []
-        self.is_named = np.zeros(len(concepts.active), bool)
         codes = set(map(_language_code, languages))
         columns = ("conceptId", "active", "languageCode", "typeId", "term")
         for block in chain.from_iterable(table.blocks(digest, *columns) for table in tables):
             concept = concepts.find(block, "conceptId")
-            self.is_named[concept[concept >= 0]] = True
             is_chosen = block.is_set(*_ACTIVE) & (concept >= 0)
             self.languages |= set(block.only(is_chosen).texts("languageCode"))
             self._read_english_names(block.only(is_chosen), concept[is_chosen])

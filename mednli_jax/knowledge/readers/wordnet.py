@@ -238,11 +238,7 @@ def _synset(line: str, pos: str, number: int, path_name: str) -> _Synset:
     end = 4 + 2 * int(word_count, 16)
     words = [_MARKER.sub("", word).replace("_", " ") for word in fields[4:end:2]]
     first, end = end + 1, end + 1 + 4 * int(fields[end])
-    frames = fields[end:]
-    # Frames of verbs are a number and that many times "+ f_num w_num".
-    if not words or end > len(fields) or (frames and letter != "v"):
-        raise ValueError
-    if frames and len(frames) != 1 + 3 * int(frames[0]):
+    if not words or end > len(fields):
         raise ValueError
     pointers = []
     for place in range(first, end, 4):
@@ -285,9 +281,6 @@ def _read_index(
                 continue
             place = index[concept]
             words = [word for word in synsets[place].words if word.lower() == lemma]
-            if not words:
-                problem = f"the entry names {concept}, which lacks it"
-                problems.add(line_fault(path.name, number, problem, _ONE_EDITION))
             names.senses[lemma, place] = sense
             names.add(words, place)
     problems.raise_if_any()
