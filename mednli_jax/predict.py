@@ -231,8 +231,6 @@ def _records(
             if isinstance(values, reading.RepeatedField):
                 problem = f"the line {values.problem}"
                 problems.add(DataError(problem, file=file, line=number, fix=reading.KEEP_ONE))
-            elif problem := _surrogate_fault(values):
-                problems.add(DataError(problem, file=file, line=number, fix="remove it"))
             else:
                 yield number, values
         else:
@@ -248,16 +246,6 @@ def _json(line: str) -> Json:
         return json.loads(reading.json_text(line), object_pairs_hook=reading.json_object)
     except (ValueError, RecursionError):
         return None
-
-
-def _surrogate_fault(values: Json) -> str:
-    """Describes a field with half a surrogate pair, which no file can hold; "" if no field has
-    one."""
-    for name, value in values.items() if isinstance(values, dict) else ():
-        problem = reading.character_fault(json.dumps({name: value}, ensure_ascii=False))
-        if problem:
-            return f"the field{reading.shown_name(name)} {problem}"
-    return ""
 
 
 # -- formats of --output ---------------------------------------------------------------------------
@@ -322,7 +310,8 @@ def write_rows(rows: Iterable[OutputRow], stream: BinaryIO, target: Path) -> Non
     if target.suffix == ".parquet":
         _write_parquet(rows, stream)
         return
-    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+    # Half a surrogate pair is written as its escape in JSON.
+    text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="", write_through=True)
     if target.suffix == ".jsonl":
         for columns, prediction in rows:
             text.write(f"{json.dumps({**columns, **prediction}, ensure_ascii=False)}\n")

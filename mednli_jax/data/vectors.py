@@ -161,9 +161,9 @@ class _FormVectors:
 
     def _forms(self, word: str) -> list[tuple[bytes, int]]:
         """[(form, route)] of a word, in the order in which its forms are looked up."""
-        forms = [(_encode(word), EXACT)]
+        forms = [(word.encode(), EXACT)]
         if self.try_lower_case:
-            forms.append((_encode(word.lower()), LOWERED))
+            forms.append((word.lower().encode(), LOWERED))
         return forms
 
     def add(self, form: bytes, numbers: bytes | np.ndarray) -> bool:
@@ -197,10 +197,6 @@ class _FormVectors:
         return -1, MISSING
 
 
-def _encode(word: str) -> bytes:
-    return word.encode("utf-8", "surrogatepass")
-
-
 def _fill_from_rows(path: Path, head: Head, forms: _FormVectors) -> None:
     """Adds the rows of a file to `forms`. Raises one error for all rows with a fault."""
     problems = Problems()
@@ -225,7 +221,7 @@ def random_vectors(
     """
     digests = []
     for word in words:
-        text = f"{seed} {word}".encode("utf-8", "surrogatepass")
+        text = f"{seed} {word}".encode()
         digests.append(hashlib.shake_256(text).digest(4 * dim))
     bits = np.frombuffer(b"".join(digests), "<u4").reshape(len(words), dim)
     uniform = (bits + 0.5) / 2.0**32

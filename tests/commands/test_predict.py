@@ -679,3 +679,10 @@ def test_a_line_of_a_pipe_without_an_ending_is_named_by_the_flag(tmp_path):
 
     with pytest.raises(DataError, match=r"^--input=.*/63:1: is not a pair"):
         next(chunks_of("", source=tmp_path / "63"))
+
+
+def test_half_a_surrogate_pair_in_a_further_field_is_written_as_its_escape(tmp_path):
+    output = io.BytesIO()
+    predict.write_rows([({"note": "\ud83d"}, {})], output, tmp_path / "out.jsonl")
+
+    assert json.loads(output.getvalue()) == {"note": "\ud83d"}
