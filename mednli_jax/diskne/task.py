@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne import comparison, scores, tables
-from mednli_jax.diskne.corpus import FILE, NAMES, DisKnECorpus
+from mednli_jax.diskne.corpus import FILE, NAMES, NEGATIVES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli.config import corpus_of, padded_length, uses_pieces
@@ -56,7 +56,9 @@ class DisKnE(NLI):
         "report": NLI.flags["report"],
         "evaluate": tuple(flag for flag in NLI.flags["evaluate"] if flag not in LACKING),
     })  # fmt: skip
-    choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
+    choices = MappingProxyType(
+        {"diskne.wording": ("", *WORDINGS), "diskne.negatives": ("", *NEGATIVES)}
+    )
     empty = (
         *NLI.empty,
         ("data.genre data.limit data.labels data.columns data.augment", _always, NONE),

@@ -319,9 +319,6 @@ def _read_file(file: Path, tensors: Tensors) -> None:
                 tensors.other_types[name] = number_type
                 continue
             tensors.arrays[name] = content.get_tensor(full_name).astype(np.float32)
-            if not np.isfinite(tensors.arrays[name]).all():
-                problem = f"{full_name}: not all numbers are finite"
-                raise DataError(problem, file=file.name, fix=_COPY)
 
 
 def _fit(

@@ -47,15 +47,6 @@ class Grid:
     rows: Sequence[tuple[str, ...]]
     left: int = 1
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            for cell in row:
-                if not isinstance(cell, str):  # so that the module of a plug-in is named
-                    kind = type(cell).__name__
-                    raise TypeError(
-                        f"a cell of a Grid is a string, not {kind}: use count_cell or points"
-                    )
-
 
 @dataclass(frozen=True)
 class Section:

@@ -46,6 +46,7 @@ def test_names_of_diseases_or_categories_may_come_as_one_string(values, names):
         demo | data.genre="slate"
         demo | data.labels="yes:entailment,no:neutral"
         demo | diskne.wording="sentence"
+        demo | diskne.negatives="closest"
         demo | diskne.categories=["symptoms,moods"]
         demo | seeds=[0,{MOST_SEED + 1}]
         file | diskne.wording="full"
