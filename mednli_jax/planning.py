@@ -222,7 +222,7 @@ def jobs_of(plan: ReproductionPlan, request: Request, only: Collection[str]) -> 
     runs = {run.name: run for run in plan.runs(request)}
     tables = set(request.tables)
     steps = {step.file: step for step in plan.steps(request) if tables & set(step.tables)}
-    names = _chosen(runs, steps, only)
+    names = _chosen_jobs(runs, steps, only)
     builder = _Builder(plan, request)
     jobs: list[Job] = []
     lacking: dict[str, list[str]] = {}
@@ -251,7 +251,7 @@ def jobs_of(plan: ReproductionPlan, request: Request, only: Collection[str]) -> 
     return Jobs(possible, blocked, lacking, done)
 
 
-def _chosen(
+def _chosen_jobs(
     runs: Mapping[str, PaperRun], steps: Mapping[str, Step], only: Collection[str]
 ) -> set[str]:
     """The names of the jobs that match a pattern, and of those that they need."""

@@ -558,7 +558,7 @@ class RunDirectory:
         `running`. Raises RunError for a run of another format."""
         path = self.folder / "result.json"
         if self.is_exported:
-            values = self._exported()["result"]
+            values = self._exported_values()["result"]
         elif path.is_file():
             values = read_json(path, "status", fix=WRITE_AGAIN)
         else:
@@ -577,7 +577,7 @@ class RunDirectory:
         """The content of data.json; empty for a run that lacks it."""
         path = self.folder / "data.json"
         if self.is_exported:
-            values = self._exported()["data"]
+            values = self._exported_values()["data"]
         else:
             values = read_json(path, fix=RESTORE) if path.is_file() else {}
         return RunData.from_json(values)
@@ -586,7 +586,7 @@ class RunDirectory:
     def is_exported(self) -> bool:
         return (self.folder / MODEL).is_file()
 
-    def _exported(self) -> dict[str, Json]:
+    def _exported_values(self) -> dict[str, Json]:
         """The content of model.json: "result" and "data"."""
         return _read_sealed(self.folder / MODEL, "export the run again")
 

@@ -99,24 +99,24 @@ class ESIM(layers.PairModel):
             self.sow(layers.ATTENTION, name, weights)
             return weights
 
-        def enhanced(weights: layers.Attention, related_ND: jax.Array | float = 0.0) -> jax.Array:
+        def infer(weights: layers.Attention, related_ND: jax.Array | float = 0.0) -> jax.Array:
             attended = layers.attend(weights, premise_QPD, hypothesis_BHD, self.product_dtype)
             return enhance(encoded_ND, paired.pack(*attended), related_ND)
 
         energies_BPH = layers.token_products(premise_QPD, hypothesis_BHD, self.product_dtype)
         if self.knowledge == "none":
-            return _Inference(enhanced(align(energies_BPH)))
+            return _Inference(infer(align(energies_BPH)))
         if self.knowledge == "typed":
             relations = layers.Relations(batch, self.relations, same_words=self.same_words)
             weights = align(energies_BPH + relations.energies(self.knowledge_scale))
             related_NR = paired.pack(*relations.attended_relations(weights))
             related_ND = self.linear(self.hidden_size, "relations", biased=False)(related_NR)
-            return _Inference(enhanced(weights, related_ND), related_NR)
+            return _Inference(infer(weights, related_ND), related_NR)
         links_BPH = layers.knowledge_energies(self, batch)
         if self.knowledge == "bias":
-            return _Inference(enhanced(align(energies_BPH + links_BPH)))
-        by_tokens_ND = enhanced(align(energies_BPH))
-        by_links_ND = enhanced(align(links_BPH, "links"))
+            return _Inference(infer(align(energies_BPH + links_BPH)))
+        by_tokens_ND = infer(align(energies_BPH))
+        by_links_ND = infer(align(links_BPH, "links"))
         return _Inference(jnp.concatenate([by_tokens_ND, by_links_ND], axis=-1))
 
     def _pool(self, batch: PairBatch, states_ND: jax.Array, paired: Packing) -> jax.Array:

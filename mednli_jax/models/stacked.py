@@ -274,10 +274,10 @@ def _lstm_forward(
     zeros = _zeros(u_HDKH, segments[0][1])
     rows = _by_segment(_with_two_rows(gates_NDKH), segments)
     stored = _forward(step, (zeros, zeros), rows, _by_segment(keep_ND1, segments))
-    return _slots(_stored(stored, 5)), stored
+    return _slots(_stored_values(stored, 5)), stored
 
 
-def _stored(arrays: Sequence[jax.Array], number: int) -> list[jax.Array]:
+def _stored_values(arrays: Sequence[jax.Array], number: int) -> list[jax.Array]:
     """The value that a step stores under this number, [T, D, R, H] for each segment."""
     return [x_TDR[:, :, :, number] for x_TDR in arrays]
 
@@ -309,7 +309,7 @@ def _lstm_backward(
     carry = _zeros(u_HDKH, rows, 4), _zeros(u_HDKH, rows)
     d_out, keep = _by_segment(d_out_NDH, segments), _by_segment(keep_ND1, segments)
     d_gates = _backward(step, carry, 4, stored, d_out, keep)
-    h_last = list(_one_step_earlier(_stored(stored, 5)))
+    h_last = list(_one_step_earlier(_stored_values(stored, 5)))
     return _slots(d_gates), _recurrent_gradient(h_last, d_gates, dtype)
 
 
@@ -332,7 +332,7 @@ def _gru_forward(
     zeros = _zeros(u_HDKH, segments[0][1])
     rows = _by_segment(_with_two_rows(gates_NDKH), segments)
     stored = _forward(step, (zeros,), rows, _by_segment(keep_ND1, segments))
-    return _slots(_stored(stored, 4)), stored
+    return _slots(_stored_values(stored, 4)), stored
 
 
 def _gru_backward(
@@ -362,7 +362,7 @@ def _gru_backward(
         return (d_products, d_h * (1 - z)), jnp.stack([d_r, d_z, d_c, d_c * r], axis=2)
 
     rows = segments[-1][1]
-    h_last = list(_one_step_earlier(_stored(stored, 4)))
+    h_last = list(_one_step_earlier(_stored_values(stored, 4)))
     carry = _zeros(u_HDKH, rows, 3), _zeros(u_HDKH, rows)
     d_out, keep = _by_segment(d_out_NDH, segments), _by_segment(keep_ND1, segments)
     d_stored = _backward(step, carry, 4, stored, d_out, h_last, keep)

@@ -76,7 +76,7 @@ def examples_of(splits: Mapping[str, Split]) -> list[NLIExample]:
     return [example for split in splits.values() for example in split.examples]
 
 
-def _padded(numbers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+def _pad(numbers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
     """The arrays [N, T] and the lengths [N] of each side. numbers: side -> those of N texts."""
     arrays = {}
     for side, texts in numbers.items():
@@ -159,7 +159,7 @@ class WordTexts:
             for example in with_progress(examples, f"words of {PLURAL[side]}"):
                 numbers[side].append(self.vocabulary.encode(self.tokens(example, side)))
                 cut[side] += len(all_tokens(example, side)) > self.encoding.max_length
-        return Encoded(examples, _padded(numbers), cut)
+        return Encoded(examples, _pad(numbers), cut)
 
     def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
         """Finds the concepts of encoded texts."""
@@ -366,7 +366,7 @@ class PieceTexts:
             for side, text, size in zip(SIDES, (premise, hypothesis), fitting, strict=True):
                 first = self._first_piece(text, size)
                 numbers[side].append(text.numbers[first : first + size])
-        return Encoded(examples, _padded(numbers), {"pairs": pairs_cut}, pieces)
+        return Encoded(examples, _pad(numbers), {"pairs": pairs_cut}, pieces)
 
     def _first_piece(self, text: Pieces, size: int) -> int:
         """The position of the first of the `size` pieces of a text that models see."""
