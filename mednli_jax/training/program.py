@@ -19,12 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 from jax.experimental.layout import Format
 from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Batches, Layout
-from mednli_jax.errors import RunError
 from mednli_jax.training import settings as jax_settings
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices, Formats
@@ -203,11 +201,7 @@ class Program:
         """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`."""
         body = predict_step(self.model, self.scorer, layout)
         key = (layout, jax.tree.leaves(variables)[0].shape[0])
-        try:
-            return self._compiled_body(PREDICT, key, body, variables, index, pool)
-        except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
-            problem = "the weights do not fit the model of the config"
-            raise RunError(problem, fix="restore the run directory") from error
+        return self._compiled_body(PREDICT, key, body, variables, index, pool)
 
     def logits(
         self,
