@@ -86,17 +86,8 @@ class Head:
 
 
 def resolved_path(path: Path | str) -> Path:
-    """The path to read: a file, with or without .gz; a folder with BioASQ's pair; for another
-    folder, its only file that is not hidden."""
-    path = either_name(Path(path)) or Path(path)
-    if not os.path.isdir(path) or len(expected_files(path)) == 2:
-        return path
-    files = [file for file in sorted(path.iterdir()) if not file.name.startswith(".")]
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files[:3])
-        problem = f"is a folder of several files ({names})" if files else "is an empty folder"
-        raise DataError(problem, file=path.name, fix="give a file by config.vectors.path=FILE")
-    return files[0]
+    """The path to read: a file, with or without .gz, or a folder with BioASQ's pair."""
+    return either_name(Path(path)) or Path(path)
 
 
 def checked_vector_files(path: Path | str | None) -> list[Path]:

@@ -252,15 +252,9 @@ def test_several_blanks_in_a_file_of_vectors_are_as_one(save):
     assert_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)
 
 
-def test_a_folder_is_read_where_it_has_one_file(tmp_path):
-    with pytest.raises(DataError, match=r"is an empty folder\. Fix: give a file"):
-        load(tmp_path)
+def test_a_folder_without_bioasqs_pair_is_refused(tmp_path):
     write(tmp_path / "v.txt", GLOVE)
-    write(tmp_path / ".DS_Store", "")
-    assert load(tmp_path).file == "v.txt"
-
-    write(tmp_path / "w.txt", GLOVE)
-    with pytest.raises(DataError, match=r"of several files \(v\.txt, w\.txt\)"):
+    with pytest.raises(DataError, match=r"is a folder, not a file\. Fix: put the file"):
         load(tmp_path)
 
 
