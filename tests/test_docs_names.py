@@ -25,6 +25,7 @@ OTHERS = """
     data.noun data.verb model.apply model.update run.predict run.0 model.num_classes config.FIELD
     fasttext.train_unsupervised model.words model.get_dimension model.get_word_vector
     mednli_jax.COMMAND configs/NAME.py configs/mymodel.py models/mymodel.py
+    tfds.data_source tabulate pieces.form pieces.encode
 """
 
 
