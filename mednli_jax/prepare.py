@@ -61,7 +61,7 @@ def main(values: cli.Flags) -> None:
         print(line)
     for line in experiment.task.warnings(prepared):
         warn(line)
-    experiment.task.check_prepared(experiment, prepared, excerpt=FEW_PAIRS)
+    experiment.task.check_prepared(experiment, prepared, warn_below=FEW_PAIRS)
 
 
 # -- the facts of a prepared corpus; a line is shown where the manifest has its facts --------------

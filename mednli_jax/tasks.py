@@ -131,10 +131,12 @@ class Task(Protocol):
         """Yields warnings of faults that a prepared corpus may have."""
 
     def check_prepared(
-        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+        self, experiment: Experiment, prepared: Prepared, *, warn_below: int = 0
     ) -> None:
-        """Raises ConfigError for a corpus that cannot be trained on; a warning is enough below
-        `excerpt` rows."""
+        """Raises ConfigError for a corpus that cannot be trained on.
+
+        warn_below: a corpus of fewer rows is taken for an excerpt, and only warned about.
+        """
 
     def fit(self, config: ConfigDict) -> Fit | None:
         """The function `fit(experiment, prepared, session) -> Fitted` of a config; None for the

@@ -7,9 +7,9 @@
 
 The official files are in $MEDNLI_JAX_DATA, or in the `manual_dir` of a DownloadConfig. `mednli`,
 `mediqa_nli` and `clicr` are registered. TFDS itself has builders of SNLI and MultiNLI; ours serve
-`load_tfds`, which gives the Splits that the reader gives. TFDS shuffles the records by hash and
-returns strings as bytes, so each record has its row number. Labels are strings: `examples.LABELS`
-has the order of classes.
+`load_tfds`, which gives the Splits that the reader gives. TFDS shuffles records by hash, so each
+record has its row number. It returns strings as bytes, which `load_tfds` decodes. Labels are
+strings; their numbers are their places in `examples.LABELS`.
 """
 
 import contextlib

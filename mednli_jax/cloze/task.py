@@ -149,7 +149,7 @@ class Cloze:
         yield from coverage_warnings(prepared.manifest["vocabulary"])
 
     def check_prepared(
-        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+        self, experiment: Experiment, prepared: Prepared, *, warn_below: int = 0
     ) -> None:
         """Accepts every corpus."""
 

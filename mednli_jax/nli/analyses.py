@@ -145,15 +145,21 @@ class AnalysedPairs(AnalysedCorpus):
 
 
 def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> AnalysedPairs:
-    """The pairs of the corpus that --config names, or --corpus=PATH; a single file is read as
-    training pairs. spans: see AnalysedPairs.
+    """The pairs that an analysis reads.
 
-    For --corpus with MeSH, and a config without semantic types, concepts of PERSONS are linked,
-    too: the heuristic of probable causes needs them (artifacts.heuristics).
+    With --corpus and MeSH, and without semantic types in the config, concepts of PERSONS are
+    linked, too: the heuristic of probable causes needs them (artifacts.heuristics).
+
+    Args:
+      corpus: the corpus that --config or --corpus names.
+      path: the value of --corpus, None without it. If it is a single file of the user, that file is
+        read here, as training pairs.
+      spans: see AnalysedPairs.
     """
     if path is None:
         return AnalysedPairs(corpus, spans=spans)
     linking, terminology = corpus.linking, corpus.terminology
+    # A .tsv file (TABLES) is a terminology in MeSH's layout, with MeSH's semantic types.
     is_mesh = terminology is not None and (
         terminology.name == "mesh" or terminology.name.endswith(TABLES)
     )

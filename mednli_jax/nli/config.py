@@ -180,8 +180,8 @@ def named_relations(value: str) -> tuple[str, ...]:
 def labels_of(data: ConfigDict) -> Labels:
     """The labels of a config's `data` section: the names that data.labels gives, else LABELS.
 
-    For published corpora they are NLI_LABELS, which refuses other labels in a file; the user's own
-    files may have some.
+    For published corpora they are NLI_LABELS, and any other label in a file is an error. The user's
+    own files may have other labels.
     """
     if data.name != OWN and not data.labels:
         return NLI_LABELS
@@ -233,7 +233,8 @@ def corpus_of(
       data.augment: terminology.
 
     Args:
-      corpus_class: NLICorpus, or a class with more fields that are bound already.
+      corpus_class: NLICorpus, or a functools.partial of a subclass that already has the subclass's
+        extra fields.
       names: of the corpora that this class knows.
     """
     data, vectors, model = config.data, config.vectors, config.model
@@ -280,7 +281,7 @@ def _encoding(config: ConfigDict, folder: Path | None) -> Encoding:
     relations = None
     if config.model.knowledge == "typed":
         names = named_relations(knowledge.relations)
-        # Typed links of every ontology have antonyms, so that they need no name.
+        # All typed links have a bit for antonyms, so "antonym" is left out of the names.
         relations = tuple(name for name in names if name != "antonym")
     lexicon = None
     if vectors.retrofit not in RETROFITS:
@@ -336,6 +337,6 @@ def _linking(config: ConfigDict, folder: Path | None) -> Linking:
         candidates=knowledge.candidates,
         types=_split_at_commas(knowledge.types),
         abbreviations=knowledge.abbreviations,
-        # MeSH has no base forms; Linking.linker leaves them out for other ontologies but WordNet.
+        # MeSH has no base forms. For the rest, Linking.linker uses base forms with WordNet only.
         lemmas=config.model.knowledge == "typed" and knowledge.ontology != "mesh",
     )

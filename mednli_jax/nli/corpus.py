@@ -77,8 +77,9 @@ class Linking:
 
     Args:
       mentions: a file of another program, which replaces the linker.
-      candidates: which concepts of the same tokens are kept, the "best" one or "all"; with "all"
-        the nearest one gives the distance of a token.
+      candidates: of several concepts that a file gives for the same tokens, the "best" or "all"
+        are kept. With "all", the distance of two tokens is the shortest path between any of their
+        concepts.
       types: the semantic types that are linked; () leaves the choice to the ontology.
       abbreviations: "bundled" for the abbreviations of the package, "" for none.
       lemmas: words of WordNet are found by their base forms.
@@ -112,7 +113,10 @@ class Linking:
     def linker(
         self, ontology: Ontology, vocabulary: Iterable[str] | None = None
     ) -> Linker | Lemmas:
-        """Makes the linker of an ontology. vocabulary: words; names with others are left out."""
+        """Makes the linker of an ontology.
+
+        vocabulary: if given, names that contain a word outside of it are left out.
+        """
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
         types = self.types or None
@@ -254,9 +258,10 @@ class NLICorpus:
         are always drawn together. None: the terminology does not change vectors.
       concepts_as_words: whether concepts replace words of the texts. Then the vectors of concepts
         are retrofitted, not those of words.
-      concepts_of_run, graph_of_run: see `for_finished_run`. The concept vectors of a finished run
-        that is scored on this corpus (None: they are fitted here), and the ids of the concepts of
-        its graph (None: encoding.graph decides).
+      concepts_of_run: the concept vectors of the finished run that is scored on this corpus, see
+        `for_finished_run`. None: the vectors are fitted here.
+      graph_of_run: the ids of the concepts in the graph of that run. None: encoding.graph decides
+        which concepts are in the graph.
       partial: the corpus is only scored, so that a missing split (train, for instance) is no error.
       many_names: a terminology with more names gets a linker with only the names that are made of
         the corpus's words, to save memory.
@@ -395,7 +400,8 @@ class NLICorpus:
             return None
         if linking.mentions is not None:
             is_excerpt = bool(self.limit or self.genre or self.partial)
-            # It may be None: spans are merged, not linked, and need no ontology.
+            # With `spans` the ontology may be None in spite of the cast: spans are only merged, and
+            # never looked up.
             ontology = cast(Ontology, self.ontology)
             return read_recognised(
                 linking.mentions, linking.candidates, ontology, splits, may_have_more=is_excerpt

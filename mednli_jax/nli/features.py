@@ -11,8 +11,9 @@ further ones up to 35. The columns (FEATURES), by group:
              (the published code has only this column).
   tfidf      cosine and distances of TF-IDF vectors over words and word pairs. The vectors keep
              their length: of unit vectors the euclidean distance would follow from the cosine.
-  edit       levenshtein_shortest: edits of characters / length of the longer sentence.
-             levenshtein_longest: edits / length of the longest alignment.
+  edit       levenshtein_shortest: edits of characters / length of the shortest possible alignment,
+             which is the length of the longer sentence.
+             levenshtein_longest: edits / length of the longest alignment with so few edits.
              jaccard: Jaccard distance of the sets of words.
              sorensen: Sorensen distance of the sets of pairs of letters (over words it would be a
              function of Jaccard's).
@@ -259,11 +260,12 @@ def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
 def alignment(first: str, second: str) -> tuple[int, int]:
     """Returns (Levenshtein distance d, length of the longest alignment with d edits).
 
-    One weighted distance gives both numbers: cost = k d - g, where g counts the gaps (insertions
-    and deletions) and k is greater than any g. A substitution costs k, and a gap k - 1. The least
-    cost has the fewest edits, and among alignments with so few edits the most gaps. Of n and m
-    characters, an alignment with g gaps has length (n + m + g) / 2, so that most gaps are the
-    longest alignment.
+    Of n and m characters, an alignment with g gaps (insertions and deletions) has the length
+    (n + m + g) / 2. So the longest alignment with d edits is the one with most gaps.
+
+    One weighted distance finds it. A substitution costs k and a gap k - 1, so d edits with g gaps
+    cost k d - g. Because k > n + m >= g, the least cost means fewest edits, and then most gaps.
+    It gives d = ceil(cost / k) and g = k d - cost.
     """
     size = len(first) + len(second)
     k = size + 1

@@ -56,9 +56,9 @@ class NLIScorer:
         (`masking="paper"`), so that all batches have one width; 0 for other models.
       augmentation_weight: of augmentation pairs in the training loss.
       scored: the labels that rows may have, in the order of their numbers.
-      classes: places in `scored` of the labels for which the model has a logit, rising, in the
-        order of the logits; None: all of them. They differ if the model was trained on a corpus
-        with other labels than the corpus that is scored.
+      classes: classes[c] is the place in `scored` of the label of logit c; ascending. None: the
+        model has a logit for every label of `scored`. It is set if the model is scored on another
+        corpus, which may have labels that the model was not trained on.
     """
 
     pieces: bool = False
@@ -319,18 +319,22 @@ class NLIScorer:
         )
 
     def _lack_labels(self, logits: jax.Array | np.ndarray) -> bool:
-        """Whether logits [..., C] are those of `labels`, while rows may have more (`scored`)."""
+        """Whether logits [..., C] cover only `labels`, and `scored` has further ones."""
         return bool(logits.shape[-1] == len(self.labels) < len(self.scored))
 
     def _logit_places(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        """The places [B] of the labels among the logits, in training: all labels have a logit."""
+        """The place of each row's label among the logits [B].
+
+        The label of every row must have a logit, as in training. Labels of `scored` that no row has
+        may lack one.
+        """
         if logits.shape[-1] not in (len(self.labels), len(self.scored)):
             wanted = f"{len(self.labels)} classes, not {logits.shape[-1]}"
             problem = f"the model has to return logits of {wanted}"
             raise ConfigError(problem, field="model.name", fix="correct its module")
         label_B = jnp.asarray(batch.label)
         if self._lack_labels(logits):
-            return jnp.searchsorted(jnp.array(self.classes), label_B)  # classes rise
+            return jnp.searchsorted(jnp.array(self.classes), label_B)  # classes ascend
         return label_B
 
     def whole(self, logits: np.ndarray) -> np.ndarray:
@@ -409,7 +413,8 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]
 def _has_logit(logits: np.ndarray) -> np.ndarray:
     """bool [C], whether a model has a logit for each label: one that is not always minus infinity.
 
-    In a model that diverged, minus infinity says nothing: it has all logits. logits: [S, N, C].
+    If other logits are not finite either, the model diverged, and every label counts as having a
+    logit. logits: [S, N, C].
     """
     has_logit_C = ~np.isneginf(logits).all(axis=(0, 1))
     has_diverged = not np.isfinite(logits[..., has_logit_C]).all()

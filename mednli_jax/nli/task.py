@@ -110,8 +110,8 @@ class NLI:
         return name in self.models
 
     def pairs(self, config: ConfigDict) -> NLICorpus:
-        """The sentence pairs. A subclass may override `corpus` to give other examples; `pairs`
-        stays."""
+        """The sentence pairs. A subclass whose examples are no pairs overrides `corpus`, never
+        `pairs`."""
         return corpus_of(config)
 
     def corpus(self, config: ConfigDict) -> NLICorpus:
@@ -161,12 +161,13 @@ class NLI:
         return warnings_of(prepared)
 
     def check_prepared(
-        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+        self, experiment: Experiment, prepared: Prepared, *, warn_below: int = 0
     ) -> None:
+        """Checks the links of a corpus, if the model uses any. warn_below: see `check_links`."""
         if experiment.model.fields["knowledge"] != "none":
-            # A cut corpus may have no link by chance.
-            warn_below = math.inf if experiment.pairs.limit else excerpt
-            check_links(prepared, warn_below=warn_below)
+            # A corpus that data.limit cuts is only warned about: it may have no link by chance.
+            least = math.inf if experiment.pairs.limit else warn_below
+            check_links(prepared, warn_below=least)
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return page.run_sections(result)
@@ -340,7 +341,7 @@ def _label_warnings(split: str, counts: Mapping[str, int]) -> Iterator[str]:
     """counts: label -> the pairs of a split that have it."""
     is_train = split == "train"
     if is_train and set(LABELS).issuperset(counts):
-        # The labels of a user's file are those that it has; the others of LABELS have no pair.
+        # `counts` names only labels that occur in a user's file: add the others of LABELS with 0.
         counts = {**dict.fromkeys(LABELS, 0), **counts}
     if is_train and len(counts) > MOST_NUMBERS and all(map(is_number, counts)):
         yield (

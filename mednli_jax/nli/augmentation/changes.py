@@ -193,7 +193,8 @@ def _words_with_pos(text: str, concepts: tuple[int, ...], ids: Sequence[str]) ->
 def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
     """Finds the words that stand in exactly one relation of RULES to each word.
 
-    It is the same relation by the most frequent senses of the two words and by all their senses.
+    Two words count only if their most frequent senses give the same relation as all their senses
+    together.
     Co-hyponyms count only for nouns of CONCRETE: a cat is no dog, but an idea may be a plan.
     """
     by_first = [(word.text, word.senses[:1]) for word in words]

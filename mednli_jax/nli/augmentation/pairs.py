@@ -177,7 +177,8 @@ def augmentation_pairs(
 # ---- choice ----
 
 Queues = dict[str, list[_Candidate]]  # category -> its candidates, the next one last
-# (category, replaced word, new word), or the number of a premise -> candidates that were taken
+# One counter for two limits. Keys: (category, replaced word, new word), for WORDS_MOST; and the
+# number of a premise, for PREMISE_MOST. Values: candidates that were taken.
 Counts = Counter[tuple[str, ...] | int]
 
 

@@ -40,7 +40,8 @@ OPERATORS = {
     "never": Operator(DOWN, DOWN, needs_start=False),  # [M] an adverb of negation
     "nobody": Operator(DOWN, DOWN, needs_start=True),  # [M] no person
     "no": Operator(DOWN, DOWN, needs_start=True),  # [M] down in both arguments
-    "few": Operator(DOWN, DOWN, needs_start=True),  # [M] in the scope; the phrase as that of "no"
+    # [M] down in the scope; its noun phrase is treated like that of "no"
+    "few": Operator(DOWN, DOWN, needs_start=True),
     "without": Operator(DOWN, UNSURE, needs_start=False),  # [M] where its object ends is not known
     "every": Operator(DOWN, UP, needs_start=True),  # [M] down in the restrictor, up in the scope
     "each": Operator(DOWN, UP, needs_start=True),  # [B] as every
@@ -78,7 +79,9 @@ _UNCLEAR = (
     "prevent prevents stop stops forbid forbids "  # [M] implicatives
     "negative unlikely absent free cannot"  # [C]
 )
-SUPERLATIVE = "est"  # [M] an ending of others: "the tallest man" is neither upward nor downward
+# [M] The ending of all superlatives but best and worst: "the tallest man" is neither upward nor
+# downward.
+SUPERLATIVE = "est"
 # [M] Under a negation "two dogs" may be at least two or exactly two.
 _NUMBERS = "two three four five six seven eight nine ten dozen several many both"
 _QUESTIONS = "who what where when why how which whose"

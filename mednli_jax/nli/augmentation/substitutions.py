@@ -232,7 +232,8 @@ def _choose(candidates: Iterable[ProbePair], count: int, seed: int) -> list[Prob
         content = f"{seed}:{pair.category}:{pair.example.uid}:{pair.word}:{pair.related_word}"
         return hashlib.sha256(content.encode()).digest()
 
-    # Of each category: those of RULES first, then others as they come.
+    # category -> its chosen pairs. Categories of RULES are entered first, so that they come first
+    # in the result; other categories follow as they occur.
     chosen: dict[str, list[ProbePair]] = {kind: [] for kind in RULES}
     with_words: Counter[tuple[str, ...]] = Counter()
     of_premise: Counter[str] = Counter()
@@ -254,8 +255,8 @@ def _section(corpus: str, figures: JsonObject, file: str) -> Section:
     words = [
         f"{corpus}, {figures['ontology']} {figures['version']}: {pairs:,} pairs with "
         f"{figures['word_pairs']:,} pairs of words, of {figures['candidates']:,} candidates; "
-        f"{figures['linked_in_training']:,} of these have words that a training pair has on both "
-        "sides: left out",
+        f"{figures['linked_in_training']:,} of these are left out, because a training pair has "
+        "one of the two words in its premise and the other in its hypothesis",
         f"score a run on it: python -m mednli_jax.evaluate --run=DIR --probe={file}",
     ]
     grid = Grid("", ("category", "label", "pairs"), rows, left=2)

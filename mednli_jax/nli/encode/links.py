@@ -241,7 +241,8 @@ def encode_links(
     """
     graph = source.ontology
     facts: JsonObject = {"graph": encoding.graph}
-    # New pairs are no split of GRAPH_SPLITS; without a run's concepts their graph is the whole one.
+    # New pairs (for `predict`) come without train and dev (GRAPH_SPLITS). If the run gives no
+    # concepts either, the whole graph is used.
     if concepts is None and encoding.graph == "mentioned" and rows.keys() & set(GRAPH_SPLITS):
         concepts = mentioned_concepts(mentions.whole, rows)
     if concepts is not None:
@@ -279,8 +280,8 @@ def _concept_of_each(sentences: Iterable[Sequence[Mention]]) -> list[str]:
 
 
 def _ontology_ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
-    """The ids in the ontology of the concepts of mentions. A concept that the ontology lacks keeps
-    its id."""
+    """Maps the concepts that mentions name to ids of the ontology. A concept that the ontology
+    lacks is kept as it is."""
     ontology = source.ontology
     ids = set()
     for concept in concepts:

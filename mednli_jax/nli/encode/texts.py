@@ -61,7 +61,8 @@ class Encoded:
 
     Args:
       arrays: premise, hypothesis [N, T] and their lengths [N]; T: the longest text of a side.
-      cut: how many texts were cut. Words have a count per side, word pieces one of "pairs".
+      cut: how many were cut: {"premise": texts, "hypothesis": texts} for words, {"pairs": pairs}
+        for word pieces.
       pieces: side -> the pieces of N texts before any is cut; empty for words.
     """
 
@@ -124,7 +125,8 @@ class WordTexts:
             retrofitted = int(has_neighbour_V.sum())
         if encoding.unit_length:
             matrix = unit_rows(matrix)
-        train_counts = counts_of.get("train", counts)  # no split of folds is called train
+        # The single split of cross-validation is not called train: all its counts are used.
+        train_counts = counts_of.get("train", counts)
         in_training = training_coverage(vectors, train_counts)
         facts = {
             "words": len(words) - len(SPECIALS),
@@ -252,8 +254,10 @@ class ConceptTexts(WordTexts):
     def _fit_concepts(
         self, splits: Mapping[str, Split], words: Sequence[str], vectors: np.ndarray
     ) -> tuple[ConceptVectors, JsonObject]:
-        """Fits the concepts of all splits that have a vector. words, vectors [V, D]: the vocabulary
-        of the texts."""
+        """Fits vectors for the concepts that any split mentions, and keeps those that got one.
+
+        words, vectors [V, D]: the vocabulary of the texts.
+        """
         ontology = self.finder.source.ontology
         phrases = self._phrases(splits)
         concept_vectors, has_no_vector, retrofitted = retrofit_concepts(
@@ -415,7 +419,8 @@ class PieceTexts:
 
 def _over_pieces(mentions: Sequence[Mention], text: Pieces) -> list[Mention]:
     """The mentions, which are spans of words, as spans of pieces."""
-    # The first piece of each word, and at the end the number of pieces: word_of_piece rises.
+    # first_piece[w]: the first piece of word w; one more entry holds the number of pieces.
+    # searchsorted finds them because word_of_piece is sorted.
     words = np.arange(len(text.words) + 1)
     first_piece = np.searchsorted(text.word_of_piece, words).tolist()
     over_pieces = []

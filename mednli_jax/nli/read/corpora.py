@@ -11,7 +11,8 @@ from mednli_jax.files.reading import COLUMNAR, check_readable, either_name
 from mednli_jax.nli.read.pair_rows import hub_shards, is_folder_of_shards, pair_file, unread_format
 
 OWN = "file"  # the name of the user's own corpus
-# The names of files of a split of the user's own corpus; data sets on the Hub have the others.
+# The names of files of a split of the user's own corpus. The first name is ours; the further ones
+# are those of data sets on the Hub.
 OWN_STEMS = {
     "train": ("train",),
     "dev": ("dev", "validation", "dev_matched", "validation_matched"),
@@ -267,14 +268,19 @@ def _is_data(path: Path) -> bool:
 
 
 def _find_misspelled(folder: Path, split: str) -> Path | None:
-    """A data file that was probably meant to hold the split, if there is one: a name with a typo
-    (tset.tsv), or a file in a folder called like the split, in a format that is not read there."""
+    """A data file that was probably meant to hold a split that was not found, e.g. train:
+
+    1. a file with the right name, and the ending of another format (.xlsx),
+    2. a file with a typo in its name (trian.tsv), unless it is named for another split,
+    3. else any data file below a folder train/ or train.*/, which holds no shards.
+    """
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
     path_of = {}
     for path in sorted(folder.glob("*.*")):
         stem = path.name.partition(".")[0].casefold()
-        if _is_data(path) and (stem == split or stem not in stems_of_splits):
+        if _is_data(path) and (stem == split or stem not in stems_of_splits):  # 1 or 2
             path_of[stem] = path
     close = get_close_matches(split, path_of, n=1, cutoff=0.7)
+    # 3, if there is no file of 1 or 2
     inside = sorted([*folder.glob(f"{split}/**/*"), *folder.glob(f"{split}.*/**/*")])
     return path_of[close[0]] if close else next(filter(_is_data, inside), None)

@@ -271,6 +271,7 @@ def _table_rows(
         row.check(required)
         return names
 
+    # Lines of SNLI may lack the cells of label2 ... label5 at their end.
     for number, values in reading.table_rows(
         path.name, records, problems, names_of, spare=OPTIONAL_COLUMN.pattern
     ):
@@ -320,19 +321,21 @@ class PairFile(NamedTuple):
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
         """Reads the rows of all files, with their numbers, which go on from one file to the next.
 
-        Raises DataError for files whose labels are numbers in one and texts in another.
+        Raises DataError for files whose labels are numbers in one and texts in another. The first
+        file with labels may have both kinds, and then all files may.
         """
         before = 0
         first_file_of: dict[str, str] = {}  # kind of labels -> the first file with it
         for path in self.paths:
             number = 0
             for number, row in self.read_rows(path, problems, required, columns):
-                if kind := row.kind_of_label():
-                    first_file_of.setdefault(kind, path.name)
-                if len(set(first_file_of.values())) > 1:  # both kinds, in different files
-                    other, first = next(iter(first_file_of.items()))
-                    problem = f"its labels are {kind}, and {other} in {first}"
-                    raise DataError(problem, file=path.name, fix="write all shards alike")
+                kind = row.kind_of_label()
+                if kind and kind not in first_file_of:
+                    for other, file in first_file_of.items():  # there are only two kinds
+                        if file != path.name:
+                            problem = f"its labels are {kind}, and {other} in {file}"
+                            raise DataError(problem, file=path.name, fix="write all shards alike")
+                    first_file_of[kind] = path.name
                 yield before + number, row
             before += number
 

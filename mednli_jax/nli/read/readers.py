@@ -296,7 +296,7 @@ def read_nli_file(
 
 def _check_unlabelled(file: str, reader: _PairReader) -> None:
     """Raises DataError for a file of the user in which many pairs have no label, unless
-    config.data.labels gives a label the name UNLABELLED.
+    config.data.labels maps a label to "-" (UNLABELLED), which leaves such pairs out on purpose.
 
     Published corpora may have unlabelled pairs (NLI_LABELS.may_be_mostly_unlabelled).
     """
@@ -318,15 +318,16 @@ def read_answers(
     """Reads the name of the label that a system gave to each pair of a split, in the order of the
     pairs' uids.
 
-    Fields: pairID (or uid, or id), and gold_label (or label), or `predicted`, the name that
-    `predict --output` writes. Other fields are ignored.
+    The pair is in the field pairID (or uid, or id). The label is in `predicted`, as
+    `predict --output` writes it: then it is one of labels.names. Else it is in gold_label (or
+    label), spelled as in the corpus's files, and data.labels maps it. Other fields are ignored.
     """
     file = pair_file(path)
     answers, problems = dict.fromkeys(uids, ""), Problems()  # "": no answer yet
     names = {name.casefold(): name for name in labels.names}
     for _, row in file.rows(problems, ("pairID",), columns):
-        is_name = "predicted" in row.values
-        field_name = "predicted" if is_name else "gold_label"
+        has_our_names = "predicted" in row.values
+        field_name = "predicted" if has_our_names else "gold_label"
         try:
             row.check(("pairID", field_name))
             uid, label = row.text("pairID"), cell_text(row.text(field_name)).casefold()
@@ -335,7 +336,7 @@ def read_answers(
             if uid not in answers or answers[uid]:
                 problem = "is that of an earlier row, or of no labelled pair of the split"
                 raise row.fault(problem, "pairID", "give each labelled pair of --split once")
-            name_of = names if is_name else labels.name_of
+            name_of = names if has_our_names else labels.name_of
             answers[uid] = name_of.get(label, UNLABELLED)
             if answers[uid] == UNLABELLED:
                 fix = "correct it, or give config.data.labels"
@@ -422,7 +423,8 @@ def load_demo(size: str = "demo") -> dict[str, Split[NLIExample]]:
 
     Pairs of one premise follow each other, in the order of LABELS. The label of a pair with the tag
     `relation` (train) or `unseen_relation` (dev and test) follows from an is-a path of MeSH, and
-    from nothing else. The two concepts of an `unseen_relation` are no pair of train.
+    from nothing else. No training pair has the same two concepts as a pair with the tag
+    `unseen_relation`.
     """
     splits = {}
     for name, facts in demo.facts(size).items():

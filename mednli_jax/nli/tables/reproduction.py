@@ -39,7 +39,7 @@ from mednli_jax.rundir import environment
 from mednli_jax.types import Json
 
 PASS, FAIL, NOT_JUDGED, NO_FIGURE = "pass", "FAIL", "not judged", "-"
-PASS_LIKE_ZERO = "pass, as no gain would"
+PASS_LIKE_ZERO = "pass, but so would a gain of 0"
 VERDICTS = (PASS, PASS_LIKE_ZERO, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)
 # points: another framework, other random numbers, a figure of one decimal
 SLACK = 1.0

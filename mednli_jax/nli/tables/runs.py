@@ -17,7 +17,8 @@ GENRES = ("fiction", "government", "slate", "telephone", "travel")
 SEEDS = (0, 1, 2, 3, 4, 5)  # the paper's figures are means of six runs
 # The fastText classifier trains its own vectors.
 OWN_VECTORS: Settings = MappingProxyType({"vectors.path": "", "vectors.dim": 1})
-# Sources of transfer have MedNLI's seeds, and its batches as in the published code.
+# Runs that others are transferred from: the seeds of the MedNLI runs, and batches of 512 without
+# groups, as in the published code.
 SOURCE: Settings = MappingProxyType({"seeds": SEEDS, "train.batch_size": 512, "train.group": 1})
 RETROFIT: Settings = MappingProxyType({"vectors.retrofit": "ontology"})
 # Names of files of vectors: ours, then the authors'.
@@ -78,9 +79,13 @@ def _vectors() -> Iterator[PaperRun]:
 
 
 def _retrofitting() -> Iterator[PaperRun]:
-    """Yields the runs of Table 6: retrofitting of concepts as in the paper, retrofitting of words,
-    and, as `unit`, vectors of length 1 without retrofitting; and of section 5.4.1: words of
-    MultiNLI's fiction."""
+    """Yields the runs of Table 6, and the run of section 5.4.1.
+
+    concepts-*: concepts are retrofitted, as in the paper.
+    retrofit-*: words are retrofitted.
+    unit-*: vectors of length 1, without retrofitting.
+    FICTION (section 5.4.1): words are retrofitted, on MultiNLI's fiction.
+    """
     for model in MODELS:
         yield PaperRun(f"concepts-{model}", model, {"vectors.retrofit": "concepts"})
         yield PaperRun(f"retrofit-{model}", model, RETROFIT)
@@ -209,7 +214,7 @@ class MedNLI:
     def tables(self, request: Request) -> Sequence[str]:
         names = [str(number) for number in TABLES if number in request.tables]
         if set(request.tables) == set(self.numbers):
-            return [*names, NAME]  # it shows Tables 2 and 8, too
+            return [*names, NAME]  # the reproduction check, NAME, also shows Tables 2 and 8
         return [*names, str(CATEGORIES_TABLE)] if CATEGORIES_TABLE in request.tables else names
 
     def notes(self, request: Request) -> Sequence[str]:
@@ -239,15 +244,15 @@ def _names(table: Table, request: Request) -> Sequence[str]:
 def _adapt(run: PaperRun, request: Request) -> PaperRun:
     """The run as a request needs it.
 
-    A request of a _code variant has _code variants of other corpora, too. A request of another
-    corpus than MedNLI has none of the settings of runs on other corpora. The lexicon of a request
-    is for section 5.4.1.
+    If the request is for a _code variant, runs on other corpora use their _code variants, too.
+    If the request is not for MedNLI, runs on other corpora lose their settings, which are MedNLI's
+    seeds and batches. The lexicon of a request is for the run of section 5.4.1.
     """
     corpus, settings = run.corpus, dict(run.settings)
     if corpus and request.corpus.endswith("_code"):
         name, slash, genre = corpus.partition("/")
         corpus = f"{name}_code{slash}{genre}"
-    if corpus and not _is_mednli(request):  # the settings are MedNLI's seeds and batches
+    if corpus and not _is_mednli(request):
         settings = {}
     if run.name == FICTION and request.lexicon:
         settings["vectors.retrofit"] = str(request.lexicon.resolve())

@@ -119,8 +119,9 @@ class _Runs:
 
     Args:
       corpus: the paper's if there is a run of it, else the most frequent one.
-      of_key: the finished runs on this corpus with the pairs of the largest run; the pairs of all
-        runs are in one order.
+      of_key: the finished runs that can be compared. They are on `corpus`, or for section 5.4.1 on
+        their own corpus. They have the same pairs as the run with most pairs, in the order of that
+        run.
       states: the state of every run, see report.tables.state. For a finished run that is not in
         of_key it says why: the run is of another corpus, or of other pairs.
     """
@@ -266,8 +267,7 @@ def _command(folder: Path, table: Table, runs: _Runs) -> str:
 
 
 def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
-    """The differences of a run, of the run that it was transferred from, and of its baseline from
-    those of the paper."""
+    """How a run differs from the paper's, and how its transfer source and its baseline do."""
     directory = RunDirectory.existing(folder)
     result = directory.result()
     remarks = _unlike_paper(folder, read)
