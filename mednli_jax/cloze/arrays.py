@@ -14,10 +14,12 @@ field_start[a + 1]] belongs to passage a. Rows are the queries of all splits, sp
       words of the phrase; offsets: candidate_type_start
   position, position_candidate [M] int32
       each token inside marks: its index in the passage, and the index of its candidate among the
-      passage's candidates, by which they are sorted; offsets: position_start
+      passage's candidates. A passage's positions are sorted by the index of the candidate. Offsets:
+      position_start
   loose_position, loose_position_candidate [L] int32
-      the same for each token that is a word of a candidate, inside marks or not, as the published
-      readers score unmarked passages; noent alone; offsets: loose_position_start
+      the same for each token that is a word of a candidate, inside marks or not. The published
+      readers score candidates so in noent; other set-ups lack these arrays. Offsets:
+      loose_position_start
   query [N, T] int32
       words of each query, 0 = padding
   query_length [N] int32
@@ -73,7 +75,9 @@ from mednli_jax.types import JsonObject
 # Raise it when the meaning or the layout of an array changes; tests/data/test_prepared_content.py
 # notices a change.
 FORMAT = 4
-# Fields that are numbers of queries, or share the offsets of another field.
+# Fields without offsets of their own. Some hold one number for each query. candidate_length and
+# position_candidate have the offsets of candidate_type and position. query_length cuts up
+# query_tokens.
 _COLUMNS = (
     "candidate_length",
     "position_candidate",
@@ -417,10 +421,11 @@ def _pretrained_vocabulary(
         dim=encoding.vectors_dim,
         seed=encoding.vectors_seed,
     )
+    # Rows of `pretrained`: all of `words`, and the other words that have a vector.
     rows = np.union1d(range(len(words)), pretrained.rows)
     vocab = Vocab(tuple(pretrained.vocabulary[row] for row in rows))
-    # Without PAD, which is 0, and UNK, which load_vectors has set.
-    random_rows = np.flatnonzero(~np.isin(rows, pretrained.rows))[len(SPECIALS) :]
+    # Rows of the new vocabulary.
+    without_vector = np.flatnonzero(~np.isin(rows, pretrained.rows))
     word_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
     facts = {
         "source": pretrained.file,
@@ -430,7 +435,8 @@ def _pretrained_vocabulary(
         "with_vector": pretrained.with_vector,
     }
     vocabulary = _Vocabulary(vocab, pretrained.matrix[rows], facts)
-    _draw_vectors(vocabulary, random_rows, encoding)
+    # The first two are PAD, whose vector stays 0, and UNK, whose vector load_vectors has made.
+    _draw_vectors(vocabulary, without_vector[len(SPECIALS) :], encoding)
     return vocabulary
 
 
@@ -486,8 +492,8 @@ class ClozeTexts:
 def training_phrases(prepared: Prepared) -> tuple[str, ...]:
     """The phrases that occur in training, in the order of their numbers (candidate_type).
 
-    In anonym: their tokens @entity0, @entity1 and so on. The numbers of a passage's tokens begin at
-    0, so that a token's number among all tokens is its own.
+    In anonym: their tokens @entity0, @entity1 and so on. Each passage numbers its entities from 0,
+    so @entity5 never occurs before @entity0 to @entity4 have occurred, and its candidate_type is 5.
     """
     count = prepared.manifest["candidates"]["types_of_train"]
     if prepared.manifest["setup"] == "anonym":

@@ -247,7 +247,8 @@ def _window_vectors(
     """
     rows = np.array(vocab.encode(map(str.lower, tokens)))
     vector_TD = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
-    # sum_before[t] is the sum of the first t vectors; that of t to u is sum_before[u] less it.
+    # sum_before[t] is the sum of the first t vectors. The sum of the vectors of tokens t to u
+    # (exclusive) is therefore sum_before[u] - sum_before[t].
     sum_before = np.zeros((len(tokens) + 1, vectors.shape[1]))
     np.cumsum(vector_TD, axis=0, dtype=np.float64, out=sum_before[1:])
     start_M, end_M = span_M2.T

@@ -47,7 +47,8 @@ from mednli_jax.types import Json, JsonObject
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
-_PLACEHOLDER = r"@\s?placeholder"  # CliCR's tokeniser split that of some queries
+# CliCR's tokeniser split the placeholder of some queries: "@ placeholder".
+_PLACEHOLDER = r"@\s?placeholder"
 # A placeholder that is marked as an entity.
 _MARKED_BLANK = re.compile(rf"{BEGIN}\s*({_PLACEHOLDER})\s*{END}")
 # A mark, a line break, or a placeholder without a letter or digit after it. Text like
@@ -116,14 +117,15 @@ class Node:
         """The value in a field, or the value itself if `field` is "". A value of another type than
         `kind` is an error."""
         value = self.values
-        if field and not isinstance(value, dict):
-            raise self.fault(f"is a {type(value).__name__}, expected an object")
-        if isinstance(value, RepeatedField):
+        if isinstance(value, RepeatedField):  # an object that gives some field twice
             raise self.fault(value.problem, fix=KEEP_ONE)
-        if field and field not in value:
-            fix = f"use the official file, which has '{field}' here"
-            raise self.fault("is missing", field, fix)
-        value = value[field] if field else value
+        if field:
+            if not isinstance(value, dict):
+                raise self.fault(f"is a {type(value).__name__}, expected an object")
+            if field not in value:
+                fix = f"use the official file, which has '{field}' here"
+                raise self.fault("is missing", field, fix)
+            value = value[field]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self.fault(f"is a {type(value).__name__}, expected {EXPECTED[kind]}", field)
         return value
@@ -144,8 +146,8 @@ class Marked(NamedTuple):
       tokens: without marks; each placeholder is PLACEHOLDER.
       sentences: the end (exclusive) of each line in `tokens`.
       blanks: the index of each PLACEHOLDER in `tokens`.
-      stray: number of marks that make no entity. Such marks are unpaired, empty, nested, or have a
-        placeholder between words inside.
+      stray: number of marks that make no entity. Such marks are unpaired, empty or nested, or hold
+        a placeholder beside other words.
       joined: number of placeholders that were written in two parts, "@ placeholder".
     """
 
@@ -485,8 +487,9 @@ class _Reader:
 def load_demo_cloze() -> dict[str, Split[ClozeExample]]:
     """Reads the demo's splits.
 
-    A query has one tag, which says to what its report relates the answer: to another "name", or to
-    a "circumstance".
+    A query has one tag, which is the kind of clue that leads to its answer. "name": another marked
+    phrase of the report, as in "a BEG__biopsy__END ruled out ...". "circumstance": a fact without a
+    marked phrase, as in "first noted in Egypt".
     """
     splits = {}
     for name, facts in demo.facts("cloze").items():

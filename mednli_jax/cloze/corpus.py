@@ -54,7 +54,8 @@ class ClozeCorpus:
             return tag_seen(splits)
         is_clicr = self.name == CLICR
         folder = checked_folder(self.name, self.folder)
-        # with_titles puts titles into passages; before it, load counts their phrases as candidates.
+        # The titles become part of CliCR's passages only below, by with_titles. But `load` has to
+        # count the marked phrases of a title as candidates already.
         splits = clicr.load(folder, limit=self.limit, titles=is_clicr)
         if is_clicr:
             warn_of_exposure(self.folder, clicr.LICENSED)

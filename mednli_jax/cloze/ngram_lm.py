@@ -39,7 +39,8 @@ FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate th
 class Level:
     """The G n-grams of one length, sorted by context, then by last word.
 
-    The context of an n-gram is the n-gram without its last word. The level below has C contexts.
+    The context of an n-gram is the n-gram without its last word. The contexts are the C n-grams of
+    the level below; unigrams have one context, which is empty.
 
     Args:
       keys: int64 [G], (row of the context in the level below) * len(words) + (number of the last
@@ -80,8 +81,8 @@ class NgramModel:
         return row
 
     def _contexts(self, history: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """(length, row) of each n-gram at the end of a history that the text has and that can be a
-        context. The shortest, which is empty, comes first."""
+        """(length, row) of each context with which a history ends, from the empty one to the
+        longest that the text has."""
         words = [START, *(self.index.get(token, UNK) for token in history)]
         yield 0, 0
         for length in range(1, min(len(self.levels), len(words) + 1)):
@@ -95,8 +96,9 @@ class NgramModel:
         far; sums to 1."""
         size = len(self.words)
         probability = np.zeros(size)
-        # From short to long contexts: a word that follows the longer one has its probability in the
-        # level, which is interpolated; any other has its probability before, times the backoff.
+        # From short to long contexts. A word that the text has after the context gets its
+        # probability in the level, which is interpolated already. Every other word keeps the
+        # probability that it has after the shorter context, times the backoff.
         for length, row in self._contexts(history):
             level = self.levels[length]
             start, end = np.searchsorted(level.keys, (row * size, (row + 1) * size))
@@ -152,18 +154,23 @@ def _count_ngrams(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
     row_T = tokens  # the row, in the level below, of the n-gram that starts at each token
     starts = np.arange(len(tokens))  # tokens at which an n-gram starts
     for n in range(2, order + 1):
+        # Until here, an n-gram of n - 1 words starts at each of `starts`. It is the context of one
+        # of n words, unless its last word is </s>.
         starts = starts[tokens[starts + n - 2] != END]
         if not len(starts):
             break
-        keys = row_T[starts] * np.int64(size) + tokens[starts + n - 1]
-        keys, first, rows, occur = np.unique(
-            keys, return_index=True, return_inverse=True, return_counts=True
+        # The row of the context, and the last word.
+        key_of_start = row_T[starts] * np.int64(size) + tokens[starts + n - 1]
+        keys, first, row_of_start, occur = np.unique(
+            key_of_start, return_index=True, return_inverse=True, return_counts=True
         )
-        first_start = starts[first]  # of each n-gram
+        first_start = starts[first]  # of each distinct n-gram
+        # An n-gram without its first word starts one token later.
         suffix = row_T[first_start + 1].astype(np.int32)
         levels.append(_Counts(keys, occur, suffix, tokens[first_start] == START))
+        # For the next length: the rows of the n-grams of this one.
         row_T = np.zeros(len(tokens), np.int32)
-        row_T[starts] = rows
+        row_T[starts] = row_of_start
     return levels
 
 
@@ -175,7 +182,8 @@ def _smooth(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
     for n, level in enumerate(counts, start=1):
         adjusted = level.occur
         if n < len(counts):
-            # counts[n] has the n-grams of n + 1 words: one for each distinct word before.
+            # counts[n] has the n-grams of n + 1 words. An n-gram of this level is the suffix of as
+            # many of them as there are distinct words before it.
             before = np.bincount(counts[n].suffix, minlength=len(level.keys))
             adjusted = np.where(level.begins, level.occur, before)
         if n == 1:  # <s> is never predicted

@@ -181,7 +181,8 @@ SEEN_FAMILY, TAG_FAMILY = "answers of training", "tags"
 # What the queries of a subset have in common.
 FAMILIES = {
     SEEN_FAMILY: "whether a training query has the same answer",
-    TAG_FAMILY: "in the demo: whether the report relates the answer to a name or to a circumstance",
+    TAG_FAMILY: "in the demo: whether the clue to the answer is another marked phrase (name) or "
+    "not (circumstance)",
     "answer length": "words of the dataset's answer",
     "semantic type": "the type of the dataset's answer",
 }

@@ -63,8 +63,8 @@ class CliCR:
         if path := _vectors(request):
             return [f"word vectors: {path}"]
         return [
-            "no word vectors: the readers start from random ones, and there are neither "
-            "similarities nor embedding scores: give config.vectors.path=FILE"
+            "no word vectors: the readers start from random ones, and the baselines sim-word and "
+            "sim-entity and the embedding scores are left out: give config.vectors.path=FILE"
         ]
 
 
@@ -72,6 +72,7 @@ PLAN = CliCR()
 
 
 def _vectors(request: Request) -> str:
-    """The file of word vectors for readers, similarities and embedding scores; "" for none."""
+    """The file of word vectors for readers, the baselines sim-word and sim-entity, and embedding
+    scores; "" for none."""
     default = request.vectors(VECTORS) if request.corpus == CLICR else None
     return request.fields.get("vectors.path", str(default or ""))

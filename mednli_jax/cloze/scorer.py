@@ -89,6 +89,36 @@ class ClozeRows(Rows):
         return strings
 
 
+class _FlatIndex(NamedTuple):
+    """Where the items of each passage of a batch are in a flat array (see arrays.py).
+
+    Args:
+      index_QT: int, the index of item t of passage q; 0 beyond its last item.
+      is_item_QT: bool, whether passage q has an item t.
+      length_Q: int, the number of items of passage q.
+    """
+
+    index_QT: jax.Array
+    is_item_QT: jax.Array
+    length_Q: jax.Array
+
+    def take(self, flat: jax.Array, padding: int = 0) -> jax.Array:
+        """[Q, T], the items of each passage, padded."""
+        return jnp.where(self.is_item_QT, flat[self.index_QT], padding)
+
+
+def _flat_index(
+    data: Arrays, passage_Q: jax.Array, is_present_Q: jax.Array, name: str, column_T: jax.Array
+) -> _FlatIndex:
+    """The indices of the passages' items in the flat array `name`. is_present_Q: whether there is a
+    passage."""
+    start_Q = data[f"{name}_start"][passage_Q]
+    length_Q = jnp.where(is_present_Q, data[f"{name}_start"][passage_Q + 1] - start_Q, 0)
+    is_item_QT = column_T < length_Q[:, None]
+    index_QT = jnp.where(is_item_QT, start_Q[:, None] + column_T, 0)
+    return _FlatIndex(index_QT, is_item_QT, length_Q)
+
+
 @dataclass(frozen=True)
 class ClozeScorer:
     """Choice of a candidate of the passage (see training.scorer.Scorer).
@@ -98,7 +128,7 @@ class ClozeScorer:
         mentions or not. Else they are the tokens of its mentions.
       unnormalised: whether a logit is the log of a candidate's attention, which need not sum to 1
         over the candidates. The loss is then minus the logit of the right candidate, as published
-        for unmarked passages. Else the loss is the cross-entropy of the softmax over candidates.
+        for noent. Else the loss is the cross-entropy of the softmax over candidates.
       answer_vectors: file of word vectors for the embedding score of dev and test; None = no such
         score.
     """
@@ -143,10 +173,10 @@ class ClozeScorer:
     def device_arrays(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device, with all numbers in 32 bits.
 
-        "position" has the positions of mentions, or all loose ones. Beside arrays of the corpus
-        there are "candidate_type_columns" and "position_columns": 0, 1, ... below the largest
-        number of candidates, and of positions, of a passage. These are the columns of padded
-        arrays in `to_batch`.
+        "position" has the positions of mentions, or all loose ones. Two arrays are not the
+        corpus's: "candidate_type_columns" is arange(C), where C is the number of candidates of the
+        passage that has most. "position_columns" is the same for positions. They number the
+        columns of padded arrays in `to_batch`.
         """
         positions = "loose_position" if self.loose else "position"
         resident = {}
@@ -238,18 +268,19 @@ class ClozeScorer:
         index_B = index.reshape(-1)
         row_B, is_real_B = jnp.maximum(index_B, 0), index_B >= 0
         candidate_columns = data["candidate_type_columns"]
+        # Where the items of each group's passage are in the flat arrays.
         index_of = partial(_flat_index, data, passage_Q, is_present_Q)
-        tokens = index_of("passage", jnp.arange(layout.width[0]))
-        candidates = index_of("candidate_type", candidate_columns)
-        positions = index_of("position", data["position_columns"])
+        token_index = index_of("passage", jnp.arange(layout.width[0]))
+        candidate_index = index_of("candidate_type", candidate_columns)
+        position_index = index_of("position", data["position_columns"])
         no_candidate = len(candidate_columns)  # on padding
         return QueryBatch(
-            passage=tokens.take(data["passage"]),
-            passage_length=tokens.length_Q,
-            candidate_type=candidates.take(data["candidate_type"]),
-            candidate_length=candidates.take(data["candidate_length"]),
-            position=positions.take(data["position"]),
-            position_candidate=positions.take(data["position_candidate"], no_candidate),
+            passage=token_index.take(data["passage"]),
+            passage_length=token_index.length_Q,
+            candidate_type=candidate_index.take(data["candidate_type"]),
+            candidate_length=candidate_index.take(data["candidate_length"]),
+            position=position_index.take(data["position"]),
+            position_candidate=position_index.take(data["position_candidate"], no_candidate),
             query=jnp.where(is_real_B[:, None], data["query"][row_B][:, : layout.width[1]], 0),
             query_length=jnp.where(is_real_B, data["query_length"][row_B], 0),
             blank=data["blank"][row_B],
@@ -273,8 +304,9 @@ class ClozeScorer:
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
         """Mean loss of each seed [S]; NaN for a seed that diverged.
 
-        The mean is over queries that have a right candidate which no seed masks. None if there is
-        no such query.
+        The mean is over queries with a right candidate, without those whose right candidate the
+        model of some seed cannot score: its logit is at most NO_CANDIDATE. (sa_reader cannot score
+        a phrase that training lacks.) None if no query is left.
         """
         gold_logit_SN = _label_values(logits, np.maximum(rows.label, 0))
         is_masked_N = (gold_logit_SN <= NO_CANDIDATE).any(axis=0)
@@ -390,20 +422,21 @@ class ClozeScorer:
         texts [C]. "spans": the (start, end) of each mention of each candidate. "weights": attention
         to the passage's tokens [S, tokens].
 
-        sown: "places" holds the attention, [S, 1, padded tokens] for a batch of one query.
+        sown: "places" is a tuple, as Flax sows it, of one array: the attention for a batch of one
+        query [S, 1, padded tokens].
         """
         setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
         passage = passage_in_setup(example.passage, setup, max_tokens=max_tokens)
         setup_query = query_in_setup(example, setup, passage)
         names = {token: phrase for phrase, token in setup_query.names.items()}
-        spans = [list(map(list, spans)) for spans in passage.positions]
+        attention_S1T = sown["places"][0]
         return {
             "passage": list(passage.tokens),
             "query": list(setup_query.query),
             "names": names,
             "candidates": list(passage.candidates),
-            "spans": spans,
-            "weights": sown["places"][0][:, 0, : len(passage.tokens)],
+            "spans": [list(map(list, spans)) for spans in passage.positions],
+            "weights": attention_S1T[:, 0, : len(passage.tokens)],
         }
 
 
@@ -436,36 +469,6 @@ def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[JsonObject]:
     candidates = rows.candidates(row)
     order = np.argsort(-p_C[: len(candidates)], kind="stable")[:BEST]
     return [{"answer": candidates[i], "probability": round(float(p_C[i]), 6)} for i in order]
-
-
-class _FlatIndex(NamedTuple):
-    """Where the items of each passage of a batch are in a flat array (see arrays.py).
-
-    Args:
-      index_QT: int, the index of item t of passage q; 0 beyond its last item.
-      is_item_QT: bool, whether passage q has an item t.
-      length_Q: int, the number of items of passage q.
-    """
-
-    index_QT: jax.Array
-    is_item_QT: jax.Array
-    length_Q: jax.Array
-
-    def take(self, flat: jax.Array, padding: int = 0) -> jax.Array:
-        """[Q, T], the items of each passage, padded."""
-        return jnp.where(self.is_item_QT, flat[self.index_QT], padding)
-
-
-def _flat_index(
-    data: Arrays, passage_Q: jax.Array, is_present_Q: jax.Array, name: str, column_T: jax.Array
-) -> _FlatIndex:
-    """The indices of the passages' items in the flat array `name`. is_present_Q: whether there is a
-    passage."""
-    start_Q = data[f"{name}_start"][passage_Q]
-    length_Q = jnp.where(is_present_Q, data[f"{name}_start"][passage_Q + 1] - start_Q, 0)
-    is_item_QT = column_T < length_Q[:, None]
-    index_QT = jnp.where(is_item_QT, start_Q[:, None] + column_T, 0)
-    return _FlatIndex(index_QT, is_item_QT, length_Q)
 
 
 def _label(batch: QueryBatch) -> jax.Array:

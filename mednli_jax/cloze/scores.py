@@ -365,12 +365,13 @@ def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, 
             whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
         except (json.JSONDecodeError, RecursionError):
             whole = None
-    # A file of one line {"uid": ..., "answer": ...} is one JSON object, too.
-    if not isinstance(whole, dict) or "uid" in whole or ".jsonl" in path.suffixes:
+    # A file holds JSON lines if its name says so, or if it is not one JSON object as a whole, or if
+    # it is one line {"uid": ..., "answer": ...}, which is a JSON object, too.
+    if ".jsonl" in path.suffixes or not isinstance(whole, dict) or "uid" in whole:
         for line, row in json_lines(path, problems):
             yield line, row.get("uid"), row.get("answer")
         return
-    if isinstance(whole, RepeatedField):
+    if isinstance(whole, RepeatedField):  # one JSON object that gives a uid twice
         problem = "uid is that of an earlier entry"
         raise DataError(problem, file=path.name, line=f"entry {whole.entry}", fix=KEEP_ONE)
     for number, (uid, answer) in enumerate(whole.items(), start=1):

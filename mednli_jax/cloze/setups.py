@@ -6,7 +6,7 @@
   anonym
       an entity is one token with a number, "@entity0"
   noent
-      an entity is plain words, and marks are positions alone
+      an entity is its plain words; no token shows where it begins or ends
 """
 
 from collections import defaultdict
@@ -180,8 +180,8 @@ def queries_in_setup(
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> list[tuple[Span, ...]]:
     """For each phrase, all tokens that are one of its words, as one-token spans.
 
-    The published readers give a candidate of an unmarked passage the attention of all these tokens,
-    within its mentions or not. The sums may then add up to more than 1, and long candidates gain.
+    In noent, the published readers give a candidate the attention of all these tokens, within its
+    mentions or not. The sums may then add up to more than 1, and long candidates gain.
     """
     places_of_word = defaultdict(list)
     for place, token in enumerate(tokens):
@@ -223,8 +223,8 @@ def _with_title(passage: Passage) -> Passage:
 
 
 def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[ClozeExample]]:
-    """Tags each query of dev and test. "seen": a training query has the same dataset's answer, in
-    any case; "unseen": none has."""
+    """Tags each query of dev and test by its dataset's answer, upper and lower case aside. "seen":
+    the phrase is the dataset's answer of a training query, too. "unseen": it is that of none."""
     answers_of_train = {phrase_of(query.answers[0].text) for query in splits["train"].examples}
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:

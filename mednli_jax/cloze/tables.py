@@ -154,6 +154,7 @@ def fill_table(folder: Path, read: Read, split: str = "test", command: str = "")
     """Fills the table with the results of a folder. command: see TableOptions."""
     folder = check_folder(folder)
     baselines, corpus_of_baselines = baselines_in(folder, split)
+    # {corpus: the first system found on it}, to refuse a folder with several corpora.
     example_system = {corpus_of_baselines: "the baselines"} if baselines else {}
     rows = []
     for row in ROWS:
@@ -170,6 +171,7 @@ def fill_table(folder: Path, read: Read, split: str = "test", command: str = "")
     lacking: dict[str, list[str]] = {}
     for filled_row in rows:
         if filled_row.state not in ("", COMPLETE):
+            # If there are baselines, those that are missing need word vectors.
             if baselines and filled_row.row.kind == BASELINE:
                 fills_row = _baselines_command(folder, corpus)
             else:

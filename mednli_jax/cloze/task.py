@@ -80,7 +80,7 @@ class Cloze:
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
     empty: Sequence[EmptyFields] = ()  # no field has to be empty
     licensed: Sequence[str] = LICENSED
-    alone: Sequence[str] = ()  # `analyze all` is not for cloze queries
+    alone: Sequence[str] = ()  # `analyze all` leaves out none, as it takes no cloze queries
 
     @property
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
@@ -132,8 +132,10 @@ class Cloze:
         from mednli_jax.cloze.scorer import ClozeScorer
 
         data, pointer = config.data, config.model.get("pointer")  # None for sa_reader
+        # In noent, "sum", "share" and "mean" score a candidate by all tokens that are one of its
+        # words, "span" by the tokens of its mentions alone.
         return ClozeScorer(
-            loose=data.setup == "noent" and pointer not in (None, "span"),
+            loose=data.setup == "noent" and pointer in ("sum", "share", "mean"),
             unnormalised=pointer == "sum",
             answer_vectors=file_path(data.answer_vectors, corpora_folder(data.dir)),
         )
