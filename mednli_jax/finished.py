@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
 from itertools import chain, product
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Generic, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -84,6 +85,13 @@ class Predictions(list[Prediction]):
     ) -> None:
         super().__init__(rows)
         self.unknown_words, self.truncated = unknown_words, truncated
+
+
+class EncodedInputs(NamedTuple, Generic[Example]):
+    """New inputs as examples of the task and as arrays; None without an input."""
+
+    examples: tuple[Example, ...]
+    prepared: Prepared | None
 
 
 class Scored(NamedTuple):
@@ -507,10 +515,32 @@ class Run(System):
 
     def predictions(self, inputs: Sequence[Input]) -> Predictions:
         """Predicts a list of new inputs."""
+        return self._predictions_of(*self._encode(inputs))
+
+    def predictions_by_part(self, parts: Iterable[Sequence[Input]]) -> Iterator[Predictions]:
+        """Predicts a long input part by part. While the model computes, a thread reads
+        and encodes the next part."""
+        remaining = iter(parts)
+
+        def encode_next() -> EncodedInputs | None:
+            inputs = next(remaining, None)
+            return None if inputs is None else self._encode(inputs)
+
+        with ThreadPoolExecutor(1) as pool:
+            following = pool.submit(encode_next)
+            while (encoded := following.result()) is not None:
+                following = pool.submit(encode_next)
+                yield self._predictions_of(*encoded)
+
+    def _encode(self, inputs: Sequence[Input]) -> EncodedInputs:
         examples = self._new_examples(inputs)
-        if not examples:
+        return EncodedInputs(examples, self._encode_new(examples) if examples else None)
+
+    def _predictions_of(
+        self, examples: tuple[Example, ...], prepared: Prepared | None
+    ) -> Predictions:
+        if prepared is None:
             return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
-        prepared = self._encode_new(examples)
         logits = self._logits_of_new(examples, prepared)
         truncated = {}
         for name, count in prepared.manifest["truncated"].items():
@@ -562,9 +592,16 @@ class Run(System):
             return self.predictor.logits_of_new(Split(NEW, examples))
         program = self._program
         program.data = program.devices.replicate(self.scorer.device_arrays(prepared))
-        logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
+        batches = self.experiment.batches_of(prepared, NEW, program)
+        batches.reuse_layouts(self._fitted_layouts)
+        logits = program.logits(self.variables, batches)
         program.data = {}  # frees the texts and keeps the programs
         return logits
+
+    @cached_property
+    def _fitted_layouts(self) -> batching.FittedLayouts:
+        """The layouts that were fitted to earlier inputs, see Batches.reuse_layouts."""
+        return {}
 
     @cached_property
     def graph_concepts(self) -> Sequence[str] | None:

@@ -34,7 +34,7 @@ import json
 import re
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -77,7 +77,7 @@ def main(values: cli.Flags) -> None:
     if not source and sys.stdin.isatty():
         say(f"reading lines from the terminal, {form.line_format}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
-    chunks = read_chunks(sys.stdin.buffer, form, size, source)
+    chunks = with_even_end(read_chunks(sys.stdin.buffer, form, size, source))
     first_chunk = next(chunks, [])
     if source and not first_chunk:
         raise reading.empty_file(source, "no input")
@@ -152,9 +152,16 @@ def predictions(
     run: Run, chunks: Iterable[Sequence[Input]], counts: Counts
 ) -> Iterator[tuple[Row, Row]]:
     """Yields (prediction, further columns) of inputs that come in chunks. Adds to `counts`."""
-    with Bar("predict", None, noun=run.scorer.row_noun) as bar:
+    in_work: deque[Sequence[Input]] = deque()
+
+    def parts() -> Iterator[list[TextPair]]:
         for chunk in chunks:
-            predicted = run.predictions([line.texts for line in chunk])
+            in_work.append(chunk)
+            yield [line.texts for line in chunk]
+
+    with Bar("predict", None, noun=run.scorer.row_noun) as bar:
+        for predicted in run.predictions_by_part(parts()):
+            chunk = in_work.popleft()
             for row, line in zip(predicted, chunk, strict=True):
                 yield row, line.columns
             counts.unknown.update(predicted.unknown_words)
@@ -207,6 +214,22 @@ def read_chunks(
     problems.raise_if_any()
     if chunk:
         yield chunk
+
+
+def with_even_end(chunks: Iterable[list[Input]]) -> Iterator[list[Input]]:
+    """The chunks, of which the last two are made equally long, so that the last one needs no
+    programs of its own."""
+    last: list[Input] = []
+    for chunk in chunks:
+        if last and len(chunk) < len(last):
+            chunk = last + chunk
+            half = len(chunk) // 2
+            last, chunk = chunk[:half], chunk[half:]
+        if last:
+            yield last
+        last = chunk
+    if last:
+        yield last
 
 
 def _records(
@@ -308,7 +331,7 @@ def _check_names(row: OutputRow) -> OutputRow:
 def write_rows(rows: Iterable[OutputRow], stream: BinaryIO, target: Path) -> None:
     """Writes rows in the format of the target's ending."""
     if target.suffix == ".parquet":
-        _write_parquet(rows, stream)
+        _write_parquet(rows, stream, target.parent)
         return
     # Half a surrogate pair is written as its escape in JSON.
     text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="", write_through=True)
@@ -351,21 +374,33 @@ def _cell(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _write_parquet(rows: Iterable[OutputRow], stream: BinaryIO) -> None:
+def _write_parquet(rows: Iterable[OutputRow], stream: BinaryIO, folder: Path | None = None) -> None:
+    """Writes a table with the columns of all rows, which wait in a file without a name in `folder`
+    because a later row may have another column or type."""
     import pyarrow as pa
     from pyarrow import parquet
 
     names_of_prediction: set[str] = set()
-    tables, remaining = [pa.table({})], iter(rows)
-    while chunk := list(islice(remaining, CHUNK)):
-        tables.append(_table([{**columns, **prediction} for columns, prediction in chunk]))
-        names_of_prediction.update(chunk[0][1])
-    try:
-        table = pa.concat_tables(tables, promote_options="permissive")
-        names = sorted(table.column_names, key=names_of_prediction.__contains__)
-        parquet.write_table(table.select(names), stream)
-    except pa.ArrowException:  # its message may quote a text
-        raise _no_type() from None
+    schemas, remaining = [pa.schema([])], iter(rows)
+    with tempfile.TemporaryFile(dir=folder) as waiting:
+        while chunk := list(islice(remaining, CHUNK)):
+            table = _table([{**columns, **prediction} for columns, prediction in chunk])
+            with pa.ipc.new_stream(waiting, table.schema) as writer:
+                writer.write_table(table)
+            schemas.append(table.schema)
+            names_of_prediction.update(chunk[0][1])
+        waiting.seek(0)
+        try:
+            schema = pa.unify_schemas(schemas, promote_options="permissive")
+            names = sorted(schema.names, key=names_of_prediction.__contains__)
+            schema = pa.schema([schema.field(name) for name in names])
+            with parquet.ParquetWriter(stream, schema) as parquet_file:
+                for _ in schemas[1:]:
+                    table = pa.ipc.open_stream(waiting).read_all()
+                    tables = [schema.empty_table(), table]
+                    parquet_file.write_table(pa.concat_tables(tables, promote_options="permissive"))
+        except pa.ArrowException:  # its message may quote a text
+            raise _no_type() from None
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:

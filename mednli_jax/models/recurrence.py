@@ -10,7 +10,7 @@ product for the gradient of the recurrent matrix at every step. Here one large p
 slots follows the loop, which moves far less memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -55,6 +55,7 @@ class _State(NamedTuple):
     stored: Arrays  # [N, ...], to which each step writes its rows
 
 
+NUMBERS_OF_ROWS = 4  # of a loop whose steps depend on the lengths in the batch
 Step = Callable[..., _State]  # (number of the step, state, *constants of the direction) -> state
 
 
@@ -64,24 +65,43 @@ def _run_forward(
     stored: Sequence[Arrays],
     constants: Sequence[Arrays],
     segments: Segments,
+    keep_N1: jax.Array | None = None,
 ) -> tuple[Arrays, ...]:
     """Runs a loop over all steps; returns the stored arrays of all directions.
 
     Args:
       carry: before the first step, the same for each direction.
       stored, constants: of each direction.
+      keep_N1: 1 on tokens. A loop of one segment then ends with the longest sentence, and computes
+        the sentences that are alive at a step, rounded up to one of a few numbers of rows. It has
+        no gradient. Slots that no step writes keep their values.
     """
 
     def all_directions(t: jax.Array, states: Sequence[_State]) -> list[_State]:
         return [step(t, state, *own) for state, own in zip(states, constants, strict=True)]
 
     states: Sequence[_State] = [_State(carry, own) for own in stored]
-    first = 0
-    for steps, rows in segments:
+    first: int | jax.Array = 0
+    for end, rows in _loops(segments, keep_N1):
         states = [_State(_shorten(state.carry, rows), state.stored) for state in states]
-        states = lax.fori_loop(first, first + steps, all_directions, states)
-        first += steps
+        states = lax.fori_loop(first, end, all_directions, states)
+        first = end
     return tuple(state.stored for state in states)
+
+
+def _loops(segments: Segments, keep_N1: jax.Array | None) -> Iterator[tuple[int | jax.Array, int]]:
+    """(step after its last, rows) of each loop of `_run_forward`."""
+    if keep_N1 is None or len(segments) > 1:
+        end = 0
+        for steps, rows in segments:
+            end += steps
+            yield end, rows
+        return
+    ((steps, most),) = segments
+    alive_T = keep_N1.reshape(steps, most).sum(axis=1)
+    numbers = [most >> place for place in range(NUMBERS_OF_ROWS) if most >> place]
+    for rows, fewer in zip(numbers, [*numbers[1:], 0], strict=True):
+        yield jnp.sum(alive_T > fewer), rows
 
 
 def _run_backward(
@@ -130,6 +150,11 @@ def _new_arrays(
     of equal ones and copies it for each. Here they are a number of U; `place` is its column.
     """
     return [jnp.full(shape, u_HG[0, place], dtype) for u_HG in recurrent]
+
+
+def _zero_without_token(states: Arrays, keep_N1: jax.Array) -> Arrays:
+    """The states [N, H], 0 in slots that no step wrote."""
+    return tuple(jnp.where(keep_N1 > 0, h_NH, 0.0) for h_NH in states)
 
 
 def _column_sums(x_NG: jax.Array) -> jax.Array:
@@ -181,7 +206,10 @@ def lstm(
       transposes: whether the backward loop reads a transposed copy of U, which is faster with the
         products of Eigen (training.settings).
     """
-    return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype, transposes)[0]
+    states, _ = _lstm_forward(
+        gates, recurrent, bias, keep_N1, segments, dtype, transposes, by_length=True
+    )
+    return _zero_without_token(states, keep_N1)
 
 
 class _Saved(NamedTuple):
@@ -212,7 +240,9 @@ def _lstm_forward(
     segments: Segments,
     dtype: DTypeLike | None,
     transposes: bool,
+    by_length: bool = False,
 ) -> tuple[Arrays, _Saved]:
+    """The states, and what the backward pass reads. by_length: see `keep_N1` of `_run_forward`."""
     size, wide = recurrent[0].shape[0], gates[0].dtype
     first_slot = jnp.asarray(offsets(segments))
     # One tanh computes all four gates, because sigmoid(x) = (tanh(x / 2) + 1) / 2.
@@ -240,7 +270,8 @@ def _lstm_forward(
     h, c = (_new_arrays(shape, wide, recurrent, place) for place in range(2))
     empty = list(zip(gates, h, c, strict=True))
     constants = list(zip(recurrent, bias, strict=True))
-    stored = _run_forward(step, (zeros_RH, zeros_RH), empty, constants, segments)
+    lengths = keep_N1 if by_length else None
+    stored = _run_forward(step, (zeros_RH, zeros_RH), empty, constants, segments, lengths)
     return tuple(h_NH for _, h_NH, _ in stored), _Saved(stored, recurrent, keep_N1)
 
 
@@ -322,7 +353,7 @@ def gru(
     Arguments: see `lstm`; the gates are in the order reset, update, candidate.
     """
     stored = _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, saves=False)
-    return tuple(h_NH for (h_NH,) in stored)
+    return _zero_without_token(tuple(h_NH for (h_NH,) in stored), keep_N1)
 
 
 def _gru_forward(
@@ -382,7 +413,8 @@ def _gru_loop(
     h, products = (_new_arrays(shape, wide, recurrent, place) for place in range(2))
     empty = list(zip(h, gates, products, strict=True)) if saves else [(h_NH,) for h_NH in h]
     constants = list(zip(gates, recurrent, bias, strict=True))
-    return _run_forward(step, (zeros_RH,), empty, constants, segments)
+    lengths = None if saves else keep_N1
+    return _run_forward(step, (zeros_RH,), empty, constants, segments, lengths)
 
 
 def _gru_backward(

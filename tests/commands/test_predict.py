@@ -10,6 +10,7 @@ import re
 import threading
 from collections import Counter
 from dataclasses import replace
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
@@ -305,6 +306,15 @@ def test_chunks_of_an_input_are_predicted_as_one_and_counted_together(run):
     )
     assert rows == [pytest.approx(row, abs=1e-6) for row in whole]
     assert counts.unknown == {"lines": 3, **whole.unknown_words}
+
+
+@pytest.mark.parametrize("sizes, even", [((8, 8, 3), (8, 5, 6)), ((8, 8), (8, 8)), ((3,), (3,))])
+def test_the_last_two_chunks_are_equally_long(sizes, even):
+    lines = iter(range(sum(sizes)))
+    chunks = list(predict.with_even_end([list(islice(lines, size)) for size in sizes]))
+
+    assert tuple(map(len, chunks)) == even
+    assert list(chain(*chunks)) == list(range(sum(sizes)))
 
 
 def test_lists_of_any_length_share_few_programs(home, alone, caplog):

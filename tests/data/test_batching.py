@@ -14,9 +14,11 @@ from support.pair_files import write_own_pairs
 
 from mednli_jax.cli import read_config
 from mednli_jax.data.batching import (
+    MANY,
     SEGMENT_COST,
     Batches,
     BatchSettings,
+    Shapes,
     pack_segments,
     premise_groups,
 )
@@ -236,6 +238,39 @@ def test_binned_batches_have_passages_of_one_power_of_two(shares):
         assert len({int(length - 1).bit_length() for length in of_batch}) == 1
         assert layout.width[0] < 2 * of_batch.min()
     assert row_sets(first).isdisjoint(row_sets(second))  # drawn anew
+
+
+def test_layouts_fitted_to_new_rows_serve_later_ones_and_longer_ones_get_others():
+    fitted = {}
+
+    def batches_of_part(length, width=WIDTH):
+        settings = {"batch_size": 256, "max_buckets": 4, "width": width}
+        batches = batches_of(length, shapes=Shapes.ROUNDED, **settings)
+        full = list(batches.full_layouts)
+        batches.reuse_layouts(fitted)
+        return batches, full
+
+    first, full = batches_of_part(lengths(MANY))
+    later, _ = batches_of_part(lengths(2 * MANY))
+    few, full_of_few = batches_of_part(lengths(MANY - 1))
+    longer, _ = batches_of_part((lengths(MANY)[0] + 60, lengths(MANY)[1]), (110, 20))
+
+    assert later.layouts == first.layouts
+    assert few.layouts == full_of_few
+    slots = [area_of(layouts) for layouts in (first.layouts, full)]
+    assert slots[0] < 0.6 * slots[1]
+    assert [layout for layout, _ in later.once()].count(later.layouts[0]) > 10
+    for batches in (first, later, longer):
+        assert sorted(np.concatenate([rows_of(rows) for _, rows in batches.once()])) == list(
+            range(batches.row_count)
+        )
+        for layout, rows in batches.once():
+            assert layout.width >= tuple(side[rows_of(rows)].max() for side in batches.length)
+
+
+def area_of(layouts):
+    """Computed slots of a batch of each layout."""
+    return sum(steps * rows for layout in layouts for steps, rows in layout.sentences)
 
 
 def write_diskne(folder):

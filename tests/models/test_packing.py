@@ -204,3 +204,20 @@ def test_states_and_gradients_of_a_recurrence_are_those_of_unrolled_sentences(
         assert ours.dtype == np.float64
         assert abs(theirs).max() > 0.01
         assert_near(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_prediction_that_ends_with_the_longest_sentence_computes_the_same_states(cell):
+    """A prediction in one segment leaves out steps; a forward pass with gradients has them all."""
+    packing = Packing(jnp.asarray(LENGTH), ((6, 9),), steps=6)
+    width = CELLS[cell].gates * SIZE
+    shapes = ((packing.size, width), (SIZE, width), (width,))
+    keep_N1 = packing.valid_N[:, None].astype(float)
+
+    def states(gates, recurrent, bias):
+        fixed = keep_N1, packing.segments, None, False
+        return CELLS[cell].states((gates,), (recurrent,), (bias,), *fixed)[0]
+
+    arguments = [random_array(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+    assert_near(jax.jit(states)(*arguments), jax.vjp(states, *arguments)[0], rtol=1e-14)
