@@ -36,7 +36,7 @@ class Partition:
 
 def read_partition(path: Path | str) -> Partition:
     """Reads ids from NAME.npy, or from a plain or gzipped text file with one id a line. Blank lines
-    are skipped."""
+    are skipped; an id that comes again counts once."""
     path = local_path(path, "--partition")
     path, problems = either_name(path) or path, Problems()
     line_of: dict[str, int] = {}
@@ -44,12 +44,8 @@ def read_partition(path: Path | str) -> Partition:
     lines = _array_ids(path) if is_array else text_lines(path, problems)
     for line, text in lines:
         uid = text.strip()
-        if uid in line_of:
-            problem = f"repeats the id of {path.name}:{line_of[uid]}"
-            fix = "leave one of them out: a pair is in a partition once"
-            problems.add(DataError(problem, file=path.name, line=line, fix=fix))
-        elif uid:
-            line_of[uid] = line
+        if uid:
+            line_of.setdefault(uid, line)
     problems.raise_if_any()
     if not line_of:
         raise empty_file(path, "no ids")
