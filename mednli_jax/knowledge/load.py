@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.cache import Cache, cached_arrays, key_digest
 from mednli_jax.data.corpus import search_folders
-from mednli_jax.errors import ConfigError, RunError
+from mednli_jax.errors import ConfigError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.reading import check_readable, either_name
 from mednli_jax.knowledge.ontology import (
@@ -89,23 +89,15 @@ def load_ontology(
     source = find_source(spec, data_dir)
     if cache_dir is None or source.read is read_mesh:
         return source.read(source.place, options)
-    cache = Cache(cache_dir)
-    digests = _digests(source, cache)
     key: JsonObject = {
         "place": str(source.place.resolve()),
-        "files": digests,
+        "files": _digests(source, Cache(cache_dir)),
         "options": asdict(options),
         "format": FORMAT,
     }
 
-    def build() -> Ontology:
-        ontology = source.read(source.place, options)
-        if _digests(source, cache) != digests:
-            fix = "wait until they are copied, then start again"
-            raise RunError(f"{source.place}: the files changed while they were read", fix=fix)
-        return ontology
-
     file = f"{source.name}-{key_digest(key)}.npz"
+    build = partial(source.read, source.place, options)
     return cached_ontology(cache_dir / "ontologies" / file, key, build)
 
 

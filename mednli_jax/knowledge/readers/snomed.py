@@ -250,11 +250,6 @@ def _read_concepts(table: Table, digest: Digest) -> _Concepts:
     ids, is_active = np.concatenate(id_blocks), np.concatenate(active_blocks)
     order = np.argsort(ids, kind="stable")
     ids, is_active, lines = ids[order], is_active[order], order + 2
-    repeated = np.flatnonzero(ids[1:] == ids[:-1]) + 1
-    if len(repeated):
-        problem = f"field 'id' repeats a concept, as {len(repeated)} rows do"
-        fix = "take the Snapshot files, which state each concept once"
-        raise table.fault(problem, int(lines[repeated].min()), "id", fix)
     if not is_active.any():
         raise table.fault("holds no active concept")
     index = np.where(is_active, np.cumsum(is_active) - 1, -1)
