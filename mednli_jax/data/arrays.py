@@ -136,7 +136,8 @@ def pad_to_powers_of_two(
     """Pads arrays of new inputs to powers of two, so that inputs of similar size, and lists of up
     to LEAST_ROWS, share compiled programs. Added rows and passages are empty.
 
-    width: tokens of the two sides, for models that see the padding; a longer text keeps its length.
+    width: padded tokens of the two sides, for models whose results depend on the padding; None for
+    all others. A longer text keeps its length.
     """
     padded = {}
     for name, array in arrays.items():
@@ -156,8 +157,11 @@ def pad_to_powers_of_two(
 
 
 def lengths_of_programs(longest: int) -> list[int]:
-    """A length of new texts for each padded length up to that of `longest` tokens: 1, 33, 65, ...,
-    `longest`."""
+    """Lengths of new texts that together need every padded length (32, 64, 128, ...) up to that of
+    `longest` tokens.
+
+    They are the shortest length for each padded length (1, 33, 65, ...), and `longest` itself.
+    """
     lengths, padded = [1], LEAST_WIDTH
     while padded < longest:
         lengths.append(padded + 1)

@@ -4,10 +4,11 @@ A plan is the list of the batches of one epoch. It depends on the settings, the 
 alone.
 
 Batches are stratified by length: the rows of a length bucket are sorted by length into as many
-strata as a batch has rows, and each batch draws one row of every stratum. The batches of a bucket
-then have nearly the same lengths, and one compiled program with packed segments serves them (see
-docs/architecture.md). With one bucket every batch is a fair sample of the corpus; with two, the
-default of training, half of the work is in batches of short premises.
+strata as a batch has rows, and each batch draws one row of every stratum. So every batch of a
+bucket has nearly the same mixture of short and long rows, and one compiled program serves them all.
+Its loop over time runs in segments, each over fewer sentences than the one before (see
+`pack_segments` and docs/architecture.md). With one bucket every batch is a fair sample of the
+corpus; with two, the default of training, half of the work is in batches of short premises.
 
 Rows that share a premise can stay together as a premise group, so that the premise is encoded once
 for all its hypotheses. Without premise groups each row is a group. A row number of -1 is padding.
@@ -30,12 +31,14 @@ import numpy as np
 from mednli_jax.data.arrays import LEAST_ROWS, LEAST_WIDTH, power_of_two
 
 MAX_BUCKETS = 4
-FEW_GROUPS = 8  # groups of a batch of few new rows
-# From this number of new rows on, compiling layouts that fit them is repaid; their length buckets,
-# and the batches that are expected for such a layout.
-MANY, BUCKETS_OF_MANY, USES_OF_MANY = 3700, 2, 100
-# (steps, sentences) of each segment of a loop over time: it runs so many steps over so many
-# sentences, the longest. The number of sentences decreases from segment to segment.
+FEW_GROUPS = 8  # groups of a batch of few new rows (inputs of `predict`)
+# From this number of new rows (inputs of `predict`) on, layouts are fitted to them, because the time
+# of compiling them is repaid.
+MANY = 3700
+BUCKETS_OF_MANY = 2  # length buckets of many new rows
+USES_OF_MANY = 100  # batches that a fitted layout is expected to serve
+# (steps, sentences) of each segment of a loop over time: the segment runs this number of steps over
+# this number of sentences, the longest ones. The second number falls from segment to segment.
 Segments = tuple[tuple[int, int], ...]
 # One more segment takes this share of the time of the whole loop, whatever the segment computes.
 SEGMENT_COST = 0.006
@@ -114,14 +117,14 @@ class Layout:
         cls, group_count: int, width: tuple[int, int], group_size: int = 1, joint: bool = True
     ) -> "Layout":
         """The layout that has room for any texts of at most `width` tokens: one segment of all
-        sentences and all steps."""
+        sentences and all steps. joint: see `BatchSettings`."""
         premise_width, hypothesis_width = width
-        steps = max(premise_width, 1)
-        sentences, pairs = group_count, group_count * group_size
-        if joint:
-            steps = max(steps, hypothesis_width)
-            sentences, pairs = sentences + pairs, 2 * pairs
-        return cls(group_count, group_size, width, ((steps, sentences),), ((steps, pairs),))
+        rows = group_count * group_size
+        hypotheses = rows if joint else 0  # those that the loop computes
+        steps = max(premise_width, hypothesis_width if joint else 0, 1)
+        # A premise counts once for its group in `sentences`, and once for each row in `pairs`.
+        sentences, pairs = (steps, group_count + hypotheses), (steps, rows + hypotheses)
+        return cls(group_count, group_size, width, (sentences,), (pairs,))
 
 
 # (bucket, group_count, group_size, width of the settings) -> (full layout, fitted layout)
@@ -129,7 +132,8 @@ FittedLayouts = dict[tuple[int, int, int, tuple[int, int]], tuple[Layout, Layout
 
 
 class PlannedBatch(NamedTuple):
-    """A batch of a plan. rows: int32 [S, Q, G] of `epoch`, [Q, G] of `once`."""
+    """A batch of a plan. rows: int32 [S, Q, G] from `Batches.epoch`, [Q, G] from
+    `Batches.once`."""
 
     layout: Layout
     rows: np.ndarray
@@ -144,7 +148,9 @@ def pack_segments(alive_T: np.ndarray, least_rows: int = 1, uses: int = 0) -> Se
     """Cuts the steps of a loop into segments, so that the cost is least: the area (steps x
     sentences) of all segments plus a fixed cost for each.
 
-    It is the length of a shortest path over the steps, and is solved from the last step backwards.
+    The cuts are found by dynamic programming, from the last step backwards. The least cost from a
+    step on is the cost of the segment that begins there plus the least cost from its end on; the
+    end is chosen so that this sum is least.
 
     Args:
       alive_T: how many sentences are longer than t tokens; it never rises.
@@ -233,8 +239,8 @@ class BatchSettings:
     least_rows: int = 1
 
     def for_training(self, training: TrainingBatches) -> "BatchSettings":
-        """These settings with those of a training. Its `size` and `group_size` are left out: they
-        are in `batch_size` and in the groups."""
+        """These settings with those of a training. `size` and `group_size` are not copied: the
+        caller has already made `batch_size` and the premise groups from them."""
         return replace(
             self,
             max_buckets=training.max_buckets,
@@ -292,8 +298,10 @@ class Room:
         )
 
     def for_other_rows(self, full: Layout, groups: int) -> "Room":
-        """The room that other rows of the same kind need, from that of `groups` groups. full: the
-        layout that has room for any rows."""
+        """Estimates the room that other rows of the same kind need.
+
+        full: the layout that has room for any rows. groups: number of groups that need this room.
+        """
         return Room(
             _of_other_rows(self.sentences, full.sentences, groups),
             _of_other_rows(self.pairs, full.pairs, groups),
@@ -306,8 +314,11 @@ class Room:
 
 
 def _with_margin(alive_T: np.ndarray) -> np.ndarray:
-    """int64 [T], one more than the sentences alive, and MARGIN; but 0 where none are alive, and
-    never more than at the first step, where all are."""
+    """int64 [T], the sentences alive at each step, plus one, plus the share MARGIN of them.
+
+    Where none are alive it stays 0. It never exceeds the number at the first step, at which all are
+    alive.
+    """
     more_T = alive_T + 1 + (MARGIN * alive_T).astype(int)
     return np.where(alive_T > 0, np.minimum(more_T, alive_T[0]), 0)
 
@@ -315,13 +326,16 @@ def _with_margin(alive_T: np.ndarray) -> np.ndarray:
 def _of_other_rows(alive_T: np.ndarray, full: Segments, groups: int) -> np.ndarray:
     """int64 [T], the sentences alive in full batches of other rows of the same kind.
 
-    Their bucket may end one token later, one sentence may be as long as the full layout, and two
-    standard deviations of the difference between two samples of `groups` groups are added.
+    alive_T: those in the batches of `groups` groups. full: the one segment of the full layout.
     """
     ((steps, most),) = full
-    share_T = np.append(alive_T[:1], alive_T[:-1])[:steps] / max(alive_T[0], 1)
-    spread_T = 2 * np.sqrt(2 * share_T * (1 - share_T) / max(groups, 1))
-    room_T: np.ndarray = np.ceil(most * np.clip(share_T + spread_T, 1 / most, 1))
+    share_T = alive_T / max(alive_T[0], 1)
+    # The longest sentences of the other rows' bucket may have one token more.
+    share_T = np.append(share_T[:1], share_T[:-1])[:steps]
+    # Two standard deviations of the difference between two samples of `groups` groups.
+    share_T += 2 * np.sqrt(2 * share_T * (1 - share_T) / max(groups, 1))
+    # One sentence of a batch may be as long as the full layout.
+    room_T: np.ndarray = np.ceil(most * np.clip(share_T, 1 / most, 1))
     return room_T.astype(np.int64)
 
 
@@ -359,7 +373,8 @@ class Batches:
             groups = np.arange(self.row_count)[:, None]
         self.rows_of_group = np.asarray(groups, np.int32)
         self.group_size = self.rows_of_group.shape[1]
-        # All rows of a group have its premise. The highest one is not the padding, -1.
+        # All rows of a group have the same premise, so any row will do: max() takes one that is not
+        # padding (-1).
         self.premise_length_M = self.length[0][self.rows_of_group.max(axis=1)]
         self.hypothesis_length_MG = self._lengths(self.rows_of_group, 1)
         self._highest_word = max((int(side.max(initial=0)) for side in self.tokens), default=0)
@@ -429,7 +444,8 @@ class Batches:
     def _groups_per_batch(self, groups: int, most: int) -> int:
         """The number of groups of each batch of a bucket. groups: of the bucket."""
         match self.settings.shapes:
-            case Shapes.FITTED:  # batches of one size, for any number of devices
+            # As few batches as `most` allows, all about equally full, for any number of devices.
+            case Shapes.FITTED:
                 batches = ceil_div(groups, most)
                 return ceil_div(groups, max(batches, 1))
             case Shapes.FULL:
@@ -477,13 +493,14 @@ class Batches:
         return self._width_for(premises), self._width_for(self.hypothesis_length_MG[bucket.groups])
 
     def _width_for(self, lengths: np.ndarray) -> int:
-        """The longest length. With ROUNDED it is rounded up to a multiple of a quarter of the next
-        power of two (at least LEAST_WIDTH), so that few widths occur."""
+        """The longest length. With ROUNDED it is rounded up to a multiple of `unit`, so that few
+        widths occur. The unit is a quarter of the power of two at or above the longest length, and
+        at least LEAST_WIDTH."""
         longest = max(int(lengths.max(initial=0)), 1)
         if self.settings.shapes is Shapes.FITTED:
             return longest
-        multiple = max(LEAST_WIDTH, power_of_two(longest) // 4)
-        return ceil_div(longest, multiple) * multiple
+        unit = max(LEAST_WIDTH, power_of_two(longest) // 4)
+        return ceil_div(longest, unit) * unit
 
     def fit(self, number: int, room: Room, uses: int) -> None:
         """Gives a bucket the layout that has this room. uses: see `pack_segments`."""
@@ -578,6 +595,7 @@ class Batches:
             (self._alive_sentences(rows_DqG), layout.sentences),
             (self._alive_pairs(rows_DqG), layout.pairs),
         ):
+            # The number of sentences that the layout computes at each step.
             steps, sentences = np.array(segments).T
             room = np.repeat(sentences, steps)
             room_T = np.pad(room, (0, alive_DT.shape[1] - len(room)))
@@ -585,6 +603,7 @@ class Batches:
         if layout.words:
             words = list(map(self._distinct_words, rows_DqG))
             fits_D &= np.array(words, int) <= layout.words
+        # The shares of one batch stand together (see `_split_over_devices`); all have to fit.
         return np.asarray(np.all(fits_D.reshape(len(rows), -1), axis=1))
 
     # -- plans
@@ -614,8 +633,12 @@ class Batches:
         return rows.astype(np.int32)
 
     def _in_shares(self, place_BQ: np.ndarray) -> np.ndarray:
-        """[B, Q] -> [B, Q], share after share, with -1 where shares lack a group. Device d of n has
-        the strata d, d + n, d + 2 n, ..., so that every device gets all lengths."""
+        """[B, per_batch] -> [B, Q]. Q is per_batch rounded up to a multiple of the shares; -1 fills
+        the added places.
+
+        In the result the groups of the first share come first, then those of the second, and so on.
+        Share d of n has the strata d, d + n, d + 2 n, ..., so that every device gets all lengths.
+        """
         shares = self.settings.shares
         fill = -place_BQ.shape[1] % shares
         padded = np.pad(place_BQ, ((0, 0), (0, fill)), constant_values=-1)
@@ -636,8 +659,12 @@ class Batches:
         """int [U], an order in which neighbours have similar lengths of both sides.
 
         The groups are sorted by premise length and cut into blocks. Each block is sorted by the
-        length of its hypotheses, alternately rising and falling. A block has sqrt(Q) / 2 strata, so
-        that Q strata vary about equally on both sides.
+        length of its hypotheses, alternately rising and falling.
+
+        A block has k = sqrt(Q) / 2 strata, so that within a stratum premise lengths differ about as
+        much as hypothesis lengths. For any k, a block spans a share k / Q of the order by premise
+        length, and each of its strata a share 1 / k of the block's order by hypothesis length. The
+        shares are equal at k = sqrt(Q). Half of that is taken because premise lengths vary more.
 
         tie: int [U], decides among groups of equal lengths.
         """

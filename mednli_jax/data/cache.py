@@ -1,8 +1,8 @@
 """The user's cache: prepared corpora, arrays saved in files, and digests of source files.
 
 A prepared folder holds one .npy per field (rows of all splits one after the other),
-`manifest.json`, `vocabulary.json`, `rows.json` (uids and tags) and, of a graph of mentioned
-concepts, `concepts.json`.
+`manifest.json`, `vocabulary.json` and `rows.json` (uids and tags). If the corpus has a knowledge
+graph of the concepts that its texts mention, `concepts.json` holds their ids.
 """
 
 import contextlib
@@ -36,8 +36,8 @@ from mednli_jax.types import JsonObject
 
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 CONCEPTS = "concepts.json"
-# The number of the form of a prepared folder. What the arrays say has numbers of its own in the key
-# of a corpus.
+# The version of the files in a prepared folder. If only the content of the arrays changes, another
+# version is raised, one of those in the key of each corpus.
 FOLDER_FORMAT = 1
 
 Arrays = dict[str, np.ndarray]

@@ -16,8 +16,8 @@ UNLABELLED = "-"  # the name of no class: SNLI writes it where its annotators di
 MOST_LABELS = 100  # of a corpus
 LONGEST_LABEL = 64  # characters; a longer cell is a sentence, not a label
 _WHOLE = re.compile(r"(-?\d+)\.0+")
-# Invisible characters outside Unicode's category Cf (format), which `appearance` removes by its
-# category: joiners, fillers and variation selectors.
+# Invisible characters (joiners, fillers, variation selectors) that are not in Unicode's category
+# Cf. `appearance` removes those of Cf by their category.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )

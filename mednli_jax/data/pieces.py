@@ -117,9 +117,10 @@ class PieceVocabulary:
         word_of_piece: list[int] = []
         spans: list[list[int]] = []  # [first character, last + 1] of each word
         last_id = None
+        # A word begins where the tokenizer's word id changes, at each piece without a word id, and
+        # at each border at which the tokenizer does not cut (see `_border_categories`).
         for word_id, (first, end) in zip(encoded.word_ids, encoded.offsets, strict=True):
-            is_same_word = word_id == last_id and word_id is not None  # None: no word
-            if not is_same_word or self._is_border(text, first):
+            if word_id is None or word_id != last_id or self._is_border(text, first):
                 spans.append([first, end])
                 last_id = word_id
             spans[-1][1] = max(end, spans[-1][1])
@@ -135,7 +136,7 @@ class PieceVocabulary:
 
     def check_weights(self, piece_rows: int, type_rows: int) -> None:
         """Checks that weights belong to this vocabulary, and raises DataError if they cannot. Warns
-        of capitals that no text has, and says how many rows are padding.
+        if pieces have capital letters and texts are lower-cased. Says how many rows are padding.
 
         piece_rows: rows of the embedding table of pieces. type_rows: rows of that of type ids; 0 =
         the weights have none.

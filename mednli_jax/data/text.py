@@ -42,10 +42,11 @@ _CONTRACTED = frozenset(("cannot", "gimme", "gonna", "gotta", "lemme", "wanna"))
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """The Penn Treebank tokens of one sentence. Double quotes become `` and ''.
 
-    NLTK is slow, so each distinct word is tokenised once. The tokens are NLTK's, because its rules
-    see only a word and the blanks beside it. Double quotes and other white space are exceptions: a
-    sentence that has them is tokenised whole, and so is a sentence of one word. NLTK has rules of
-    their own for the last word of a sentence.
+    NLTK is slow, so each distinct word is tokenised once. The result is the same as for
+    the whole sentence, because NLTK's rules see only a word and the blanks beside it. Its rules for
+    double quotes and for other white space see more, so a sentence that has these is tokenised
+    whole. So is a sentence of one word. The last word is tokenised apart (`_last_word_tokens`),
+    because NLTK has extra rules for the end of a sentence.
     """
     text = sentence.rstrip()
     has_quotes = '"' in text or "''" in text
@@ -94,9 +95,10 @@ def blank_tokens(text: str) -> tuple[str, ...]:
 TOKENISERS = {"sentences, treebank": treebank_tokens, "blanks": blank_tokens}
 
 DEIDENTIFIED = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)  # `[** ... **]` of MIMIC's notes
-# Stops (. ! ?), closing quotes and brackets, and the white space after them. Only the first of
-# several stops begins a match, which keeps the search linear: it stands after another character, or
-# after white space in an ellipsis "...".
+# Stops (. ! ?), closing quotes and brackets, and the white space after them. A match begins only at
+# the first of several stops, so that the search is linear. This stop follows a character that is
+# neither a stop nor white space; or no character but white space is before it, and another stop
+# follows, as in " ...".
 _STOP = re.compile(r"(?:(?<=[^.!?\s])|(?<!\S)(?=[.!?]{2}))[.!?]+[\"')\]}”’»]*(?P<gap>\s+)(?=\S)")
 # The beginning of a sentence: a letter or digit (`first`), or a quote or bracket and then that; or
 # an abbreviation in lower case with which sentences of clinical notes begin (no `first`).
@@ -159,9 +161,10 @@ def _ends_sentence(masked: str, start: int, match: re.Match[str]) -> bool:
         return False
     if masked[stop] != ".":
         return True
-    if re.fullmatch(r"\d{1,2}\.", word):  # a list number, if its line begins with it
-        before = masked[start : stop + 1 - len(word)]
-        return before.rpartition("\n")[2].strip() != ""
+    if re.fullmatch(r"\d{1,2}\.", word):
+        line_before = masked[start : stop + 1 - len(word)].rpartition("\n")[2]
+        is_list_number = not line_before.strip()  # a number that begins its line
+        return not is_list_number
     if word in ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
         return ahead.split()[0].strip(",.;:").lower() in OPENINGS
     return True
@@ -174,8 +177,9 @@ def _may_begin_sentence(text: str) -> bool:
     return beginning is not None and not (beginning["first"] or "").islower()
 
 
-# Tokenisers respell quotes and dashes, so texts and tokens are compared with plain ones. _PLAIN
-# replaces one character by one, which keeps offsets. _TEXT_OF has the text for a whole token.
+# Tokenisers respell quotes and dashes. So both the text and the token get plain quotes and dashes
+# before they are compared. _PLAIN replaces one character by one, which keeps offsets. _TEXT_OF has
+# the text for a whole token.
 _PLAIN = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
 _TEXT_OF = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
 _AHEAD = 12  # characters by which a token may begin later than expected

@@ -5,8 +5,9 @@ this file has a vocab.txt (WordPiece, Wu et al. 2016), or vocab.json and merges.
 Radford et al. 2019). docs/encoders.md says which file wins.
 
 A tokenizer.json can have parts (its normalizer, say) that differ from those of its tokenizer_class.
-Version 5 of Transformers then takes the parts of the class, version 4 those of the file. Here, too,
-the file is used as it is.
+Version 5 of Transformers then takes the parts of the class, version 4 those of the file. The reader
+does as version 4: it takes the parts of the file, and sets only single options in them, such as
+do_lower_case, from tokenizer_config.json (see `read_tokenizer`).
 """
 
 import json
@@ -170,8 +171,9 @@ def _vocabulary_file(folder: Path, class_name: str) -> Path:
 
 
 def read_tokenizer(files: TokenizerFiles) -> JsonObject:
-    """The tokenizer of the files as the content of one tokenizer.json. Options of the config win
-    over the vocabulary file, as in Transformers."""
+    """The tokenizer of the files as the content of one tokenizer.json. Where an option such as
+    do_lower_case differs from the file of the vocabulary, the option wins, as in Transformers; an
+    option that no config gives has the default of the class."""
     readers = {WORD_PIECE_FILE: _word_pieces, BPE_FILE: _byte_pairs}
     tokenizer = readers.get(files.file.name, _tokenizer_json)(files)
     options, modules = files.options, library()
@@ -200,7 +202,7 @@ def tokenizer_content(
     tokenizer: "Tokenizer", form: PairForm, names: Mapping[str, str] = SPECIALS_OF_BERT
 ) -> JsonObject:
     """The content of a tokenizer.json that splits texts as `tokenizer` does and joins pairs by
-    `form`. It also changes `tokenizer` so.
+    `form`. `tokenizer` itself is changed in the same way.
 
     names: option, such as "cls_token" -> special piece. A text that contains the name of a special
     piece is split like any other; it never yields the special piece.
@@ -301,6 +303,8 @@ def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
     token_of = _declared_tokens(files, present)
     # repr, because tokens of equal content are equal for the library, whatever their options.
     present_tokens = set(map(repr, present.values()))
+    # Sorted, because the library numbers new tokens in the order in which they are added. A token
+    # that is present with other options is added again: it keeps its number and gets these options.
     tokens = [token for _, token in sorted(token_of.items()) if repr(token) not in present_tokens]
     contents = {token.content for token in token_of.values()}
     for name in files.extra_pieces:
@@ -349,8 +353,8 @@ def _shortest_row(tokenizer: "Tokenizer") -> tuple[list[int], list[int], list[in
 
 
 def pair_form(tokenizer: "Tokenizer") -> PairForm:
-    """The form of the shortest row. It is the tokenizer's form if `_set_form` with it gives the
-    same row."""
+    """The form of pairs, guessed from the shortest row. The guess is right if `_set_form` with this
+    form leaves that row unchanged, which `read_tokenizer` checks."""
     numbers, types, _ = _shortest_row(tokenizer)
     separators = len(numbers) - 4  # all but cls, the two texts and the last sep
     return PairForm(numbers[0], numbers[-1], separators, types[-1])

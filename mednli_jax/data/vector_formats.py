@@ -54,15 +54,18 @@ _UNPICKLE = (
     "if you trust where it comes from, load it and write a word and its numbers on each line of a"
     " text file"
 )
-# The bytes that occur in text. Among the first float32 numbers of a file there is another byte.
+# The bytes that occur in text. A file whose first bytes contain any other byte is binary. Float32
+# numbers soon contain one.
 _TEXT_BYTES = bytes([*b"\t\n\r", *range(32, 256)])
 _CONTROL = re.compile(rb"[\0-\x1f]")
-# A word that has a space in it is cut there. Its rest and the space after it stand where the
-# numbers should begin: here 4, 8, ... printable bytes, as long as whole float32 numbers. A rest of
-# another length shifts the numbers, so that _POSSIBLE_LAST_BYTES finds it.
+# If a word has a space in it, the reader ends the word there. Then the rest of the word, with the
+# space after it, stands where the numbers should begin. This pattern finds a rest of 4, 8, ...
+# bytes, the space included. It is as long as whole float32 numbers, so the numbers after it look
+# right. A rest of another length is found by _POSSIBLE_LAST_BYTES.
 _REST_OF_WORD = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
 # The last byte of a little-endian float32 is its sign and the upper 7 bits of its exponent: below
-# 0x50 for numbers under LARGEST. 127 means infinity or NaN: _FormVectors.add reports it by its row.
+# 0x50 for numbers under LARGEST. 127 (infinity or NaN) passes here, because _FormVectors.add
+# reports it with the number of its row.
 _POSSIBLE_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
 _FASTTEXT_START = struct.pack("<i", 793712314)
 
@@ -102,14 +105,16 @@ def checked_vector_files(path: Path | str | None) -> list[Path]:
 
 
 def expected_files(path: Path) -> list[Path]:
-    """The files of a resolved path, whether they exist or not: [words, numbers] of BioASQ's pair,
-    else [path]."""
+    """The files that a path stands for: [words, numbers] if it is a folder or a file of BioASQ's
+    pair, else [path]. They need not exist."""
     is_folder, pair = os.path.isdir(path), (WORDS_OF_PAIR, NUMBERS_OF_PAIR)
     if is_folder or path.name.removesuffix(".gz") in pair:
         folder = path if is_folder else path.parent
         words, numbers = (either_name(folder / name) or folder / name for name in pair)
-        # A file vectors.txt that is named alone, with no types.txt beside it, may be a text file.
-        if os.path.isfile(words) or (is_folder and os.path.isfile(numbers)):
+        # In a folder, either file shows that a pair is meant. If `path` is a file, types.txt has to
+        # exist, because a vectors.txt without it may be a text file.
+        is_pair = os.path.isfile(words) or (is_folder and os.path.isfile(numbers))
+        if is_pair:
             return [words, numbers]
     return [path]
 
@@ -178,7 +183,7 @@ def _kind_of(path: Path) -> str:
         return "word2vec" if is_binary else "text"
     if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
         problem = "a binary file, but not word2vec's"
-        fix = f"save the vectors as text and use that; read is {FORMATS}"
+        fix = f"save the vectors as text and use that file; readable formats: {FORMATS}"
         raise line_fault(path.name, None, problem, fix)
     return "text"
 
@@ -198,7 +203,8 @@ def _text_head(path: Path, kind: str) -> Head:
                 break  # the file is empty
             return Head(kind, rows, dim)
         if line:
-            # A line of a pair has no word, and the first cell is not counted: a word is put there.
+            # `_numbers_at_end` skips the first cell, the word. A line of a pair has no word, so one
+            # is put before it.
             row = b"word " + line if kind == "pair" else line
             return Head(kind, -1, 0 if b"\0" in line else _numbers_at_end(row))  # 0: binary
     raise empty_file(path, "no vectors")
@@ -207,10 +213,8 @@ def _text_head(path: Path, kind: str) -> Head:
 def _header(line: bytes) -> tuple[int, int] | None:
     """(rows, dim) of a header, which is two whole numbers, as no row of vectors is; None for
     another line."""
-    cells = line.split(b" ") if len(line) < 40 else []
-    if len(cells) != 2 or not (cells[0].isdigit() and cells[1].isdigit()):
-        return None
-    return int(cells[0]), int(cells[1])
+    match = re.fullmatch(rb"(\d+) (\d+)", line) if len(line) < 40 else None
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _single_blanks(line: bytes) -> bytes:
@@ -291,17 +295,16 @@ def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[Vecto
         for row in range(1, head.rows + 1):
             space, end = _space_and_end(block, start, size)
             if end > len(block):  # only a part of the row has been read
+                # The next block begins with the row.
                 block = block[start:] + stream.read(_BLOCK_BYTES + size)
                 start = 0
                 space, end = _space_and_end(block, start, size)
             if end > len(block):
                 raise _wrong_count(path, head.rows, row - 1)
-            word = block[start:space].lstrip(b"\n")
-            last_bytes = block[space + 4 : end : 4]  # of each number
-            impossible = last_bytes.translate(None, _POSSIBLE_LAST_BYTES)
-            if impossible or _CONTROL.search(word) or _REST_OF_WORD.match(block, space + 1, end):
+            word, numbers = block[start:space].lstrip(b"\n"), block[space + 1 : end]
+            if _is_shifted(word, numbers):
                 raise _shifted_row(path, row)
-            yield row, word, np.frombuffer(block, "<f4", head.dim, space + 1)
+            yield row, word, np.frombuffer(numbers, "<f4")
             start = end
         # At most one line break may follow the last row.
         if block[start:] + stream.read(2) not in (b"", b"\n"):
@@ -315,6 +318,14 @@ def _space_and_end(block: bytes, start: int, size: int) -> tuple[int, int]:
     if space < 0:
         space = len(block)
     return space, space + 1 + size
+
+
+def _is_shifted(word: bytes, numbers: bytes) -> bool:
+    """True if these bytes are no row: the last byte of a number is impossible, the word has control
+    characters, or the numbers begin with the rest of a word."""
+    last_bytes = numbers[3::4]  # of each number
+    impossible = last_bytes.translate(None, _POSSIBLE_LAST_BYTES)
+    return bool(impossible or _CONTROL.search(word) or _REST_OF_WORD.match(numbers))
 
 
 def _shifted_row(path: Path, row: int) -> DataError:
