@@ -32,8 +32,8 @@ from mednli_jax.data.arrays import LEAST_ROWS, LEAST_WIDTH, power_of_two
 
 MAX_BUCKETS = 4
 FEW_GROUPS = 8  # groups of a batch of few new rows (inputs of `predict`)
-# From this number of new rows (inputs of `predict`) on, layouts are fitted to them, because the time
-# of compiling them is repaid.
+# From this number of new rows (inputs of `predict`) on, layouts are fitted to them: the time of
+# compiling them is repaid.
 MANY = 3700
 BUCKETS_OF_MANY = 2  # length buckets of many new rows
 USES_OF_MANY = 100  # batches that a fitted layout is expected to serve
