@@ -170,7 +170,8 @@ def config_of(case: Case) -> ConfigDict:
         config = read_config(f"{case.model.removesuffix('_reader')}:clicr")
     elif case.model in ENCODERS:
         config = read_config("encoder:mednli")
-        config.model.update(families.fields_of(library_config(case.model, case.hidden)))
+        with config.unlocked():
+            config.model.update(families.fields_of(library_config(case.model, case.hidden)))
         # The first steps of a warm-up would hardly change the weights.
         config.train.schedule = "constant"
     else:
