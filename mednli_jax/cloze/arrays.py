@@ -7,9 +7,9 @@ field_start[a + 1]] belongs to passage a. Rows are the queries of all splits, sp
   passage [P] int32
       words of the passages
   candidate_type [E] int32
-      number of the candidate's phrase among all phrases of the corpus. In anonym, number of its
-      token: all passages share @entity0. Numbers below manifest["candidates"]["types_of_train"]
-      occur in training.
+      number of the candidate's phrase among all phrases of the corpus. In anonym, the number in its
+      token, 3 for @entity3, so different phrases of different passages have one number. Numbers
+      below manifest["candidates"]["types_of_train"] occur in training.
   candidate_length [E] int32
       words of the phrase; offsets: candidate_type_start
   position, position_candidate [M] int32
@@ -75,9 +75,9 @@ from mednli_jax.types import JsonObject
 # Raise it when the meaning or the layout of an array changes; tests/data/test_prepared_content.py
 # notices a change.
 FORMAT = 4
-# Fields without offsets of their own. Some hold one number for each query. candidate_length and
-# position_candidate have the offsets of candidate_type and position. query_length cuts up
-# query_tokens.
+# Fields without offsets of their own. candidate_length has the offsets of candidate_type,
+# position_candidate those of position. query_tokens has the queries end to end; query_length says
+# how long each is. query_length and the fields after it hold one number for each query.
 _COLUMNS = (
     "candidate_length",
     "position_candidate",
@@ -356,6 +356,8 @@ class _FlatLists:
         for name, flat in self._flat.items():
             arrays[name] = np.array(flat.values)
             arrays[f"{name}_start"] = np.array(flat.starts)
+        # Until here words are numbered by first occurrence. number_V[this number] is the word's
+        # number in `vocab`.
         number_V = np.array(vocab.encode(self._word_numbers), np.int32)
         arrays["passage"] = number_V[arrays["passage"]]
         length_N = arrays["query_length"]
@@ -421,10 +423,12 @@ def _pretrained_vocabulary(
         dim=encoding.vectors_dim,
         seed=encoding.vectors_seed,
     )
-    # Rows of `pretrained`: all of `words`, and the other words that have a vector.
+    # The rows of `pretrained` that are kept: all of `words`, and the other words that have a vector
+    # in the file. Row rows[i] of `pretrained` becomes row i of the new vocabulary.
     rows = np.union1d(range(len(words)), pretrained.rows)
     vocab = Vocab(tuple(pretrained.vocabulary[row] for row in rows))
-    # Rows of the new vocabulary.
+    # Rows of the new vocabulary whose words have no vector in the file. PAD and UNK never have one,
+    # so they are the first two.
     without_vector = np.flatnonzero(~np.isin(rows, pretrained.rows))
     word_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
     facts = {
@@ -435,7 +439,7 @@ def _pretrained_vocabulary(
         "with_vector": pretrained.with_vector,
     }
     vocabulary = _Vocabulary(vocab, pretrained.matrix[rows], facts)
-    # The first two are PAD, whose vector stays 0, and UNK, whose vector load_vectors has made.
+    # Not for PAD, whose vector stays 0, and UNK, whose vector load_vectors has made.
     _draw_vectors(vocabulary, without_vector[len(SPECIALS) :], encoding)
     return vocabulary
 

@@ -224,7 +224,8 @@ def most_similar_entity(
             query_end = (len(query.query),)  # a query is one sentence
             context_D = _window_vectors(query.query, blank, query_end, vocab, vectors, window)[0]
             cosine_M = context_MD @ context_D
-            # Cosines of equal contexts differ by rounding, so the best one may not be the first.
+            # Equal contexts are a tie. But rounding makes their cosines differ, and argmax might
+            # take a later one.
             first = np.flatnonzero(cosine_M >= cosine_M.max() - 1e-9)[0]
             start, end = span_M2[first]
             answers[query.uid] = " ".join(passage.tokens[start:end]).lower()
@@ -287,6 +288,7 @@ def upper_bound(examples: Sequence[ClozeExample]) -> Answers:
     best = {}
     for passage, queries in by_passage(examples):
         phrases = dict.fromkeys(mentions(passage))
+        # Queries about a passage without an entity get no answer.
         for query in queries if phrases else ():
             answers = texts(query)
             score_of = {}

@@ -295,8 +295,9 @@ def read_clicr(
     Args:
       split: name of the split; by default the name of the file.
       limit: how many queries to read, from the first; None = all.
-      titles: whether a phrase that is marked in the title is a candidate (for passages that will
-        begin with their title, see setups.with_titles).
+      titles: whether a passage with marked phrases in its title alone counts as one with
+        candidates. Give True if setups.with_titles will put the titles into the passages. The
+        examples are the same either way.
     """
     path = either_name(Path(path)) or Path(path)
     try:

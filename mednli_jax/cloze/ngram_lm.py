@@ -100,6 +100,7 @@ class NgramModel:
         # probability in the level, which is interpolated already. Every other word keeps the
         # probability that it has after the shorter context, times the backoff.
         for length, row in self._contexts(history):
+            # N-grams of length + 1 words: a context of `length` words, and the word after it.
             level = self.levels[length]
             start, end = np.searchsorted(level.keys, (row * size, (row + 1) * size))
             probability *= level.backoff[row]
@@ -151,7 +152,9 @@ def _count_ngrams(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
     words = np.arange(size, dtype=np.int64)
     occur = np.bincount(tokens, minlength=size)
     levels = [_Counts(words, occur, np.zeros(size, np.int32), words == START)]
-    row_T = tokens  # the row, in the level below, of the n-gram that starts at each token
+    # The row, in the level below, of the n-gram of n - 1 words that starts at each token. For an
+    # n-gram of n words that starts at t, row_T[t] is its context and row_T[t + 1] its suffix.
+    row_T = tokens
     starts = np.arange(len(tokens))  # tokens at which an n-gram starts
     for n in range(2, order + 1):
         # Until here, an n-gram of n - 1 words starts at each of `starts`. It is the context of one
@@ -165,7 +168,6 @@ def _count_ngrams(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
             key_of_start, return_index=True, return_inverse=True, return_counts=True
         )
         first_start = starts[first]  # of each distinct n-gram
-        # An n-gram without its first word starts one token later.
         suffix = row_T[first_start + 1].astype(np.int32)
         levels.append(_Counts(keys, occur, suffix, tokens[first_start] == START))
         # For the next length: the rows of the n-grams of this one.
@@ -217,8 +219,8 @@ def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
 
 
 def _merge_phrases(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
-    """The tokens in lower case. A marked phrase is one token: ENTITY and its words with spaces
-    between, which no other token has."""
+    """The tokens in lower case. A marked phrase becomes one token: ENTITY and its words, as in
+    "@entitydry cough". Only tokens of phrases can hold spaces."""
     words = list(map(str.lower, tokens))
     return join_entities(words, entities, lambda phrase: ENTITY + phrase).words
 

@@ -270,7 +270,9 @@ def _families_section(split: str, scores: Scores) -> Section:
     """A table for each family of subsets of the queries, with a row for each subset."""
     families: dict[str, dict[str, Scores]] = {SEEN_FAMILY: {}, TAG_FAMILY: {}}
     families.update(scores.get("families", {}))
-    for tag, of_tag in scores.get("slices", {}).items():  # see ClozeScorer.score
+    # ClozeScorer.score keeps the family "tag" apart, as scores["slices"] = {tag: scores}. Here its
+    # tags are divided into two families.
+    for tag, of_tag in scores.get("slices", {}).items():
         family = SEEN_FAMILY if tag in (SEEN, UNSEEN) else TAG_FAMILY
         families[family][tag] = of_tag
     grids = []

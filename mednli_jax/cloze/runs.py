@@ -42,7 +42,8 @@ class CliCR:
 
     def runs(self, request: Request) -> Sequence[PaperRun]:
         path = _vectors(request)
-        # The path, "" for none, takes the place of the choice among VECTORS.
+        # `_vectors` has chosen already. So each run gets the path ("" = no vectors) as a setting,
+        # and no names to choose from.
         settings = {"vectors.path": path, "data.answer_vectors": path}
         return [
             replace(run, settings={**run.settings, **settings}, vectors=()) for run in RUNS.values()

@@ -6,8 +6,8 @@ the passage; a passage's candidates are in the order of their first mention. Log
 scores of the candidates.
 
 Dimension letters: S seeds, N queries of a split, C candidates of the passage that has most. In a
-batch: Q groups, G queries of a group, B = Q G queries, T tokens (or candidates, or positions) of
-the passage that has most.
+batch: Q groups, G queries of a group, B = Q G queries, T tokens of the passage that has most. In
+`_FlatIndex` T counts items: tokens, candidates or positions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ from mednli_jax.training.scorer import summary as summary_line
 from mednli_jax.types import JsonObject
 
 PREDICT_ROWS = 64  # of a batch on dev, test and new queries
-PREDICT_GROUP = 8  # queries of a group, then; CliCR has about nine queries per passage
+PREDICT_GROUP = 8  # queries of a group in these batches; CliCR has about nine per passage
 BEST = 5  # candidates that predictions name
 NO_CANDIDATE = MASKED_ENERGY / 2  # logits of real candidates are above it
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
@@ -304,9 +304,10 @@ class ClozeScorer:
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
         """Mean loss of each seed [S]; NaN for a seed that diverged.
 
-        The mean is over queries with a right candidate, without those whose right candidate the
-        model of some seed cannot score: its logit is at most NO_CANDIDATE. (sa_reader cannot score
-        a phrase that training lacks.) None if no query is left.
+        The mean is over the queries whose right candidate every seed can score. A query without a
+        right candidate is left out. So is one whose right candidate has, in some seed, a logit of
+        at most NO_CANDIDATE. (sa_reader cannot score a phrase that training lacks.) None if no
+        query is left.
         """
         gold_logit_SN = _label_values(logits, np.maximum(rows.label, 0))
         is_masked_N = (gold_logit_SN <= NO_CANDIDATE).any(axis=0)
@@ -325,8 +326,8 @@ class ClozeScorer:
 
         accuracy: exact match, under the name that the training loop reads. in_passage: number of
         queries that have a right candidate. loss: see `losses`. families: {family: {name: scores of
-        these queries}}, see scores.slices; "slices" is the family "tag", under the name that the
-        training loop and reports read.
+        these queries}} for the families of scores.slices, except "tag". slices: {tag: scores}, the
+        family "tag"; the training loop and reports read it under this name.
         """
         scores_S = self.query_scores(rows, logits)
         summaries = list(map(summary, scores_S))
@@ -379,8 +380,13 @@ class ClozeScorer:
     # -- predictions
 
     def describe(self, rows: ClozeRows, logits: np.ndarray) -> list[JsonObject]:
-        """For each query {"answer": the candidate with the highest mean probability over the seeds,
-        or "", "best": see best_of, "candidates": how many candidates the passage has}."""
+        """For each query:
+
+        answer: the candidate with the highest mean probability over the seeds; "" if all
+          probabilities are 0, as without candidates.
+        best: see best_of.
+        candidates: how many the passage has.
+        """
         descriptions: list[JsonObject] = []
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)

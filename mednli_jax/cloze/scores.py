@@ -60,8 +60,9 @@ def normalise(text: str) -> str:
 def exact_match(prediction: str, answers: Iterable[str]) -> bool:
     """Whether the prediction equals one of the answers after `normalise`.
 
-    If `normalise` leaves nothing of both ("A", the vitamin; "+"), they are compared in lower
-    case. An empty prediction is never right.
+    If `normalise` leaves nothing of the prediction and nothing of an answer, the two are compared
+    in lower case: it drops the vitamin "A" as an article, and "+" as punctuation. An empty
+    prediction is never right.
     """
     for answer in answers:
         predicted, expected = normalise(prediction), normalise(answer)
@@ -371,7 +372,7 @@ def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Json, 
         for line, row in json_lines(path, problems):
             yield line, row.get("uid"), row.get("answer")
         return
-    if isinstance(whole, RepeatedField):  # one JSON object that gives a uid twice
+    if isinstance(whole, RepeatedField):  # a dict, too: an object that gives a uid twice
         problem = "uid is that of an earlier entry"
         raise DataError(problem, file=path.name, line=f"entry {whole.entry}", fix=KEEP_ONE)
     for number, (uid, answer) in enumerate(whole.items(), start=1):
@@ -471,11 +472,14 @@ def f1_difference(first: np.ndarray, second: np.ndarray) -> JsonObject:
 
     Paired bootstrap (Koehn 2004): a sample draws queries with replacement, the same ones for both
     systems. The interval is between percentiles of the samples' differences.
+
+    Dimension letters: G distinct gains (differences of a query's F1); S samples, not seeds.
     """
     gain_G, count_G = np.unique(second - first, return_counts=True)
     n = int(count_G.sum())
     rng = np.random.default_rng(0)
-    # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
+    # A sample's mean depends only on how often each gain is drawn. If n queries are drawn with
+    # replacement, these G counts have a multinomial distribution.
     sample_SG = rng.multinomial(n, count_G / n, size=metrics.SAMPLES)
     difference_S = sample_SG @ gain_G / n
     mean = float(gain_G @ count_G / n)

@@ -224,7 +224,7 @@ def _with_title(passage: Passage) -> Passage:
 
 def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[ClozeExample]]:
     """Tags each query of dev and test by its dataset's answer, upper and lower case aside. "seen":
-    the phrase is the dataset's answer of a training query, too. "unseen": it is that of none."""
+    some training query has the same dataset's answer. "unseen": no training query has it."""
     answers_of_train = {phrase_of(query.answers[0].text) for query in splits["train"].examples}
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:

@@ -138,10 +138,10 @@ def _sizes(queries: Sequence[ClozeExample], candidates: Candidates) -> JsonObjec
     """The sizes of one split, or of several: those of _passage_sizes, and these, which count a
     query once.
 
-    mean_tokens_of_query: of the query's passage. answers: distinct dataset's answers;
-    answers_extended: distinct answers, synonyms too. synonyms, candidates: mean number. verbatim,
-    verbatim_or_synonym: share of queries with a candidate that is the dataset's answer, or any
-    answer.
+    mean_tokens_of_query: mean length of a passage, where a passage counts once for each of its
+    queries. answers: distinct dataset's answers; answers_extended: distinct answers, synonyms too.
+    synonyms, candidates: mean number. verbatim, verbatim_or_synonym: share of queries with a
+    candidate that is the dataset's answer, or any answer.
     """
     dataset_answers: set[str] = set()
     all_answers: set[str] = set()

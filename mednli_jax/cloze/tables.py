@@ -50,7 +50,8 @@ class TableRow:
       kind: baseline, run or human.
       paper: metric -> published share on CliCR's test split; of humans, on 100 queries of the
         validation split (sections 4.1 and 7.1).
-      named: of a baseline, names in the file of baselines; the first that is there fills the row.
+      named: for a baseline, its possible names in the file BASELINES. The row has the scores of
+        the first name that the file has.
       run: of a run, the name of its folder.
     """
 
@@ -253,7 +254,8 @@ def paper_cell(value: float | None, metric: str) -> str:
 
 
 def cell(scores: Scores | None, metric: str) -> str:
-    """paper_cell of the mean in a mean_sd. scores: the mean_sd; None is a dash."""
+    """The mean of one score over the seeds, as the paper prints it. scores: the mean_sd of the
+    score; None as a dash."""
     return paper_cell(scores["mean"] if scores else None, metric)
 
 

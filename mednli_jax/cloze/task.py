@@ -80,7 +80,7 @@ class Cloze:
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
     empty: Sequence[EmptyFields] = ()  # no field has to be empty
     licensed: Sequence[str] = LICENSED
-    alone: Sequence[str] = ()  # `analyze all` leaves out none, as it takes no cloze queries
+    alone: Sequence[str] = ()  # `analyze all` takes no cloze corpora: nothing to leave out
 
     @property
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
@@ -144,7 +144,7 @@ class Cloze:
         """See Task.fit. The training loop fits readers."""
 
     def predictor(self, run: Run) -> None:
-        """See Task.predictor. Readers are networks."""
+        """Returns None, see Task.predictor: a reader is a network."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """Yields a warning of words without vectors."""
