@@ -189,6 +189,7 @@ def labels_of(data: ConfigDict) -> Labels:
     if labels.names:
         return labels
     # data.labels is empty, or only says which labels are left out, as "x:-" does.
+    # with_training_labels also writes LABELS into `setting`, which has to stay the user's.
     return replace(labels.with_training_labels(LABELS), setting=data.labels)
 
 
@@ -311,7 +312,8 @@ def _encoding(config: ConfigDict, folder: Path | None) -> Encoding:
 def _terminology(config: ConfigDict, folder: Path | None) -> Terminology:
     knowledge = config.knowledge
     augments_alone = config.data.augment and config.model.knowledge == "none"
-    # Augmentation picks its own relations, and named relations are picked from all.
+    # The ontology is read with all its relations if augmentation alone uses it, or if the config
+    # names relations: both pick theirs from the relations that were read.
     needs_all = augments_alone or named_relations(knowledge.relations)
     relations = "all" if needs_all else knowledge.relations
     sources, languages = _split_at_commas(knowledge.sources), _split_at_commas(knowledge.languages)

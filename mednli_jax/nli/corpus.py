@@ -353,6 +353,8 @@ class NLICorpus:
         warn_of_exposure(self.folder, tuple(licensed_files(sorted(names))))
 
     def _licensed_files(self) -> list[str]:
+        """The names of the corpus and of the ontology of its links. The function `licensed_files`
+        finds the files of such names."""
         linked = [self.terminology.name] if self.terminology and self.linking else []
         return [self.name, *linked]
 
@@ -391,7 +393,8 @@ class NLICorpus:
         """A file of mentions or a linker, which finds the concepts of these splits; None for a
         corpus without links.
 
-        spans: a file of mentions, with any concepts, that replaces the corpus's own linking.
+        spans: a file of mentions that replaces the corpus's own linking. Only its spans are used,
+          so that its concepts may be ids of any terminology.
         """
         if spans and not has_format(spans):
             raise UsageError("--spans: the ending of the file names no format", fix=FORMATS)

@@ -13,7 +13,8 @@ further ones up to 35. The columns (FEATURES), by group:
              their length: of unit vectors the euclidean distance would follow from the cosine.
   edit       levenshtein_shortest: edits of characters / length of the shortest possible alignment,
              which is the length of the longer sentence.
-             levenshtein_longest: edits / length of the longest alignment with so few edits.
+             levenshtein_longest: edits / length of the longest alignment that has this least number
+             of edits.
              jaccard: Jaccard distance of the sets of words.
              sorensen: Sorensen distance of the sets of pairs of letters (over words it would be a
              function of Jaccard's).
@@ -260,12 +261,14 @@ def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
 def alignment(first: str, second: str) -> tuple[int, int]:
     """Returns (Levenshtein distance d, length of the longest alignment with d edits).
 
-    Of n and m characters, an alignment with g gaps (insertions and deletions) has the length
-    (n + m + g) / 2. So the longest alignment with d edits is the one with most gaps.
+    A column of an alignment holds two characters, or one character and a gap (an insertion or a
+    deletion). So for n and m characters and g gaps, n + m = 2 length - g. The length is
+    (n + m + g) / 2, and the longest alignment with d edits is the one with most gaps.
 
-    One weighted distance finds it. A substitution costs k and a gap k - 1, so d edits with g gaps
-    cost k d - g. Because k > n + m >= g, the least cost means fewest edits, and then most gaps.
-    It gives d = ceil(cost / k) and g = k d - cost.
+    One weighted distance finds it. A substitution costs k and a gap k - 1, so that d edits, g of
+    them gaps, cost k d - g. With k = n + m + 1, 0 <= g < k. So the least cost has the fewest edits,
+    and among alignments with as many edits the most gaps. It tells both numbers:
+    d = ceil(cost / k) and g = k d - cost.
     """
     size = len(first) + len(second)
     k = size + 1

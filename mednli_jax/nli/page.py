@@ -161,8 +161,8 @@ def _confusion(
 
 
 def _class_rows(scores: Scores, seeds: int) -> list[tuple[str, ...]]:
-    """The cells of CLASS_COLUMNS for each class that has pairs. The scores count the pairs of each
-    seed."""
+    """The cells of CLASS_COLUMNS for each class that has pairs. The support in the scores is summed
+    over the seeds, so that it is divided by their number."""
     rows = []
     for label in labels_of(scores):
         of_class = scores["per_class"][label]
@@ -280,8 +280,8 @@ def compare(folders: Sequence[Path], split: str) -> Report:
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:
-    """Whether the second run is the first with attention by knowledge; besides, only the seeds may
-    differ."""
+    """Whether the second run is like the first, plus attention by knowledge. Apart from that only
+    the seeds may differ."""
     fields = differing(first.config, second.config)
     if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
         return False
@@ -338,8 +338,7 @@ def _mean_scores(run: Finished, other_split: str) -> tuple[str, ...]:
 
 
 def _changes(row: Comparison, attention: bool) -> Section:
-    """The section of the changes of each class. attention: whether the second run is the first with
-    attention by knowledge."""
+    """The section of the changes of each class. attention: see _adds_attention."""
     recall, changed = [], list[tuple[str, ...]]()
     for label, gain in row.class_gains.items():
         difference = points(gain.difference, "+"), interval(gain.low, gain.high)

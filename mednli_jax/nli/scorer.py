@@ -56,9 +56,10 @@ class NLIScorer:
         (`masking="paper"`), so that all batches have one width; 0 for other models.
       augmentation_weight: of augmentation pairs in the training loss.
       scored: the labels that rows may have, in the order of their numbers.
-      classes: classes[c] is the place in `scored` of the label of logit c; ascending. None: the
-        model has a logit for every label of `scored`. It is set if the model is scored on another
-        corpus, which may have labels that the model was not trained on.
+      classes: the numbers (places in `scored`) of the labels that have a logit, in the order of the
+        logits, ascending: (0, 1) if the model knows only the first two labels of `scored`. None:
+        the model has a logit for every label of `scored`. The field is set if the model is
+        scored on another corpus, which may have labels that the model was not trained on.
     """
 
     pieces: bool = False
@@ -147,8 +148,15 @@ class NLIScorer:
         shares: int,
         model: nn.Module,
     ) -> batching.Batches:
-        """The batches of a split. Outside of training every premise is encoded once, and one
-        program predicts all splits of the corpus. shares: devices that a batch is split over."""
+        """The batches of a split.
+
+        Outside of training, up to PREDICT_GROUP rows of one premise are a group, and the premise is
+        encoded once for the group. Word pieces have no groups. Held-out splits with equally many
+        buckets share the shapes of batches (share_layouts), so that one compiled program serves
+        them.
+
+        shares: devices that a batch is split over.
+        """
         if name == "train":
             settings = self.batch_settings(prepared, training.size, shares, model)
             size = min(training.group_size, training.size)
@@ -176,8 +184,8 @@ class NLIScorer:
         many_widths = self.pieces or split == NEW
         size, group_size = (PREDICT_PIECES, 1) if self.pieces else (PREDICT_ROWS, PREDICT_GROUP)
         if split == NEW and len(prepared.splits[NEW]) <= LEAST_ROWS:
-            # With groups, the shape of so few rows, and so the compiled program, would depend on
-            # how many of them have equal premises.
+            # Without groups, the shape of a small batch does not depend on how many premises are
+            # equal. With groups it would, and each new shape compiles a new program.
             group_size = 1
         settings = replace(
             self.batch_settings(prepared, size, shares, model),
@@ -325,8 +333,9 @@ class NLIScorer:
     def _logit_places(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
         """The place of each row's label among the logits [B].
 
-        The label of every row must have a logit, as in training. Labels of `scored` that no row has
-        may lack one.
+        batch.label holds places in `scored`. If the logits cover only `labels` (a run on another
+        corpus), each is mapped to a place in `labels`. The label of every row must have a logit,
+        else its place is wrong.
         """
         if logits.shape[-1] not in (len(self.labels), len(self.scored)):
             wanted = f"{len(self.labels)} classes, not {logits.shape[-1]}"
@@ -411,10 +420,11 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]
 
 
 def _has_logit(logits: np.ndarray) -> np.ndarray:
-    """bool [C], whether a model has a logit for each label: one that is not always minus infinity.
+    """bool [C], whether a model has a logit for each label: one that is not minus infinity in all
+    rows.
 
-    If other logits are not finite either, the model diverged, and every label counts as having a
-    logit. logits: [S, N, C].
+    If a logit of one of these labels is not finite (NaN or infinite), the model diverged. Then
+    every label counts as having a logit. logits: [S, N, C].
     """
     has_logit_C = ~np.isneginf(logits).all(axis=(0, 1))
     has_diverged = not np.isfinite(logits[..., has_logit_C]).all()

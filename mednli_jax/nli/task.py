@@ -357,7 +357,8 @@ def _label_warnings(split: str, counts: Mapping[str, int]) -> Iterator[str]:
 def check_links(prepared: Prepared, *, warn_below: float) -> None:
     """Raises ConfigError for a corpus without a link in the training pairs.
 
-    warn_below: fewer training pairs than these may have no link by chance, and get a warning.
+    warn_below: a number of training pairs. A corpus with fewer may lack links by chance; for it the
+      error is only a warning.
     """
     # A corpus of cross-validation has a single split.
     name = "train" if "train" in prepared.splits else next(iter(prepared.splits))

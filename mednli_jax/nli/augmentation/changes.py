@@ -194,8 +194,8 @@ def related_words_of(ontology: Ontology, words: Sequence[Word]) -> RelatedWords:
     """Finds the words that stand in exactly one relation of RULES to each word.
 
     Two words count only if their most frequent senses give the same relation as all their senses
-    together.
-    Co-hyponyms count only for nouns of CONCRETE: a cat is no dog, but an idea may be a plan.
+    together. Co-hyponyms of WordNet count only for nouns of CONCRETE: a cat is no dog, but an idea
+    may be a plan. In other ontologies, whose words have the pos "", all co-hyponyms count.
     """
     by_first = [(word.text, word.senses[:1]) for word in words]
     by_all = [(word.text, word.concepts) for word in words]
@@ -290,7 +290,8 @@ def _replaceable(tokens: Tokens, related_words: RelatedWords) -> Iterator[tuple[
     once."""
     words = list(map(str.casefold, tokens))
     for place, word in enumerate(words):
-        # "a group of people" is no kind of "an organization of people".
+        # A word before "of" is not replaced, because its relation need not hold for the phrase: "a
+        # group of people" is no kind of "an organization of people".
         if words.count(word) > 1 or words[place + 1 : place + 2] == ["of"]:
             continue
         for pos in POS:

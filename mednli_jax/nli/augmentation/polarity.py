@@ -162,6 +162,7 @@ def _places_of(phrases: Sequence[str], words: Sequence[str]) -> Iterator[int]:
     for phrase in phrases:
         start = text.find(f" {phrase} ")
         while start >= 0:
+            # `text` begins with a space, so that there are as many spaces before `start` as words.
             place = text.count(" ", 0, start)
             yield from range(place, place + len(phrase.split()))
             start = text.find(f" {phrase} ", start + 1)

@@ -267,8 +267,8 @@ def _section(corpus: str, figures: JsonObject, file: str) -> Section:
 #
 # Simple premises with an operator put in: "A man is not riding a horse". Under the operator the
 # general word entails the special one. The templates are whole patterns of sentences. They share no
-# rule with nli.augmentation.polarity, of the augmentation pairs, so that a fault of one is not a
-# fault of the other.
+# rule with polarity.py, on which the labels of the augmentation pairs depend: a fault in one is not
+# repeated in the other.
 
 NEGATED_LABELS = {"hypernym": "neutral", "hyponym": "entailment"}
 # A premise in which a noun follows the verb with an indefinite article: "A man in a hat | is |

@@ -284,11 +284,13 @@ def _ontology_ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
     lacks is kept as it is."""
     ontology = source.ontology
     ids = set()
+    # A concept of a linker, a file of mentions or a finished run's graph is an id, which
+    # ontology.indices knows. A concept of Lemmas is a word, which only source.indices knows.
     for concept in concepts:
         senses = source.indices(concept)
         if ontology.indices(concept) or not senses:
             ids.add(concept)
-        else:  # a word of WordNet (Lemmas) stands for all its senses
+        else:  # a word of Lemmas stands for all its senses
             ids.update(ontology.ids[sense] for sense in senses)
     return ids
 

@@ -215,8 +215,8 @@ class ConceptTexts(WordTexts):
     Each word of a mention is replaced by the concept's id, so that the number of tokens and the
     positions of links do not change; the published code made one token of a mention. The vector of
     a concept is the mean over the words of its most frequent mention in training, retrofitted; the
-    published code computes this mean but does not use it. The words of a concept stay if all of
-    them lack vectors.
+    published code computes this mean but does not use it. A concept that gets no vector does not
+    replace its words.
 
     Args:
       relations: the relations along which vectors are retrofitted.
@@ -260,11 +260,13 @@ class ConceptTexts(WordTexts):
         """
         ontology = self.finder.source.ontology
         phrases = self._phrases(splits)
+        # elements() repeats each phrase by its count in training, so that the phrases that only
+        # other splits have (count 0) drop out. `indices` below has their concepts, too.
         concept_vectors, has_no_vector, retrofitted = retrofit_concepts(
             ontology,
             vectors,
             words,
-            list(phrases.elements()),  # phrases with a count of 0 are not among these
+            list(phrases.elements()),
             relations=self.relations,
             rounds=self.encoding.retrofit_rounds,
         )

@@ -143,6 +143,8 @@ def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path
             if name == OWN and not chosen:
                 break  # no split is there, and the fix is the same for all
         elif name == OWN:
+            # Two files may hold the split. Or no file does (is_optional), and one with a misspelled
+            # name is meant for it.
             _check_own_files(folder, split, paths, problems)
     if corpus.ground_truth and "test" in chosen and not ground_truth_path(name, chosen):
         problems.add(_missing(name, corpus.ground_truth, [chosen["test"].parent]))
@@ -272,15 +274,18 @@ def _find_misspelled(folder: Path, split: str) -> Path | None:
 
     1. a file with the right name, and the ending of another format (.xlsx),
     2. a file with a typo in its name (trian.tsv), unless it is named for another split,
-    3. else any data file below a folder train/ or train.*/, which holds no shards.
+    3. else any data file below a folder train/ or train.*/. (If train/ or train.parquet/ holds
+       shards, the split was found, and this function is not called.)
     """
     stems_of_splits = [stem for stems in OWN_STEMS.values() for stem in stems]
+    # 1 and 2: of the data files that are not named for another split, the one whose stem is most
+    # like `split`. An equal stem is most like it.
     path_of = {}
     for path in sorted(folder.glob("*.*")):
         stem = path.name.partition(".")[0].casefold()
-        if _is_data(path) and (stem == split or stem not in stems_of_splits):  # 1 or 2
+        if _is_data(path) and (stem == split or stem not in stems_of_splits):
             path_of[stem] = path
     close = get_close_matches(split, path_of, n=1, cutoff=0.7)
-    # 3, if there is no file of 1 or 2
+    # 3: used if there is no file of 1 or 2
     inside = sorted([*folder.glob(f"{split}/**/*"), *folder.glob(f"{split}.*/**/*")])
     return path_of[close[0]] if close else next(filter(_is_data, inside), None)

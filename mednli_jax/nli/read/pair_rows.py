@@ -21,7 +21,7 @@ from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
 from mednli_jax.types import Json
 
-FORMAT = 1  # a change of what rows of the user's own files mean
+FORMAT = 1  # of prepared data: raise it when rows of the user's own files get another meaning
 # A file of the user may name the fields in plain words.
 PLAIN_NAMES = {
     "sentence1": "premise",
@@ -263,9 +263,9 @@ def _table_rows(
         row = PairFields(path.name, number, dict.fromkeys(names, ""), columns, header)
         row.header_place = f" in the first line, with {separator} between"
         if len(row.missing(required)) == len(required):
-            # The names are unknown, or the first line is a pair. Cells of a pair, such as the
-            # label, recur in later lines; names of columns do not. The check below refuses both
-            # cases, so that the records that are read here need not be kept.
+            # No required field is named, so that row.check below raises, and the records that are
+            # read here need not be kept. They are read for its message: is the first line a pair?
+            # Cells of a pair, such as the label, recur in later lines; names of columns do not.
             for _, cells in itertools.islice(records, SEEN):
                 row.may_be_pair |= any(map(operator.eq, header, cells))
         row.check(required)
@@ -321,8 +321,8 @@ class PairFile(NamedTuple):
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
         """Reads the rows of all files, with their numbers, which go on from one file to the next.
 
-        Raises DataError for files whose labels are numbers in one and texts in another. The first
-        file with labels may have both kinds, and then all files may.
+        Raises DataError if a file has a kind of label (numbers or texts) that the first file with
+        labels lacks.
         """
         before = 0
         first_file_of: dict[str, str] = {}  # kind of labels -> the first file with it
@@ -331,7 +331,8 @@ class PairFile(NamedTuple):
             for number, row in self.read_rows(path, problems, required, columns):
                 kind = row.kind_of_label()
                 if kind and kind not in first_file_of:
-                    for other, file in first_file_of.items():  # there are only two kinds
+                    # There are only two kinds: `first_file_of` is empty, or has the other one.
+                    for other, file in first_file_of.items():
                         if file != path.name:
                             problem = f"its labels are {kind}, and {other} in {file}"
                             raise DataError(problem, file=path.name, fix="write all shards alike")

@@ -268,6 +268,7 @@ def read_nli_file(
     """
     file = pair_file(Path(path))
     truth = _ground_truth(ground_truth) if ground_truth else {}
+    # With `truth` the labels come from there, by pairID, and `path` needs none.
     required = ("pairID", *SENTENCES) if truth else SENTENCES if may_lack_labels else REQUIRED
     reader, problems = _PairReader(file.stem, genre, truth, labels, required), Problems()
     for number, row in file.rows(problems, required, columns):
@@ -295,10 +296,11 @@ def read_nli_file(
 
 
 def _check_unlabelled(file: str, reader: _PairReader) -> None:
-    """Raises DataError for a file of the user in which many pairs have no label, unless
-    config.data.labels maps a label to "-" (UNLABELLED), which leaves such pairs out on purpose.
+    """Raises DataError for a file of the user in which many pairs have no label.
 
-    Published corpora may have unlabelled pairs (NLI_LABELS.may_be_mostly_unlabelled).
+    labels.may_be_mostly_unlabelled allows them: for published corpora (NLI_LABELS), and if
+    config.data.labels maps a label to "-" (UNLABELLED), which leaves pairs out on purpose. The
+    error's fix is such a setting, e.g. config.data.labels=yes,no,-:-.
     """
     labels = reader.labels
     most = max(1, MOST_UNLABELLED * reader.rows)
@@ -306,6 +308,7 @@ def _check_unlabelled(file: str, reader: _PairReader) -> None:
         return
     setting = f"config.data.labels={labels.setting_for_messages},{UNLABELLED}:{UNLABELLED}"
     fix = f"fill them in, or leave them out: {setting}"
+    # Beside labels 0, 1, ..., n, -1 means unlabelled (Labels.of), unless the setting names it.
     if "-1" in labels.name_of:
         fix += f"; where -1 is a label, config.data.labels=-1,{labels.setting_for_messages}"
     problem = f"{reader.unlabelled:,} of {reader.rows:,} pairs have no label"

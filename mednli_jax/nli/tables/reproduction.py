@@ -41,7 +41,8 @@ from mednli_jax.types import Json
 PASS, FAIL, NOT_JUDGED, NO_FIGURE = "pass", "FAIL", "not judged", "-"
 PASS_LIKE_ZERO = "pass, but so would a gain of 0"
 VERDICTS = (PASS, PASS_LIKE_ZERO, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)
-# points: another framework, other random numbers, a figure of one decimal
+# Points that we allow for another framework, other random numbers and the paper's rounding to one
+# decimal.
 SLACK = 1.0
 SEEDS = 6  # of the paper
 USUAL_SD = 1.0  # points, assumed for seeds without a known deviation
@@ -105,7 +106,8 @@ FIGURES = (
 _ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")
 _RELEASE = re.compile(r"[\d.]{1,10}[A-Z]{0,2}")  # of an ontology: 2017AA, 3.1
 _KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
-# Section 6: what was added -> (the name of the run, that of its baseline); the model follows both.
+# Section 6: what was added -> (beginning of the run's name, beginning of its baseline's name). The
+# model's name is appended to each.
 _GAINING = {
     "MIMIC-III vectors": ("vectors-fasttext-mimic-", ""),
     "attention": ("replace-", ""),

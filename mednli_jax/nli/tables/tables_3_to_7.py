@@ -40,8 +40,9 @@ class Measured:
       ours, low, high: points, 95 % interval.
       sd: points, over the seeds, of the run and of its baseline; None for a single seed.
       unlike: see `departures`.
-      difference: ours less the paper's, low, high; None on another corpus. The paper's figure came
-        without an interval and is taken as exact.
+      difference: [value, low, high] of ours minus the paper's figure, in points; None on another
+        corpus, or if the paper has no figure. The paper's figure came without an interval and is
+        taken as exact.
     """
 
     ours: float
@@ -119,9 +120,9 @@ class _Runs:
 
     Args:
       corpus: the paper's if there is a run of it, else the most frequent one.
-      of_key: the finished runs that can be compared. They are on `corpus`, or for section 5.4.1 on
-        their own corpus. They have the same pairs as the run with most pairs, in the order of that
-        run.
+      of_key: the finished runs that can be compared: those on `corpus` (for section 5.4.1: on its
+        own corpus) whose pairs are those of the run with most pairs on that corpus and split.
+        Their rows are in the order of that run.
       states: the state of every run, see report.tables.state. For a finished run that is not in
         of_key it says why: the run is of another corpus, or of other pairs.
     """
@@ -169,12 +170,15 @@ def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
         states[name, split] = tables.state(folder / name)
         if states[name, split] == COMPLETE:
             complete[name, split] = read_finished(folder / name, split)
+    # `corpus`: of the runs that have no corpus of their own (corpus_unlike_table gives "").
     corpora = Counter(
         run.corpus for (name, _), run in complete.items() if not corpus_unlike_table(name)
     )
     corpus = max(corpora, key=corpora.__getitem__, default="")
     if CORPUS in corpora:
         corpus = CORPUS
+    # In order from the run with most pairs: the first run of a corpus and split sets the pairs that
+    # later ones must have.
     of_key: dict[RunKey, Finished] = {}
     first_of_pairs: dict[tuple[str, str], Finished] = {}
     for key in sorted(complete, key=lambda key: len(complete[key].outcomes), reverse=True):
