@@ -414,12 +414,14 @@ class Batches:
             return
         for number, full in enumerate(self.full_layouts):
             key = number, full.group_count, full.group_size, self.settings.width
+            # Fit if there is no earlier layout, or if it is too narrow for these rows.
             if key not in fitted or not np.all(np.less_equal(full.width, fitted[key][0].width)):
                 groups = len(self.buckets[number].groups)
                 self.fit(
                     number, self.bucket_room(number).for_other_rows(full, groups), USES_OF_MANY
                 )
                 fitted[key] = full, self.layouts[number]
+            # The full layout, too, is the earlier one, which may be wider.
             self.full_layouts[number], self.layouts[number] = fitted[key]
 
     def cut_into_buckets(self) -> list[Bucket]:
@@ -444,7 +446,8 @@ class Batches:
     def _groups_per_batch(self, groups: int, most: int) -> int:
         """The number of groups of each batch of a bucket. groups: of the bucket."""
         match self.settings.shapes:
-            # As few batches as `most` allows, all about equally full, for any number of devices.
+            # As few batches as `most` allows, all about equally full. The number of devices does
+            # not change them.
             case Shapes.FITTED:
                 batches = ceil_div(groups, most)
                 return ceil_div(groups, max(batches, 1))

@@ -13,8 +13,8 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A concept (an ontology id) that the tokens `start` to `end` (exclusive) of a sequence
-    name."""
+    """A concept (an ontology id), and the tokens of a sequence that name it: `start` to `end`
+    (exclusive)."""
 
     start: int
     end: int

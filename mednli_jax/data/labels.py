@@ -169,8 +169,9 @@ class Labels:
                 names.setdefault(label.casefold(), _canonical(label))
         other_names = set(names.values()) - {"-1"}
         if other_names == set(map(str, range(len(other_names)))):
-            names.pop("-1", None)  # it means unlabelled, see `of`
-        # The new names come first; the entries of the setting keep their meaning.
+            names.pop("-1", None)  # beside 0, 1, ..., n it means unlabelled, see `of`
+        # The entries of the setting are unchanged, so they keep their meaning. The new names come
+        # first in the order of names.
         setting = setting_of(ordered_names(names.values()))
         return Labels.of(f"{setting},{self.setting}" if self.setting else setting)
 

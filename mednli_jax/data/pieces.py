@@ -118,7 +118,8 @@ class PieceVocabulary:
         spans: list[list[int]] = []  # [first character, last + 1] of each word
         last_id = None
         # A word begins where the tokenizer's word id changes, at each piece without a word id, and
-        # at each border at which the tokenizer does not cut (see `_border_categories`).
+        # at each border at which the tokenizer does not cut (see `_border_categories`). Any other
+        # piece continues the last word.
         for word_id, (first, end) in zip(encoded.word_ids, encoded.offsets, strict=True):
             if word_id is None or word_id != last_id or self._is_border(text, first):
                 spans.append([first, end])

@@ -271,7 +271,8 @@ class Vocab:
 
 _LETTERS_WITH_VOWEL = frozenset("AEFHILMNORSX")  # their names begin with a vowel: an MI, a UTI
 # "u" before a consonant and a vowel is read "you": a urinary sign, a unit. The prefixes up- (an
-# upended cart) and un- are exceptions. After "u", a word with the prefix un- goes on like this:
+# upended cart) and un- are exceptions. _UN matches what follows the "u" of a word with the prefix
+# un-; it matches neither "unanimous" nor "unit".
 _UN = (
     r"n(?:[aeou](?!nim)"  # unable, uneven, unopened, unused; but a unanimous vote
     r"|ide|im[pm]|in|ill|irr|iss)"  # unidentified, unimpaired, unimmunised, uninformed, unissued

@@ -105,7 +105,8 @@ class TokenizerFiles:
 
     @property
     def extra_pieces(self) -> list[str]:
-        """Special pieces without an option of their own, such as cls_token."""
+        """Special pieces that the options give in lists. The others have an option each, such as
+        cls_token."""
         extra: list[str] = []
         for option in ("additional_special_tokens", "extra_special_tokens"):
             values = self.options.get(option) or ()
@@ -301,16 +302,19 @@ def _add_pieces(tokenizer: "Tokenizer", files: TokenizerFiles) -> None:
     """
     present = tokenizer.get_added_tokens_decoder()
     token_of = _declared_tokens(files, present)
-    # repr, because tokens of equal content are equal for the library, whatever their options.
+    # 1. Tokens with a declared number that the tokenizer lacks, or has with other options. They are
+    # compared by repr, because for the library tokens of equal content are equal.
     present_tokens = set(map(repr, present.values()))
     # Sorted, because the library numbers new tokens in the order in which they are added. A token
     # that is present with other options is added again: it keeps its number and gets these options.
     tokens = [token for _, token in sorted(token_of.items()) if repr(token) not in present_tokens]
+    # 2. Special pieces without a declared number.
     contents = {token.content for token in token_of.values()}
     for name in files.extra_pieces:
         if name not in contents:
             tokens.append(library().AddedToken(name, special=True))
     tokenizer.add_tokens(tokens)
+    # 3. The library has numbered the tokens by itself: check the declared numbers.
     for number, token in token_of.items():
         if tokenizer.token_to_id(token.content) != number:
             has_decoder = files.options.get("added_tokens_decoder") is not None

@@ -40,8 +40,8 @@ FORMATS = (
     "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, or a"
     " folder with types.txt and vectors.txt"
 )
-# The largest absolute value of a number in a vector. No real vector exceeds it; bytes that are not
-# float32 numbers, read as such, soon do, which shows that a row begins at the wrong byte.
+# The largest absolute value of a number in a vector. Real vectors never exceed it. If a row is read
+# from the wrong byte, some number soon exceeds it, which shows the fault.
 LARGEST = 2.0**33
 # (number of the line or row, from 1; word; numbers, either as text with blanks between them, or as
 # float32 [dim])
@@ -63,9 +63,9 @@ _CONTROL = re.compile(rb"[\0-\x1f]")
 # bytes, the space included. It is as long as whole float32 numbers, so the numbers after it look
 # right. A rest of another length is found by _POSSIBLE_LAST_BYTES.
 _REST_OF_WORD = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
-# The last byte of a little-endian float32 is its sign and the upper 7 bits of its exponent: below
-# 0x50 for numbers under LARGEST. 127 (infinity or NaN) passes here, because _FormVectors.add
-# reports it with the number of its row.
+# The last byte of a little-endian float32 is its sign and the upper 7 bits of its exponent. These 7
+# bits are below 0x50 for numbers under LARGEST. 127 (infinity or NaN) passes here, because
+# _FormVectors.add reports it with the number of its row.
 _POSSIBLE_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
 _FASTTEXT_START = struct.pack("<i", 793712314)
 
@@ -299,7 +299,7 @@ def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[Vecto
                 block = block[start:] + stream.read(_BLOCK_BYTES + size)
                 start = 0
                 space, end = _space_and_end(block, start, size)
-            if end > len(block):
+            if end > len(block):  # still only a part: the file ends here
                 raise _wrong_count(path, head.rows, row - 1)
             word, numbers = block[start:space].lstrip(b"\n"), block[space + 1 : end]
             if _is_shifted(word, numbers):
