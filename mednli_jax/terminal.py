@@ -72,14 +72,18 @@ def lossy_streams() -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
+        try:
             sys.stdout.flush()
+        except OSError:  # the end of the process would report it again
+            _unread.add(sys.stdout.fileno())
         sys.stdout, sys.stderr = before
 
 
 def _lossy(stream: io.TextIOWrapper, losses: Container[int]) -> io.TextIOWrapper:
     raw = _LossyStream(stream.fileno(), losses)
-    buffer = raw if stream.write_through else io.BufferedWriter(raw)
+    # Ctrl-C within a write would leave the line in a buffer, to be written again.
+    is_unbuffered = stream.write_through or stream is sys.__stderr__
+    buffer = raw if is_unbuffered else io.BufferedWriter(raw)
     return io.TextIOWrapper(
         buffer,
         encoding=stream.encoding,
