@@ -4,8 +4,8 @@
   python -m mednli_jax.train --config=configs/esim_kim.py:snli   # WordNet
   python -m mednli_jax.train --config=configs/esim_kim.py:mednli # the UMLS in $MEDNLI_JAX_DATA/umls
 
-Expected test accuracy: demo 92.4 (three seeds); of SNLI see docs/results-typed.md. Named relations in addition to the six types:
---config.knowledge.relations=may_treat,has_finding_site
+Expected test accuracy: demo 92.4 (three seeds); docs/results-typed.md has SNLI. Named relations in
+addition to the six types: --config.knowledge.relations=may_treat,has_finding_site
 """
 
 from ml_collections import ConfigDict

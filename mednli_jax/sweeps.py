@@ -277,8 +277,12 @@ class Workers:
                 self.bar.reach(ended, len(states))
 
     def _train(self, study: optuna.Study, worker: int, attempt: optuna.Trial) -> NoReturn:
-        """Trains or continues the trial of an attempt. If a signal ends it, or the database does
-        not answer, no end is told: the attempt counts as dead soon, and the trial goes on."""
+        """Trains or continues the trial of an attempt.
+
+        After a signal, or if the database does not answer, the end of the attempt is not recorded.
+        It soon counts as failed, because its heartbeat stops, and another attempt continues the
+        trial.
+        """
         seed, metric = self.sweep.seed + attempt.number, self.sweep.metric
         study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         words = self._command(attempt)
