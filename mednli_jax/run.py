@@ -150,7 +150,7 @@ def _finish(
     for section in experiment.task.closing_sections(directory, directory.result()):
         lines += sections.lines(section)
     lines += [f"warning: {note}" if note in fitted.notes else note for note in notes]
-    for line in (*lines, *fitted.lines, f"run: {directory.folder}"):
+    for line in (*lines, f"run: {directory.folder}"):
         session.say(line)
 
 

@@ -74,13 +74,8 @@ def fit(experiment: "Experiment", prepared: Prepared, session: Session) -> Fitte
     terms = features.terms_of(corpus.splits()["train"], corpus.encoding)
     content = {"trees": boosted.forests, "terms": terms._asdict()}
     write_sealed(directory.private / TREES, content)
-    importance = importance_table(boosted.importance)
     logits = logits_of(boosted.probabilities)
-    return Fitted(
-        {"parameters": 0, "importance": importance},
-        lambda split: logits[:, prepared.splits[split].place],
-        lines=importance_lines(importance),
-    )
+    return Fitted({"parameters": 0}, lambda split: logits[:, prepared.splits[split].place])
 
 
 class Trees:
@@ -111,11 +106,9 @@ class Trees:
 
 
 class Boosted(NamedTuple):
-    """The result of `fit_predict`. probabilities: [S, N, C]. importance: [S, F], each row sums to
-    1. forests: of each seed."""
+    """The result of `fit_predict`. probabilities: [S, N, C]. forests: of each seed."""
 
     probabilities: np.ndarray
-    importance: np.ndarray
     forests: Sequence[Forest]
 
 
@@ -149,42 +142,17 @@ def fit_predict(
         fix = "train on a corpus with two labels or more, or raise config.data.limit"
         raise DataError("the labelled training pairs hold fewer than two labels", fix=fix)
 
-    def fit_seed(seed: int) -> tuple[np.ndarray, np.ndarray, Forest]:
+    def fit_seed(seed: int) -> tuple[np.ndarray, Forest]:
         model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
         model.fit(table[rows], label[rows], monitor=lambda *_: on_tree())
         p_NC = np.zeros((len(table), classes))  # 0 for a class that training lacks
         p_NC[:, model.classes_] = model.predict_proba(table)
-        return p_NC, model.feature_importances_, forest_of(model)
+        return p_NC, forest_of(model)
 
     # Trees are grown outside the interpreter's lock, so that threads serve.
     with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
-        probabilities, importance, forests = zip(*pool.map(fit_seed, seeds), strict=True)
-    return Boosted(np.stack(probabilities), np.stack(importance), forests)
-
-
-def importance_table(importance: np.ndarray) -> JsonObject:
-    """Averages the importance [S, F] of features over the seeds: {"features": [{name, group, mean,
-    sd over seeds}], greatest mean first; "groups": {group: sum of means}}."""
-    mean_F = importance.mean(axis=0)
-    sd_F = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean_F))
-    rows = []
-    shares = dict.fromkeys(features.GROUPS, 0.0)
-    for place in np.argsort(-mean_F, kind="stable"):
-        name, mean = features.NAMES[place], float(mean_F[place])
-        group = features.FEATURES[name]
-        rows.append({"name": name, "group": group, "mean": mean, "sd": float(sd_F[place])})
-        shares[group] += mean
-    groups = sorted(shares, key=shares.__getitem__, reverse=True)
-    return {"features": rows, "groups": {group: shares[group] for group in groups}}
-
-
-def importance_lines(importance: JsonObject) -> list[str]:
-    """Formats an `importance_table` as lines."""
-    lines = [f"{'feature':24} {'group':10} {'importance':>10} {'sd':>8}"]
-    for row in importance["features"]:
-        lines.append(f"{row['name']:24} {row['group']:10} {row['mean']:>10.4f} {row['sd']:>8.4f}")
-    shares = [f"{name} {share:.4f}" for name, share in importance["groups"].items()]
-    return [*lines, f"groups: {', '.join(shares)}"]
+        probabilities, forests = zip(*pool.map(fit_seed, seeds), strict=True)
+    return Boosted(np.stack(probabilities), forests)
 
 
 def features_of(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:

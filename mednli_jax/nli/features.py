@@ -2,7 +2,7 @@
 
 The paper names seven groups and the number 35, not the features. Its published code computes 32
 features and has 7 more commented out. This module has every kind of feature of that code, and
-further ones up to 35. The columns (FEATURES), by group:
+further ones up to 35. The columns (NAMES), by group:
 
   bleu       sentence BLEU-4 of the hypothesis against the premise.
   tokens     numbers of tokens, of characters and of distinct words, with and without words of
@@ -42,7 +42,7 @@ of nodes of the ontology.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Sized
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -80,8 +80,7 @@ _NAMES = {
 }
 GROUPS = {group: tuple(names.split()) for group, names in _NAMES.items()}
 WORDING = ("bleu", "tokens", "negation", "edit")
-FEATURES = {name: group for group, names in GROUPS.items() for name in names}
-NAMES = tuple(FEATURES)
+NAMES = tuple(chain.from_iterable(GROUPS.values()))
 # `n't` and `not` stand for "do not", "cannot" and the like, which corpora split.
 _NEGATIONS = """
     absence absent cannot denied denies deny denying lack lacked lacking lacks negative negatives

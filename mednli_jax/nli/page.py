@@ -51,14 +51,9 @@ SCORE_COLUMNS = (
     "macro F1",
     "pairs",
     "loss",
-    "ECE",
     "accuracy per seed",
 )
 CLASS_COLUMNS = ("class", "gold", "precision", "recall", "F1")
-CALIBRATED = (
-    "confidence: probability of the predicted class; a circle's area: share of the pairs; below "
-    "the dashed line the model is too confident"
-)
 ATTENTION_FIELDS = re.compile(r"model\.(knowledge|weighting)|knowledge\.|seeds")
 PAPER_GAINS = (
     " (in the paper, with knowledge-directed attention on MedNLI: 60% of the gains are of neutral; "
@@ -72,21 +67,16 @@ PAPER_GAINS = (
 def run_sections(result: RunResult) -> RunSections:
     """The sections of a run's result.json before and after the learning curves."""
     scored, seeds = dict(reversed(result.scored().items())), len(result.seeds)  # test is first
-    confusions, reliabilities, classes = [], [], []
+    confusions, classes = [], []
     for split, scores in scored.items():
         title = f"Confusion on {split}"
         labels = labels_of(scores)
         confusions.append(_confusion(split, title, scores["confusion"], labels, seeds))
         classes.append(Grid(split, CLASS_COLUMNS, _class_rows(scores, seeds)))
-        if "calibration" in scores:
-            reliabilities.append(_reliability(split, scores))
     overview = replace(_scores(scored), lead=_lead(scored, seeds))
     return RunSections(
         [overview, Section("Confusion", charts=confusions)],
-        [
-            Section("Classes", ["points; gold: number of pairs"], classes),
-            Section("Calibration", [CALIBRATED], charts=reliabilities),
-        ],
+        [Section("Classes", ["points; gold: number of pairs"], classes)],
     )
 
 
@@ -104,13 +94,6 @@ def _lead(scored: Mapping[str, Scores], seeds: int) -> str:
     )
 
 
-def _reliability(split: str, scores: Scores) -> tuple[str, charts.Chart | None]:
-    title = f"Reliability on {split}"
-    error = points(scores["calibration"]["ece"]["mean"])
-    chart = charts.reliability(scores["calibration"]["bins"], title=title)
-    return f"{split}: calibration error (ECE) {error}", chart
-
-
 def _scores(scored: Mapping[str, Scores]) -> Section:
     """The scores of each split or partition, and of its slices."""
     rows, slices = [], {}
@@ -122,8 +105,7 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
     words = [f"{name}: {description}" for name, description in slices.items()]
     words.append(
         "in points, except pairs and loss; sd: between seeds; 95 % interval: of one run, for other "
-        "pairs of the same kind (Wilson); majority: the most frequent class alone; ECE: "
-        "calibration error"
+        "pairs of the same kind (Wilson); majority: the most frequent class alone"
     )
     return Section("Scores", words, [Grid("", SCORE_COLUMNS, rows)] if rows else [])
 
@@ -140,7 +122,6 @@ def _score_row(name: str, scores: Scores) -> tuple[str, ...]:
         points(scores["macro_f1"]["mean"]),
         f"{scores['examples']:,}",
         f"{scores['loss']['mean']:.4f}" if "loss" in scores else "-",
-        points(scores["calibration"]["ece"]["mean"]) if "calibration" in scores else "-",
         ", ".join(map(points, accuracy["per_seed"])),
     )
 

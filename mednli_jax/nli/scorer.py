@@ -373,11 +373,8 @@ class NLIScorer:
         scores = _scores(rows.label, predicted_SN, self.scored)
         # Another system's answers are labels, without probabilities: one logit is finite.
         has_probabilities = not (np.isfinite(logits).sum(axis=-1) == 1).all()
-        has_logit_C = _has_logit(logits)
-        if has_probabilities and has_logit_C[rows.label].all():
+        if has_probabilities and _has_logit(logits)[rows.label].all():
             scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
-        if has_probabilities and np.isfinite(logits[..., has_logit_C]).all():
-            scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             inside_N = np.array([tag in tags for tags in rows.tags])
             of_slice = _scores(rows.label[inside_N], predicted_SN[:, inside_N], self.scored)
@@ -439,14 +436,3 @@ def tokens_of(prepared: Prepared, split: str) -> SideTokens:
 def probabilities(logits: np.ndarray) -> np.ndarray:
     """Softmax over the classes in float64."""
     return np.asarray(softmax(np.asarray(logits, np.float64), axis=-1))
-
-
-def _calibration(label: np.ndarray, p_SNC: np.ndarray) -> JsonObject:
-    """The expected calibration error of each seed, and the bins of the reliability diagram over all
-    seeds."""
-    seeds, _, classes = p_SNC.shape
-    errors = [metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]
-    return {
-        "ece": metrics.mean_sd(errors),
-        "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
-    }

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mednli_jax.report.metrics import Bin
-
 if TYPE_CHECKING:  # slow to import, and only some commands draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -194,30 +192,6 @@ def heat_map(
     axes.xaxis.tick_top()
     axes.invert_yaxis()
     return Chart(figure, title, f"{rows} in rows, {columns} in columns. {'; '.join(words)}")
-
-
-@_style()
-def reliability(bins: Sequence[Bin], *, title: str) -> Chart | None:
-    """Charts accuracy against confidence, with a circle for each bin whose area is its share of the
-    rows; on the dashed line both are the same. None without rows."""
-    filled = [row for row in bins if row["count"]]
-    if not filled:
-        return None
-    x, y = "confidence (%)", "accuracy (%)"
-    figure, axes = _axes(x, y)
-    points = 100 * np.array([(row["confidence"], row["accuracy"]) for row in filled])
-    counts = np.array([row["count"] for row in filled])
-    axes.plot((0, 100), (0, 100), "--", color="gray", linewidth=1)
-    confidence, accuracy = points.T
-    axes.plot(confidence, accuracy, color="C0")
-    areas = np.maximum(576 * counts / counts.sum(), 16)
-    axes.scatter(confidence, accuracy, areas, color="C0", clip_on=False, zorder=3)
-    ticks = range(0, 101, 20)
-    axes.set(xlim=(0, 100), ylim=(0, 100), xticks=ticks, yticks=ticks)
-    words = []
-    for point, count in zip(points, counts, strict=True):
-        words.append(f"{point[0]:.0f} {point[1]:.0f} ({count})")
-    return Chart(figure, title, f"{y} by {x}, and rows: {', '.join(words)}")
 
 
 @_style()

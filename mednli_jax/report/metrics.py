@@ -6,7 +6,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypedDict
 
 import numpy as np
@@ -35,16 +34,6 @@ class MeanSd(TypedDict):
     mean: float
     sd: float
     per_seed: list[float]
-
-
-class Bin(TypedDict):
-    """The rows whose winning probability is in (low, high]; the means are None without rows."""
-
-    low: float
-    high: float
-    count: int
-    confidence: float | None
-    accuracy: float | None
 
 
 @dataclass(frozen=True)
@@ -201,43 +190,6 @@ def interval(drawn: np.ndarray) -> tuple[float, float]:
     """The interval of a figure from its values in all samples."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
-
-
-def reliability(probabilities: ArrayLike, labels: ArrayLike, bins: int = 15) -> list[Bin]:
-    """Confidence against accuracy in equal bins of the winning probability (Guo et al. 2017,
-    sec. 2). Confidence is the mean winning probability."""
-    p_NC = np.asarray(probabilities, np.float64)
-    confidence, right = p_NC.max(axis=1), p_NC.argmax(axis=1) == labels
-    edges = np.arange(bins + 1) / bins
-    rows: list[Bin] = []
-    for low, high in pairwise(edges.tolist()):
-        inside = (low < confidence) & (confidence <= high)
-        row: Bin = {
-            "low": low,
-            "high": high,
-            "count": int(inside.sum()),
-            "confidence": None,
-            "accuracy": None,
-        }
-        if row["count"]:
-            row["confidence"] = float(confidence[inside].mean())
-            row["accuracy"] = float(right[inside].mean())
-        rows.append(row)
-    return rows
-
-
-def expected_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int = 15
-) -> float:
-    """Mean gap between confidence and accuracy over the bins, weighted by their rows (Guo et al.
-    2017, eq. 3)."""
-    rows = reliability(probabilities, labels, bins)
-    total = sum(row["count"] for row in rows)
-    error = 0.0
-    for row in rows:
-        if row["confidence"] is not None and row["accuracy"] is not None:
-            error += row["count"] / total * abs(row["confidence"] - row["accuracy"])
-    return error
 
 
 def mean_sd(values: Iterable[float]) -> MeanSd:

@@ -104,8 +104,6 @@ def scores(values: Mapping[str, Json], seeds: int) -> JsonObject:
     for name in MEASURES:
         if isinstance(values.get(name), Mapping):
             public[name] = _measure(values[name])
-    if "calibration" in values:
-        public["calibration_error"] = _measure(values["calibration"]["ece"])
     confusion = values.get("confusion", ())
     if confusion and min(map(min, confusion)) >= LEAST * seeds:
         public["confusion"] = confusion

@@ -30,13 +30,11 @@ class Fitted:
       facts: fields of result.json.
       logits: maps a split to logits [S, N, C] of its rows; None if `facts` has the scores.
       notes: warnings for result.json.
-      lines: to print at the end.
     """
 
     facts: dict[str, Json]
     logits: Callable[[str], np.ndarray] | None = None
     notes: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
 
 
 class Session:

@@ -396,22 +396,6 @@ def test_a_heat_map_has_counts_and_shares_as_text():
     assert {"<t>", "9", "90%", "1", "10%", "0"} <= {element.text for element in elements}
 
 
-BINS = [
-    {
-        "low": 0.0,
-        "high": 0.5,
-        "count": 0,
-        "confidence": None,
-        "accuracy": None,
-    },
-    {
-        "low": 0.5,
-        "high": 1.0,
-        "count": 3,
-        "confidence": 0.75,
-        "accuracy": 1 / 3,
-    },
-]
 CURVE = charts.Line("dev", 0, [(1, 0.5), (2, 0.7)])
 TITLES = {"title": "t", "x": "x", "y": "y"}
 CHARTS = {
@@ -419,7 +403,6 @@ CHARTS = {
     "curve": charts.curves([CURVE], marks=[(2, 0.7)], **TITLES),
     "bars": charts.bars({"d": [1.0], "e": [2.0]}, ["a"], **TITLES),
     "bars with values": charts.bars({"d": [1.0]}, ["a"], **TITLES),
-    "reliability": charts.reliability(BINS, title="t"),
     "forest": charts.ranges(
         {"a": charts.Range(0.5, -1, 2, "+0.5 [-1.0, +2.0]")},
         title="t",

@@ -44,20 +44,6 @@ def test_each_round_of_each_seed_is_counted(boosted):
     assert boosted[1] == 20 * 2
 
 
-def test_the_feature_that_decides_is_the_most_important(boosted):
-    importance = boosted[0].importance
-    np.testing.assert_allclose(importance.sum(axis=1), 1)
-
-    table = boosting.importance_table(importance)
-
-    first = table["features"][0]
-    assert first["name"] == "bleu"
-    assert first["mean"] == pytest.approx(importance[:, 0].mean())
-    assert table["groups"]["bleu"] > 0.8
-    assert sum(table["groups"].values()) == pytest.approx(1)
-    assert len(boosting.importance_lines(table)) == 37
-
-
 def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predicted(rule):
     table, label = rule
     unlabelled = np.where(label == 1, -1, label)

@@ -114,16 +114,15 @@ def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(label, classes
             f1_S.append(f1_score(gold_N, predicted_N, labels=np.unique(gold_N), average="macro"))
         assert scored["macro_f1"]["per_seed"] == pytest.approx(f1_S)
     assert ("loss" in scores) == has_loss
-    assert np.isfinite(scores["calibration"]["ece"]["mean"])
 
 
 @pytest.mark.parametrize("answers", ["eee", "ece", "ecn"])
-def test_labels_alone_have_no_loss_and_no_calibration(answers):
+def test_labels_alone_have_no_loss(answers):
     is_answer_NC = indices(answers)[:, None] == np.arange(3)
 
     scores = scores_of("ecc", np.where(is_answer_NC, 0.0, -np.inf))
 
-    assert not {"loss", "calibration"} & scores.keys()
+    assert "loss" not in scores
 
 
 def test_a_model_that_diverged_has_a_loss_for_the_loop():
@@ -141,20 +140,3 @@ def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
     scores = scores_of(label, logits_SNC[0, :3])
 
     assert ("loss" in scores) == has_loss
-    assert "calibration" in scores
-
-
-def test_the_bins_of_a_reliability_diagram_are_of_each_seeds_own_predictions():
-    """The first seed is right on both pairs at 80 %, the second on one at 60 %."""
-    p_SNC = [
-        [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]],
-        [[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]],
-    ]
-
-    calibration = NLIScorer().score(rows_of("en"), np.log(p_SNC))["calibration"]
-
-    bins = [(row["count"], row["confidence"], row["accuracy"]) for row in calibration["bins"]]
-    sure_60, sure_80 = (row for row in bins if row[0])
-    assert sure_60 == pytest.approx((2, 0.6, 0.5))
-    assert sure_80 == pytest.approx((2, 0.8, 1.0))
-    assert calibration["ece"]["per_seed"] == pytest.approx([0.2, 0.1])

@@ -68,29 +68,6 @@ def test_counts_and_p_value_of_mcnemars_test_are_those_worked_out_by_hand():
     assert metrics.mcnemar([0, 1], [0, 0], [0, 2]).p_value == 1.0
 
 
-def test_reliability_and_calibration_error_are_those_worked_out_by_hand():
-    """The bin (0, .5] has 2 rows at confidence .5, one of them right. The bin (.5, 1] has .9 and
-    .8, both right."""
-    probabilities = [
-        [0.5, 0.3, 0.2],
-        [0.1, 0.5, 0.4],
-        [0.9, 0.05, 0.05],
-        [0.1, 0.1, 0.8],
-    ]
-    labels = [0, 2, 0, 2]
-
-    low, high = metrics.reliability(probabilities, labels, bins=2)
-    error = metrics.expected_calibration_error(probabilities, labels, bins=2)
-
-    assert low["count"] == 2
-    assert low["confidence"] == 0.5
-    assert low["accuracy"] == 0.5
-    assert high["count"] == 2
-    assert high["confidence"] == pytest.approx(0.85)
-    assert high["accuracy"] == 1
-    assert error == pytest.approx(0.5 * 0.0 + 0.5 * 0.15)
-
-
 def test_paired_bootstrap_equals_one_that_draws_row_by_row():
     rng = np.random.default_rng(5)
     first_SN = rng.random((3, 60)) < 0.6
@@ -116,7 +93,6 @@ def test_statistics_of_constant_and_single_outcomes_are_numbers(right):
     right_SN = np.array(right)
     gold = np.zeros(right_SN.shape[1], int)
     predicted = np.where(right_SN, 0, 1)[0]
-    probabilities = np.eye(3)[predicted]
 
     statistics = [
         metrics.bootstrap_interval(right_SN),
@@ -125,8 +101,6 @@ def test_statistics_of_constant_and_single_outcomes_are_numbers(right):
         metrics.wilson_interval(int(right_SN[0].sum()), len(gold)),
         metrics.per_class(gold, predicted),
         metrics.macro_f1(gold, predicted),
-        metrics.reliability(probabilities, gold),
-        metrics.expected_calibration_error(probabilities, gold),
         metrics.mean_sd(right_SN.mean(axis=1)),
         metrics.holm([1.0]),
     ]
