@@ -11,7 +11,7 @@
   aflite       easy and difficult pairs (section 6), as lists for evaluate --partition
   all          all of the above, on one page
   substitutions  related words replace words, for evaluate --probe; --count=200 a category
-  cloze-stats, cloze-baselines  CliCR's Tables 2 to 4: --corpus --skills --scores; --vectors
+  cloze-stats, cloze-baselines  CliCR's Tables 2 to 4: --corpus --skills; --vectors
 
   --corpus=NAME|FILE|FOLDER    demo, mednli, snli, ... or your own pairs: whole sentences, MeSH
 {config}
@@ -55,7 +55,7 @@ def define(values: cli.Flags) -> str | None:
     cli.define(values, config=None, corpus=None)
     cli.define_paths(values, "spans", "features", "skills", "vectors", "out")
     cli.define(values, stop_words=False, public=False, resume=False, json=False)
-    cli.define(values, scores=[], lengths=("all", "train"))
+    cli.define(values, lengths=("all", "train"))
     cli.define(
         values,
         input=("hypothesis", "pair"),
@@ -188,7 +188,6 @@ def _options(values: cli.Flags) -> AnalysisOptions:
         features=values.features,
         skills=values.skills,
         vectors=values.vectors,
-        scores=tuple(values.scores),
         out=values.out,
         stop_words=values.stop_words,
         public=values.public,

@@ -23,7 +23,6 @@ python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py
 --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
 --vectors=FILE            cloze: word vectors for the embedding score
 --skills=FILE             cloze: lines of uid TAB skill, for scores by skill
---scores=FILE             cloze: also write the scores of each query as JSON lines
 --json          all scores as one JSON object
 """
 
@@ -39,9 +38,8 @@ from mednli_jax.data.corpus import ORDER
 from mednli_jax.data.partitions import Partition, read_partitions
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
-from mednli_jax.files.writing import write_over
 from mednli_jax.report.options import EvaluationOptions
-from mednli_jax.report.sections import ITEMS, Report, lines
+from mednli_jax.report.sections import Report, lines
 from mednli_jax.rundir import RunDirectory
 
 if TYPE_CHECKING:
@@ -54,15 +52,11 @@ def define(values: cli.Flags) -> None:
     cli.define(
         values, config=None, split="test", partition=[], merged=False, corpus=None, json=False
     )
-    cli.define_paths(
-        values, "run", "workdir", "probe", "spans", "predictions", "vectors", "skills", "scores"
-    )
+    cli.define_paths(values, "run", "workdir", "probe", "spans", "predictions", "vectors", "skills")
 
 
 def main(values: cli.Flags) -> None:
     report = answers(values) if values.predictions is not None else scores(values)
-    if values.scores:
-        write_over(values.scores, str(report.private[ITEMS]), '{"uid": ')
     if values.json:
         print(json.dumps(report.figures, indent=2))
         return
@@ -81,7 +75,6 @@ def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> Evaluat
         spans=values.spans,
         vectors=values.vectors,
         skills=values.skills,
-        item_scores=bool(values.scores),
     )
 
 

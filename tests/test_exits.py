@@ -167,7 +167,6 @@ LONG = "x" * 300
         f"predict --run={LONG}",
         f"predict --run=run --input={LONG}.tsv",
         f"predict --run=run --output={LONG}.tsv",
-        f"evaluate --run=run --scores={LONG}",
         f"doctor --data={LONG}",
         f"train {BOW} --workdir=~nobody-here/run",
         "predict --run=~nobody-here/run",

@@ -68,7 +68,7 @@ COMMANDS = {
     "train-ga": f"train --config=ga:clicr {SMALL} --config.train.batch_size=4 --workdir=ga",
     "dry-run": f"train {ESIM} --workdir=none --dry-run",
     "evaluate": "evaluate --run=bow --partition=ids.txt --json",
-    "evaluate-cloze": "evaluate --run=ga --scores=each.jsonl",
+    "evaluate-cloze": "evaluate --run=ga",
     "predict-pairs": "predict --run=esim --attention",
     "predict-queries": "predict --run=ga",
     "predict-bad": "predict --run=bow",

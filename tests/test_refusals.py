@@ -94,7 +94,6 @@ READERS = {
     "case_reports": read_reports,
     "answers": partial(scores.read_answers, queries=[QUERY]),
     "skills": stats.read_skills,
-    "scores": stats.read_scores,
     "diseases": read_diseases,
     "concept_vectors": partial(diskne_from_pairs.read_vectors, concepts=("C1",)),
     "mesh": read_mesh,
@@ -370,7 +369,7 @@ def test_a_command_ends_with_the_exit_code_of_its_outcome(code, words, start, tm
 PATHS = {
     "train": "workdir",
     "predict": "run input output",
-    "evaluate": "run workdir probe spans predictions vectors skills scores",
+    "evaluate": "run workdir probe spans predictions vectors skills",
     "prepare": "metamap",
     "analyze": "spans features skills out",
     "report": "skills runs categories_file paths out",

@@ -18,7 +18,6 @@ from mednli_jax.cloze.corpus import read_splits, split_of
 from mednli_jax.cloze.scores import (
     comparison,
     queries_of,
-    query_rows,
     query_scores,
     read_answers,
     read_system,
@@ -45,13 +44,11 @@ from mednli_jax.report.metrics import LEVEL, share_interval
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.outcomes import Judged, differences, names_of, verdict
 from mednli_jax.report.sections import (
-    ITEMS,
     Grid,
     Report,
     RunSections,
     Section,
     interval,
-    item_lines,
     points,
     sd,
     seeds_named,
@@ -70,21 +67,17 @@ Scores = Mapping[str, Json]  # of a split, see ClozeScorer.score; or of some of 
 
 
 def evaluate(run: "Run", options: EvaluationOptions) -> Report:
-    """Reports the scores of a split; with --scores also those of each query, as private rows."""
+    """Reports the scores of a split."""
     split = options.split
     if options.vectors:
         run = _with_word_vectors(run, split, options.vectors)
     scores, logits = run.score(split)
-    private = {}
-    if options.item_scores or options.skills:
+    if options.skills:
         rows = cast("ClozeRows", run.prepared.splits[split])
         scores_S = cast("ClozeScorer", run.scorer).query_scores(rows, logits)
-        if options.item_scores:
-            private[ITEMS] = item_lines(query_rows(scores_S))
-        if options.skills:
-            named = slices(rows.queries(), read_skills(options.skills)).get("skill", {})
-            by_skill = {name: seed_scores(scores_S, places) for name, places in named.items()}
-            scores = {**scores, "families": {**scores["families"], "skill": by_skill}}
+        named = slices(rows.queries(), read_skills(options.skills)).get("skill", {})
+        by_skill = {name: seed_scores(scores_S, places) for name, places in named.items()}
+        scores = {**scores, "families": {**scores["families"], "skill": by_skill}}
     corpus, seeds = run.experiment.corpus.title, run.result.seeds
     low, high = share_interval(scores["accuracy"]["mean"], scores["examples"])
     figures = {
@@ -98,7 +91,6 @@ def evaluate(run: "Run", options: EvaluationOptions) -> Report:
     return Report(
         figures,
         [_scores_section({split: scores}), _families_section(split, scores)],
-        private=private,
         title=f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}",
         notes=run.result.notes,
     )
@@ -136,12 +128,6 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     for family, named in scores["slices"].items():
         for name, of_slice in named.items():
             shown[f"{family} {name} ({of_slice['queries']:,})"] = of_slice
-    private = {}
-    if options.item_scores:
-        rows = query_rows([scores_of_queries])
-        for row in rows:
-            row["answered"] = bool(row["answered"])
-        private[ITEMS] = item_lines(rows)
     low, high = share_interval(scores["exact_match"], scores["queries"])
     title = (
         f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, "
@@ -151,7 +137,6 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     return Report(
         {"predictions": str(predictions), "corpus": corpus, "split": split, **scores},
         [Section(title, grids=[systems_grid(shown, with_paper_rows=False)])],
-        private=private,
     )
 
 

@@ -243,26 +243,6 @@ def summary(scores: QueryScores, selection: Selection = ALL) -> JsonObject:
     }
 
 
-def query_rows(scores_S: Sequence[QueryScores]) -> list[JsonObject]:
-    """One JSON object per query.
-
-    uid; answered: the share of the seeds that gave an answer; exact_match, f1 and, with word
-    vectors, embedding: means over the seeds.
-    """
-    columns_S: list[dict[str, np.ndarray]] = []
-    for scores in scores_S:
-        columns = {"answered": scores.answered, "exact_match": scores.exact, "f1": scores.f1}
-        if scores.embedding is not None:
-            columns["embedding"] = scores.embedding
-        columns_S.append(columns)
-    rows: list[JsonObject] = [{"uid": uid} for uid in scores_S[0].uids]
-    for name in columns_S[0]:
-        mean_N = np.mean([columns[name] for columns in columns_S], axis=0)
-        for row, mean in zip(rows, mean_N.tolist(), strict=True):
-            row[name] = mean
-    return rows
-
-
 def seed_scores(scores_S: Sequence[QueryScores], selection: Selection = ALL) -> JsonObject:
     """Scores of some queries over the seeds: {"examples": number of queries, "accuracy": mean_sd of
     exact match, "f1": mean_sd}."""

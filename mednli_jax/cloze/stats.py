@@ -22,8 +22,7 @@ from mednli_jax.cloze.corpus import notes_of, read_splits
 from mednli_jax.cloze.setups import passage_in_setup, phrase_of, right_candidate
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import names_by_uid
-from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.files.reading import json_lines
+from mednli_jax.errors import RunError
 from mednli_jax.report import charts
 from mednli_jax.report.sections import (
     FigureRow,
@@ -46,22 +45,18 @@ PAPER = published_figures("clicr")["statistics"]
 Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
 
 
-def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
+def analysis(corpus: str, skills: Path | None = None) -> Report:
     """Reports the statistics of a corpus, with pictures, and of the skills that its queries need.
 
-    Args:
-      corpus: see read_splits.
-      skills: see read_skills.
-      scores: files with the F1 of queries, one for each system, see read_scores.
+    corpus: see read_splits. skills: see read_skills.
     """
     skills_of_query = read_skills(skills) if skills else {}
-    f1_of_system = {file.stem: read_scores(file) for file in scores}
     splits = read_splits(corpus)
     figures = statistics(splits)
     sections, files = [sizes_section(corpus, figures)], pictures(corpus, figures)
     if skills:
         queries = chain.from_iterable(split.examples for split in splits.values())
-        figures["skills"] = skill_statistics(skills_of_query, queries, f1_of_system)
+        figures["skills"] = skill_statistics(skills_of_query, queries)
         sections.append(skill_section(figures["skills"]))
     return Report(figures, sections, files, notes=notes_of(splits))
 
@@ -277,23 +272,6 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     """
     problem = "the row is not `uid TAB skill` with a skill of the paper"
     return names_by_uid(path, "skill", SKILLS["names"], SKILLS["aliases"], problem=problem)
-
-
-def read_scores(path: Path) -> dict[str, float]:
-    """Reads {uid: F1 from 0 to 1} from JSON lines that hold "uid" and "f1"."""
-    path, problems = Path(path), Problems()
-    scores: dict[str, float] = {}
-    for line, row in json_lines(path, problems):
-        uid, f1 = row.get("uid"), row.get("f1", -1)
-        is_share = type(f1) in (int, float) and 0 <= f1 <= 1
-        if isinstance(uid, str) and uid not in scores and is_share:
-            scores[uid] = float(f1)
-        else:
-            problem = "the row holds no new uid with an f1 from 0 to 1"
-            fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
-            problems.add(DataError(problem, file=path.name, line=line, fix=fix))
-    problems.raise_if_any()
-    return scores
 
 
 def skill_statistics(

@@ -25,7 +25,6 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import InputForm
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
-from mednli_jax.files.paths import local_path
 from mednli_jax.files.writing import write_sealed
 from mednli_jax.report.options import (
     AnalysedCorpus,
@@ -75,7 +74,7 @@ class Cloze:
         first_words=(f"{BEGIN}a{END}", PLACEHOLDER),
     )
     flags: Mapping[str, Sequence[str]] = MappingProxyType({
-        "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
+        "evaluate": ("vectors", "skills", "predictions", "corpus"),
     })  # fmt: skip
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
     empty: Sequence[EmptyFields] = ()  # no field has to be empty
@@ -205,9 +204,6 @@ class Cloze:
             problem = "analyze cloze-stats and cloze-baselines take a corpus by --corpus"
             fix = f"give --corpus={DEMO}, clicr or a folder"
             raise UsageError(f"{problem}, and no --config", fix=fix)
-        if options.scores and not options.skills:
-            fix = "give the skills of the queries as --skills=FILE"
-            raise UsageError("--scores needs --skills", fix=fix)
         return AnalysedCorpus(options.corpus)
 
 
@@ -215,8 +211,7 @@ TASK: Cloze = Cloze()
 
 
 def _statistics(corpus: AnalysedCorpus, options: AnalysisOptions) -> Report:
-    scores = [local_path(file, "--scores") for file in options.scores]
-    return stats.analysis(corpus.name, options.skills, scores)
+    return stats.analysis(corpus.name, options.skills)
 
 
 def _baselines(corpus: AnalysedCorpus, options: AnalysisOptions) -> Report:

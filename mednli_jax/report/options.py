@@ -50,7 +50,6 @@ class AnalysisOptions:
     features: Path | None = None
     vectors: Path | None = None
     skills: Path | None = None
-    scores: tuple[str, ...] = ()
     out: Path | None = None
     stop_words: bool = False
     public: bool = False
@@ -77,7 +76,6 @@ class EvaluationOptions:
     """Options of `evaluate`.
 
     Args:
-      item_scores: whether to score single items, too.
       probe: a file of labelled pairs that are scored in place of the split.
       merged: whether entities are one token: those of the file of spans, else the concepts.
     """
@@ -89,7 +87,6 @@ class EvaluationOptions:
     spans: Path | None = None
     vectors: Path | None = None
     skills: Path | None = None
-    item_scores: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@ Markdown, CSV and LaTeX. html.py has its form for a browser."""
 
 import csv
 import io
-import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from mednli_jax.report.metrics import MeanSd
 from mednli_jax.types import Json
 
 WIDTH = 110  # of a terminal's lines
-ITEMS = "items.jsonl"  # a private file with the scores of each item
 NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-\d+)?)"
 # Cells that hold numbers -> what is added to the name of a column for each of the numbers.
 SHAPES = {
@@ -102,11 +100,6 @@ class RunSections(NamedTuple):
     before: Sequence[Section] = ()
     after: Sequence[Section] = ()
     measure: str = "accuracy"
-
-
-def item_lines(rows: Iterable[Mapping[str, Json]]) -> str:
-    """The content of the file ITEMS."""
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def in_full(name: str, report: Report) -> Mapping[str, Json]:

@@ -159,7 +159,6 @@ def test_the_command_prints_and_writes_figures_and_pictures(tmp_path):
     flags = {
         "corpus": folder,
         "skills": write(tmp_path / "skills.tsv", "a.1\tbridging\nc.1\tmeta\n"),
-        "scores": write(tmp_path / "ours.jsonl", '{"uid": "a.1", "f1": 1.0}\n'),
         "out": out,
     }
 
@@ -169,9 +168,8 @@ def test_the_command_prints_and_writes_figures_and_pictures(tmp_path):
 
     assert code == 0, errors
     assert "cases" in printed
-    assert "F1 ours" in printed
     pictures = {"passage_lengths.png", "answer_lengths.png", "specialties.png"}
     assert {path.name for path in out.iterdir()} == pictures | {".gitignore", "cloze-stats.json"}
     figures = read_json(out, "cloze-stats.json")
-    assert figures["skills"]["f1"]["ours"]["bridging"] == 1
+    assert figures["skills"]["shares"]["bridging"] == 0.5
     assert figures["all"]["cases"] == 4
