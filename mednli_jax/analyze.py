@@ -21,9 +21,8 @@
   --public            only tokens of at least 10 premises; without it none of a restricted corpus
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: n models train on m
                       pairs, at most k pairs leave in a round; m and k are MedNLI's
-  --entities=none|parts|drop --unknown=zero|skip    aflite: raw text, or joined entities: the mean
-                      of their words, or none; unknown words count as zeros or are skipped
-  --features=RUN --resume     aflite: the logits of a run, not vectors; continue in DIR
+  --entities=none|parts    aflite: raw text, or joined entities; an entity without a vector has the
+                      mean of its words
   --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR; print JSON
 """
 
@@ -32,7 +31,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
@@ -53,15 +51,10 @@ WORDS = 1  # number of arguments without --
 
 def define(values: cli.Flags) -> str | None:
     cli.define(values, config=None, corpus=None)
-    cli.define_paths(values, "spans", "features", "skills", "vectors", "out")
-    cli.define(values, stop_words=False, public=False, resume=False, json=False)
+    cli.define_paths(values, "spans", "skills", "vectors", "out")
+    cli.define(values, stop_words=False, public=False, json=False)
     cli.define(values, lengths=("all", "train"))
-    cli.define(
-        values,
-        input=("hypothesis", "pair"),
-        entities=("none", "parts", "drop"),
-        unknown=("zero", "skip"),
-    )
+    cli.define(values, input=("hypothesis", "pair"), entities=("none", "parts"))
     cli.define_numbers(values, top=15, min_count=5, m=None, n=64, k=None, count=200)
     cli.define_numbers(values, least=0, seed=0)
     for name, default, most in (("smoothing", 50.0, None), ("tau", 0.75, 1.0)):
@@ -175,27 +168,18 @@ def _fit_predict(pairs: int, classes: int) -> FitPredict:
     return partial(logistic.fit_predict, capacity=pairs, classes=classes)
 
 
-def _outputs(folder: Path) -> dict[str, np.ndarray]:
-    from mednli_jax.finished import Run
-
-    return Run(folder).outputs()
-
-
 def _options(values: cli.Flags) -> AnalysisOptions:
     return AnalysisOptions(
         corpus=values.corpus or "",
         spans=values.spans,
-        features=values.features,
         skills=values.skills,
         vectors=values.vectors,
         out=values.out,
         stop_words=values.stop_words,
         public=values.public,
-        resume=values.resume,
         lengths=values.lengths,
         input=values.input,
         entities=values.entities,
-        unknown=values.unknown,
         top=values.top,
         min_count=values.min_count,
         smoothing=values.smoothing,
@@ -206,7 +190,6 @@ def _options(values: cli.Flags) -> AnalysisOptions:
         tau=values.tau,
         seed=values.seed,
         fit_predict=_fit_predict,
-        outputs=_outputs,
     )
 
 

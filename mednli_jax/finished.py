@@ -414,17 +414,6 @@ class Run(System):
         program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
         return program.logits(self.variables, batches[split])
 
-    def outputs(self) -> dict[str, np.ndarray]:
-        """The logits of all seeds for each uid of the corpus, without classes that training
-        lacked."""
-        outputs: dict[str, np.ndarray] = {}
-        for split, rows in self.prepared.splits.items():
-            logits_NSC = np.swapaxes(self.score(split).logits, 0, 1)
-            lacking_C = np.isneginf(logits_NSC).all(axis=(0, 1))  # classes that training lacked
-            flat_NF = logits_NSC[..., ~lacking_C].reshape(len(rows), -1)
-            outputs |= dict(zip(rows.uids, flat_NF, strict=True))
-        return outputs
-
     # -- other corpora -----------------------------------------------------------------------------
 
     def vectors_for(self, prepared: Prepared) -> np.ndarray:

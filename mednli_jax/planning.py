@@ -48,7 +48,6 @@ class Job:
       is_run: whether the job makes a run.
       is_training: whether the command trains this run.
       prints: whether the command prints the content of the file.
-      state: a file that the interrupted command leaves; it is continued with --resume.
       ontology: whether the job is a step that reads the ontology of the config.
     """
 
@@ -60,7 +59,6 @@ class Job:
     is_training: bool = False
     is_run: bool = False
     prints: bool = False
-    state: Path | None = None
     ontology: bool = False
 
     @property
@@ -169,8 +167,6 @@ class Job:
         if self.is_training:
             begun = (self.place / "checkpoints").exists() and not self.record()
             more = [f"--wait={WAIT}", "--resume" if begun else "--force"]
-        elif self.state and self.state.exists():
-            more = ["--resume"]
         return [*self.words, *more]
 
     def shell_command(self) -> str:
@@ -332,7 +328,6 @@ class _Builder:
             step.after,
             config,
             prints=step.prints,
-            state=folder / step.state if step.state else None,
             ontology=step.ontology,
         )
 

@@ -14,7 +14,7 @@ ours. The same command goes on after an interruption, and joins in on another ho
   --mentions=FILE       concepts that MetaMap found (mednli), entities of any tagger (artifacts)
   --lexicon=FILE        mednli, Table 6: related words, for MultiNLI's fiction (default: WordNet)
   --weights=NAME=DIR,...   diskne: pretrained weights, named as the paper's columns
-  --entities=none|parts|drop   artifacts: entities joined for the filtering, see analyze
+  --entities=none|parts        artifacts: entities joined for the filtering, see analyze
   --only=NAME,...       runs and files of these names or patterns (ga_*), and those that they need
   --workers=N           runs at the same time; each of several sees one GPU or TPU chip (default: 1)
   --dry-run             print the commands, and the data that are missing
@@ -49,7 +49,7 @@ FAILED = 1  # exit code
 
 def define(values: cli.Flags) -> None:
     cli.define(values, tables=[], seeds=[], weights=[], only=[], dry_run=False)
-    cli.define(values, entities=("none", "parts", "drop"))
+    cli.define(values, entities=("none", "parts"))
     cli.define_config_fields(values)
     cli.define_paths(values, "mentions", "lexicon", "out")
     cli.define_numbers(values, workers=1)

@@ -6,14 +6,11 @@ section 6 and A.4, apply it to all splits of MedNLI together. The caller trains 
 with equal features stay separate rows (the published code merged them).
 """
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +21,7 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.files.writing import atomic_file, private_folder
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.nli.encode.links import Tokens, rows_in, words_and_entities
 from mednli_jax.report.options import AnalysisOptions, FitPredict
@@ -34,10 +30,7 @@ from mednli_jax.report.tables import corpus_fields
 from mednli_jax.terminal import Bar
 from mednli_jax.types import JsonObject
 
-STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
-BINS = 20
-MEAN_VECTORS = "mean vectors"  # a kind of features
 
 
 @dataclass(frozen=True)
@@ -65,13 +58,11 @@ class State:
 
     Args:
       removed: int32 [N], the round that removed a pair, or 0.
-      score: float64 [N], in a pair's last round.
       rounds: figures of each round.
       ended: the reason of the end; "" while it goes on.
     """
 
     removed: np.ndarray
-    score: np.ndarray
     rounds: tuple[JsonObject, ...] = ()
     ended: str = ""
 
@@ -104,30 +95,19 @@ def settings_for(pairs: int, options: AnalysisOptions) -> FilterSettings:
 
 def difficulty(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
     """Filters all splits of a corpus together, and reports the easy and the difficult pairs."""
-    if options.resume and not options.out:
-        raise UsageError("--resume needs the folder of the filtering", fix="give --out=FOLDER, too")
-    # `analyze` gives both functions.
-    assert options.fit_predict
-    assert options.outputs
+    assert options.fit_predict  # `analyze` gives it
     labels = [example.label for example in pairs.examples]
     settings = settings_for(len(labels), options)
-    if options.features:
-        inputs = "run"
-        features = run_features(pairs, options.features, options.outputs(options.features))
-    else:
-        inputs = options.input
-        features = mean_features(pairs, inputs, entities=options.entities, unknown=options.unknown)
+    features = mean_features(pairs, options.input, entities=options.entities)
     classes_of(labels)  # refuses a corpus of one class
     state = filter_pairs(
         features.matrix,
         np.array(list(map(pairs.labels.index, labels))),
         settings,
         options.fit_predict(len(labels), len(pairs.labels)),
-        options.out,
-        resume=options.resume,
     )
     figures = {
-        "input": inputs,
+        "input": options.input,
         "settings": asdict(settings),
         "knowledge": pairs.knowledge,
         "merged_by": pairs.merged_by,
@@ -146,17 +126,16 @@ def difficulty(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
 
 def _notes(pairs: AnalysedPairs, facts: JsonObject, rounds: Sequence[JsonObject]) -> list[str]:
     notes, corpus = [], pairs.corpus
-    retrofitted = corpus.encoding.retrofit_lexicon or corpus.retrofit_relations is not None
-    if retrofitted and facts["kind"] == MEAN_VECTORS:
+    if corpus.encoding.retrofit_lexicon or corpus.retrofit_relations is not None:
         notes.append(
             "word vectors are taken as their file has them: config.vectors.retrofit is not applied"
         )
-    if 2 * facts.get("without_vector", 0) > facts.get("tokens", 0):
+    if 2 * facts["without_vector"] > facts["tokens"]:
         notes.append(
             "under half of the tokens have a vector: are the vectors of the corpus's language and "
             "case?"
         )
-    if count := facts.get("texts_without_vector"):
+    if count := facts["texts_without_vector"]:
         notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
     if count := sum(row.get("unconverged", 0) for row in rounds):
         notes.append(f"{count:,} of the models stopped before they had converged")
@@ -202,55 +181,15 @@ def filter_pairs(
     labels: np.ndarray,
     settings: FilterSettings,
     fit_predict: FitPredict,
-    folder: Path | None = None,
-    *,
-    resume: bool = False,
 ) -> State:
-    """Filters a corpus of features [N, D] and labels [N], round by round, until it ends.
-
-    A round depends only on the state, the settings and its number, so that a resumed filtering ends
-    like a whole one.
-
-    Args:
-      folder: for the state, which is written after each round.
-      resume: start from the state in the folder.
-    """
-    digest = hashlib.sha256(np.ascontiguousarray(features).data)
-    digest.update(np.ascontiguousarray(labels, np.int64).data)
-    key = json.dumps({**asdict(settings), "corpus": digest.hexdigest()})
-    path = private_folder(Path(folder)) / STATE if folder else None
-    state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
-    if resume and path:
-        state = _read_state(path, key)
+    """Filters a corpus of features [N, D] and labels [N], round by round, until it ends."""
+    state = State(np.zeros(len(labels), np.int32))
     most = math.ceil((len(labels) - settings.m) / settings.k)
-    with Bar("filtering", most, noun="rounds", first=len(state.rounds)) as bar:
+    with Bar("filtering", most, noun="rounds") as bar:
         while not state.ended:
             state = next_round(features, labels, settings, fit_predict, state)
-            if path:
-                about = json.dumps({"rounds": state.rounds, "ended": state.ended})
-                with atomic_file(path) as file:
-                    np.savez(file, key=key, removed=state.removed, score=state.score, about=about)
             last = state.rounds[-1]
             bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
-    return state
-
-
-def _read_state(path: Path, key: str) -> State:
-    """Reads the state of an interrupted filtering with this key."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            about = json.loads(file["about"].item())
-            state = State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"])
-            same = file["key"].item() == key
-    except Exception:  # NumPy and zipfile raise many types of errors for a damaged file
-        same = False
-    if not same:
-        problem = f"{path}: no filtering with these settings was interrupted here"
-        fix = (
-            "give the flags and the --out of the interrupted filtering, or leave --resume out to "
-            "start over"
-        )
-        raise RunError(problem, fix=fix)
     return state
 
 
@@ -283,9 +222,8 @@ def next_round(
     score = right / np.maximum(times, 1)
     best = np.lexsort((rng.random(len(left)), -score))[: settings.k]
     taken = best[score[best] >= settings.tau]
-    removed, scores = state.removed.copy(), state.score.copy()
+    removed = state.removed.copy()
     removed[left[taken]] = number
-    scores[left] = score
     remaining = len(left) - len(taken)
     ended = ""
     if len(taken) < settings.k:
@@ -300,26 +238,22 @@ def next_round(
         "left": remaining,
         "accuracy": float(right.sum() / times.sum()),
         "never_held_out": int((times == 0).sum()),
-        "histogram": np.histogram(score, bins=BINS, range=(0, 1))[0].tolist(),
         **facts,
     }
-    return State(removed, scores, (*state.rounds, row), ended)
+    return State(removed, (*state.rounds, row), ended)
 
 
 # -- features --------------------------------------------------------------------------------------
 
 
-def mean_features(
-    pairs: AnalysedPairs, inputs: str, *, entities: str, unknown: str = "zero"
-) -> Features:
+def mean_features(pairs: AnalysedPairs, inputs: str, *, entities: str) -> Features:
     """Computes the mean vectors of all pairs, by the word vectors of the corpus's encoding.
 
     Args:
       inputs: "hypothesis", or "pair", the sum of a premise's mean and its hypothesis's, as in the
         published code (X_h and X_ph of Herlihy & Rudinger 2021, section 6).
       entities: "none" takes the words of the raw sentence, between blanks, as the published code
-        does; else the tokens of an entity are merged, see `lacking` of mean_vectors.
-      unknown: see mean_vectors.
+        does; "parts" merges the tokens of an entity.
     """
     encoding = pairs.corpus.encoding
     sides = SIDES if inputs == "pair" else SIDES[1:]
@@ -336,15 +270,13 @@ def mean_features(
     total = np.zeros((), np.float32)
     counts: Counter[str] = Counter()
     for texts in texts_of:
-        means = mean_vectors(texts, row_of, matrix, lacking=entities, unknown=unknown)
+        means = mean_vectors(texts, row_of, matrix)
         total = total + means.matrix
         counts.update(means.facts)
     facts = {
-        "kind": MEAN_VECTORS,
         "vectors": vectors.file,
         "sha256": vectors.sha256,
         "entities": entities,
-        "unknown": unknown,
         **counts,
     }
     return Features(total, facts)
@@ -365,20 +297,6 @@ def _texts(pairs: AnalysedPairs, side: str, *, raw: bool, lowercase: bool) -> li
     return texts
 
 
-def run_features(pairs: AnalysedPairs, run: Path, outputs: Mapping[str, np.ndarray]) -> Features:
-    """Takes a finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
-
-    The run is more certain on its training pairs, which therefore look easier than others.
-    """
-    logits = [outputs[example.uid] for example in pairs.examples if example.uid in outputs]
-    if len(logits) < len(pairs.examples):
-        predicted, every = len(logits), len(pairs.examples)
-        problem = f"--features={run}: the run knows {predicted:,} of the corpus's {every:,} pairs"
-        raise RunError(problem, fix="give a run trained on this corpus")
-    facts = {"kind": "logits of a run", "run": Path(run).name}
-    return Features(np.stack(logits).astype(np.float32), facts)
-
-
 class WordVectors(NamedTuple):
     """Vectors [U, D] of words.
 
@@ -393,16 +311,15 @@ class WordVectors(NamedTuple):
 
 
 def _word_vectors(
-    distinct: Sequence[Tokens], row_of: Mapping[str, int], vectors: np.ndarray, lacking: str
+    distinct: Sequence[Tokens], row_of: Mapping[str, int], vectors: np.ndarray
 ) -> WordVectors:
     matrix = np.zeros((len(distinct), vectors.shape[1]), np.float32)
     has, whole = np.zeros((2, len(distinct)), bool)
     for i, word in enumerate(distinct):
         name = "_".join(word)
         whole[i] = name in row_of
-        rows = [row_of[name]] if whole[i] else []
-        if not rows and len(word) > 1 and lacking == "parts":
-            rows = [row_of[token] for token in word if token in row_of]
+        parts = (name,) if whole[i] else word
+        rows = [row_of[token] for token in parts if token in row_of]
         if rows:
             matrix[i] = vectors[rows].mean(axis=0)
             has[i] = True
@@ -410,27 +327,19 @@ def _word_vectors(
 
 
 def mean_vectors(
-    texts: Sequence[Sequence[Tokens]],
-    row_of: Mapping[str, int],
-    vectors: np.ndarray,
-    *,
-    lacking: str = "parts",
-    unknown: str = "zero",
+    texts: Sequence[Sequence[Tokens]], row_of: Mapping[str, int], vectors: np.ndarray
 ) -> Features:
-    """Computes the mean of each text's vectors [N, D], and counts; a text without any vector is
-    zero.
+    """Computes the mean of each text's vectors [N, D], and counts.
 
-    Args:
-      row_of: word -> its row of `vectors` [V, D]; the words of an entity are joined by underscores.
-      lacking: the vector of a merged entity that has none: the mean of its words' vectors
-        ("parts"), or none ("drop"). The paper's fastText composed a vector from the characters.
-      unknown: "zero" takes the mean over all words, with zeros for words without a vector, as the
-        published code does; "skip" takes it over the words that have one.
+    Words without a vector count as zeros, as in the published code. A merged entity without one has
+    the mean of its words' vectors; the paper's fastText composed a vector from the characters.
+
+    row_of: word -> its row of `vectors` [V, D]; the words of an entity are joined by underscores.
     """
     every_word = list(chain.from_iterable(texts))
     distinct = sorted(set(every_word))
     place = {word: i for i, word in enumerate(distinct)}
-    matrix, has, whole = _word_vectors(distinct, row_of, vectors, lacking)
+    matrix, has, whole = _word_vectors(distinct, row_of, vectors)
     if not has.any():
         fix = "give vectors of the corpus's language and case by config.vectors.path=FILE"
         raise DataError("no token of the corpus has a vector", fix=fix)
@@ -438,16 +347,14 @@ def mean_vectors(
     starts = np.cumsum([0, *map(len, texts)])
     shape = len(texts), len(distinct)
     counts = csr_array((has[flat].astype(np.float32), flat, starts), shape=shape)
-    used = counts.sum(axis=1)
-    sizes = used if unknown == "skip" else np.diff(starts)
-    means = (counts @ matrix) / np.maximum(sizes, 1)[:, None]
+    means = (counts @ matrix) / np.maximum(np.diff(starts), 1)[:, None]
     merged = np.array([len(word) > 1 for word in distinct])[flat]
     facts = {
         "tokens": len(flat),
         "without_vector": int((~has[flat]).sum()),
         "merged": int(merged.sum()),
         "merged_without_own_vector": int((merged & ~whole[flat]).sum()),
-        "texts_without_vector": int((used == 0).sum()),
+        "texts_without_vector": int((counts.sum(axis=1) == 0).sum()),
     }
     return Features(np.ascontiguousarray(means, np.float32), facts)
 
@@ -501,8 +408,6 @@ def _round_cells(row: JsonObject) -> tuple[str, ...]:
 def features_text(facts: JsonObject, merged_by: str) -> str:
     """A sentence on the features of a filtering and their vectors. facts: `features` of its
     figures."""
-    if facts["kind"] != MEAN_VECTORS:
-        return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
     if facts["entities"] == "none":
         text = "raw words, no entities merged"
     elif merged_by:
@@ -510,10 +415,7 @@ def features_text(facts: JsonObject, merged_by: str) -> str:
     else:
         text = "no entities merged"
     if lacking := facts["merged_without_own_vector"]:
-        of_words = "have the mean of their words'"
-        treated = of_words if facts["entities"] == "parts" else "count as unknown"
-        text += f", of which {lacking:,} have no vector of their own and {treated}"
-    treated = "have a vector of zeros" if facts["unknown"] == "zero" else "are left out"
-    unknown = f"{facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector"
+        text += f", of which {lacking:,} have the mean of their words' vectors"
+    unknown = f"{facts['without_vector']:,} of {facts['tokens']:,} tokens have a vector of zeros"
     means = f"means of {facts['dim']}-d word vectors ({facts['vectors']})"
-    return f"features: {means}; {text}; {unknown} {treated}"
+    return f"features: {means}; {text}; {unknown}"

@@ -11,19 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, combinations, zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from mednli_jax.data.labels import ordered_names
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.nli.analyses import AnalysedPairs
 from mednli_jax.report import charts
-from mednli_jax.report.metrics import holm
 from mednli_jax.report.options import AnalysisOptions
-from mednli_jax.report.sections import Grid, Report, Section, in_full, p_value, points
+from mednli_jax.report.sections import Grid, Report, Section, in_full
 from mednli_jax.report.tables import corpus_fields, published_figures
 from mednli_jax.types import Json
 
@@ -293,39 +291,7 @@ class ClassLengths:
     lengths: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class KruskalWallis:
-    """The test of Kruskal & Wallis 1952 over all classes."""
-
-    statistic: float
-    p_value: float
-
-
-@dataclass(frozen=True)
-class LengthTest:
-    """Mann-Whitney's U of the first of two classes (two-sided, normal approximation with ties).
-
-    Args:
-      longer: the probability that a sentence of the first class is the longer one, ties counting
-        half.
-      p_holm: the p-value, corrected over the comparisons (Holm 1979).
-    """
-
-    first: str
-    second: str
-    u: float
-    p_value: float
-    longer: float
-    p_holm: float = 1.0
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """Lengths in tokens by class (Table 4), and the tests of their differences."""
-
-    classes: Mapping[str, ClassLengths]
-    kruskal_wallis: KruskalWallis
-    comparisons: Sequence[LengthTest]
+Lengths = Mapping[str, ClassLengths]  # class -> its lengths
 
 
 def hypothesis_lengths(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
@@ -338,22 +304,22 @@ def hypothesis_lengths(pairs: AnalysedPairs, options: AnalysisOptions) -> Report
     merged = lengths(pairs.hypotheses(merged=True)[: len(examples)], labels)
     ticks = [*map(str, range(1, LONGEST_SHOWN)), f"{LONGEST_SHOWN}+"]
     title = f"{pairs.name}: length of hypotheses"
-    series = {label: _percentages(of_class) for label, of_class in separate.classes.items()}
+    series = {label: _percentages(of_class) for label, of_class in separate.items()}
     chart = charts.bars(series, ticks, title=title, x="tokens", y="% of the class")
     assert chart  # there are pairs
     figures = {
         "split": split,
         "knowledge": pairs.knowledge,
         "merged_by": pairs.merged_by,
-        "separate": asdict(separate),
-        "merged": asdict(merged),
+        "separate": _as_json(separate),
+        "merged": _as_json(merged),
     }
     sentences = "hypotheses of all splits" if split == "all" else "training hypotheses"
-    means = [f"{label} {of_class.mean:.1f}" for label, of_class in separate.classes.items()]
+    means = [f"{label} {of_class.mean:.1f}" for label, of_class in separate.items()]
     section = Section(
         f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)",
         [f"tokens of the {sentences}; merged: {_merging(pairs.merged_by)}"],
-        _length_grids(pairs.name, {"separate": separate, "merged": merged}),
+        [_length_grid(pairs.name, {"separate": separate, "merged": merged})],
         [("Lengths, every token on its own", chart)],
         lead=f"Tokens of a hypothesis, on average: {', '.join(means)}",
     )
@@ -372,56 +338,31 @@ def _percentages(of_class: ClassLengths) -> list[float]:
 def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> Lengths:
     """The lengths of sentences by class."""
     length_N, label_N = np.array(list(map(len, sentences))), np.array(labels)
-    of_class = {label: length_N[label_N == label] for label in classes_of(labels)}
-    whole = KruskalWallis(0.0, 1.0)
-    if not _all_equal(*of_class.values()):
-        statistic, p = stats.kruskal(*of_class.values())
-        whole = KruskalWallis(float(statistic), float(p))
-    tests = []
-    for first, second in combinations(of_class, 2):
-        a, b = of_class[first], of_class[second]
-        u, p = len(a) * len(b) / 2, 1.0
-        if not _all_equal(a, b):  # SciPy's p-value is 1 before 1.18 and nan since
-            u, p = stats.mannwhitneyu(a, b, method="asymptotic")
-        longer = float(u) / (len(a) * len(b))
-        tests.append(LengthTest(first, second, float(u), float(p), longer))
-    adjusted = holm([test.p_value for test in tests])
-    tests = [replace(test, p_holm=p) for test, p in zip(tests, adjusted, strict=True)]
     classes = {}
-    for label, length in of_class.items():
+    for label in classes_of(labels):
+        length = length_N[label_N == label]
         numbers = {str(n): count for n, count in sorted(Counter(length.tolist()).items())}
         mean, median = float(length.mean()), float(np.median(length))
         classes[label] = ClassLengths(len(length), mean, median, numbers)
-    return Lengths(classes, whole, tests)
+    return classes
 
 
-def _all_equal(*samples: np.ndarray) -> bool:
-    return len(np.unique(np.concatenate(samples))) == 1
+def _as_json(lengths_of: Lengths) -> dict[str, Json]:
+    return {"classes": {label: asdict(of_class) for label, of_class in lengths_of.items()}}
 
 
-def _length_grids(corpus: str, kinds: Mapping[str, Lengths]) -> list[Grid]:
-    """The grids of Table 4 and of the tests. kinds: separate and merged tokens."""
+def _length_grid(corpus: str, kinds: Mapping[str, Lengths]) -> Grid:
+    """Table 4. kinds: separate and merged tokens."""
     rows: list[tuple[str, ...]] = []
-    tests = []
     header = [""]
-    for label in kinds["separate"].classes:
+    for label in kinds["separate"]:
         header += [f"{label}, mean", f"{label}, median"]
     for kind, of_kind in kinds.items():
         cells = [kind]
-        for of_class in of_kind.classes.values():
+        for of_class in of_kind.values():
             cells += [f"{of_class.mean:.2f}", f"{of_class.median:.1f}"]
         rows.append(tuple(cells))
         if paper := corpus_fields("artifacts", corpus, "tables", "4", kind):
-            values = chain.from_iterable(paper[label] for label in of_kind.classes)
+            values = chain.from_iterable(paper[label] for label in of_kind)
             rows.append(("  in the paper", *map("{:.1f}".format, values)))
-        whole = p_value(of_kind.kruskal_wallis.p_value)
-        tests.append((kind, "all classes (Kruskal-Wallis)", whole, "", ""))
-        for test in of_kind.comparisons:
-            p, p_holm = p_value(test.p_value), p_value(test.p_holm)
-            names = f"{test.first}, {test.second}"
-            tests.append((kind, names, p, p_holm, points(test.longer)))
-    question = (
-        "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)"
-    )
-    columns = ("tokens", "classes", "p", "Holm p", "first is longer, %")
-    return [Grid("", tuple(header), rows), Grid(question, columns, tests, left=2)]
+    return Grid("", tuple(header), rows)

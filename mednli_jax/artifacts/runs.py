@@ -35,7 +35,6 @@ CLASSIFIER = (1, 2, 6)  # numbers of tables
 ANALYSES = (3, 4, 5, 6)
 PARTITION = 6
 OF_TEXTS = ("data.", "knowledge.", "vectors.")  # sections of a config that analyses read
-STATE = "aflite.state.npz"  # of an interrupted filtering
 
 
 class Artifacts:
@@ -59,13 +58,8 @@ class Artifacts:
         pair = FILTERED["pair"]
         filtering = ("analyze", "aflite", "--input=pair", *shared, *_spans(request))
         return [
-            Step(REPORT, analyses, ANALYSES, state=f"analysis/{STATE}"),
-            Step(
-                pair,
-                (*filtering, _out(request, pair)),
-                (PARTITION,),
-                state=f"analysis-pair/{STATE}",
-            ),
+            Step(REPORT, analyses, ANALYSES),
+            Step(pair, (*filtering, _out(request, pair)), (PARTITION,)),
             *_partitions(request),
         ]
 

@@ -42,22 +42,18 @@ class AnalysisOptions:
       corpus: the value of --corpus; "" without it.
       fit_predict: numbers of pairs and classes -> the function that trains the linear models of a
         filtering.
-      outputs: folder of a finished run -> {uid: logits [S * C]}.
     """
 
     corpus: str = ""
     spans: Path | None = None
-    features: Path | None = None
     vectors: Path | None = None
     skills: Path | None = None
     out: Path | None = None
     stop_words: bool = False
     public: bool = False
-    resume: bool = False
     lengths: str = "all"
     input: str = "hypothesis"
     entities: str = "none"
-    unknown: str = "zero"
     top: int = 15
     min_count: int = 5
     smoothing: float = 50.0
@@ -68,7 +64,6 @@ class AnalysisOptions:
     tau: float = 0.75
     seed: int = 0
     fit_predict: Callable[[int, int], FitPredict] | None = None
-    outputs: Callable[[Path], dict[str, np.ndarray]] | None = None
 
 
 @dataclass(frozen=True)
@@ -250,7 +245,6 @@ class Step:
       config: of its --config; "" for a command without one.
       corpus, settings: as of a PaperRun.
       prints: whether the file is the output of the command.
-      state: a file that the interrupted command leaves; then the command gets --resume.
       ontology: whether the ontology of the config is read. With other files of it the step is done
         again.
     """
@@ -263,7 +257,6 @@ class Step:
     corpus: str = ""
     settings: Settings = field(default_factory=dict)
     prints: bool = False
-    state: str = ""
     ontology: bool = False
 
 

@@ -149,8 +149,7 @@ def test_counts_of_few_pairs_are_not_public(folder):
 
 def test_the_note_on_filtering_names_vectors_and_the_table_of_entities(folder):
     features = dict.fromkeys(("merged", "merged_without_own_vector", "without_vector", "tokens"), 0)
-    features |= {"kind": "mean vectors", "vectors": "mimic.vec", "dim": 8}
-    features |= {"entities": "parts", "unknown": "zero"}
+    features |= {"vectors": "mimic.vec", "dim": 8, "entities": "parts"}
     filtering = {"features": features, "merged_by": "spans.tsv"}
     write(folder / "analysis" / "aflite.json", json.dumps(filtering))
 
