@@ -31,7 +31,7 @@ further ones up to 35. The columns (NAMES), by group:
 The published code differs: its Levenshtein distance is over tokens. Its TF-IDF leaves out terms of
 fewer than three training sentences (min_df=3) and scales vectors to unit length. Its differences
 have no sign, its ratios are the larger over the smaller, and its similarities are 1 less a
-distance. Its only negation is the word "no". docs/settings.md names the columns beside the code's.
+distance. Its only negation is the word "no". docs/settings.md lists the differences.
 
 A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has
 none). Words are tokens with a letter or a digit; "content" words are those that are neither grammar
