@@ -106,7 +106,6 @@ READERS = {
     "lexicon": retrofit.read_lexicon,
     "vectors_txt": read_vectors,
     "vectors_bin": read_vectors,
-    "vectors_pair": read_vectors,
     "pieces": PieceVocabulary.of_weights,
 }
 UNZIPPED = {"umls", "snomed", "pieces"}  # whose files may not be gzipped
@@ -321,7 +320,7 @@ def test_a_file_that_is_cut_off_is_named_by_every_reader(name):
 
 
 # The last row of concept vectors is of a concept that is not asked for; pieces may be any bytes.
-NOT_BY_LINES = {"clicr", "answers", "vectors_bin", "vectors_pair", "concept_vectors", "pieces"}
+NOT_BY_LINES = {"clicr", "answers", "vectors_bin", "concept_vectors", "pieces"}
 
 
 @pytest.mark.parametrize("name", sorted(READERS.keys() - NOT_BY_LINES))

@@ -2,8 +2,6 @@
 
   text: GloVe, word2vec and fastText text files. A row is `word number ... number`, with one or more
     blanks or TABs between them; a header `rows dim` may come first.
-  pair: BioASQ's types.txt and vectors.txt in one folder. A line of the first is a word, the same
-    line of the second its numbers.
   word2vec: word2vec's .bin. A line `rows dim`, then for each row the word, a space, dim float32,
     and with most writers a line break. A space in a word shifts all that follows; such a file is
     refused.
@@ -35,11 +33,7 @@ from mednli_jax.files.reading import (
     open_binary,
 )
 
-WORDS_OF_PAIR, NUMBERS_OF_PAIR = "types.txt", "vectors.txt"  # BioASQ's names
-FORMATS = (
-    "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, or a"
-    " folder with types.txt and vectors.txt"
-)
+FORMATS = "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped"
 # The largest absolute value of a number in a vector. Real vectors never exceed it. If a row is read
 # from the wrong byte, some number soon exceeds it, which shows the fault.
 LARGEST = 2.0**33
@@ -75,7 +69,7 @@ class Head:
     """The header of a file of vectors, or its first row if it has none.
 
     Args:
-      kind: "text", "pair" or "word2vec", see the top of this file.
+      kind: "text" or "word2vec", see the top of this file.
       rows: number of rows; -1 if no header gives it.
       dim: numbers per word; 0 if the first row is not a word and its numbers.
     """
@@ -86,7 +80,7 @@ class Head:
 
 
 def resolved_path(path: Path | str) -> Path:
-    """The path to read: a file, with or without .gz, or a folder with BioASQ's pair."""
+    """The path to read, with or without .gz."""
     return either_name(Path(path)) or Path(path)
 
 
@@ -94,43 +88,22 @@ def checked_vector_files(path: Path | str | None) -> list[Path]:
     """The files of a config.vectors.path, each checked to be readable; [] without a path."""
     if not path:
         return []
-    files = expected_files(resolved_path(path))
-    for file in files:
-        if not os.path.isfile(file):
-            problem = f"{file}: there is no such file"
-            fix = "check the path, or leave it empty for random vectors; scores will be lower"
-            raise ConfigError(problem, field="vectors.path", fix=fix)
-        check_readable(file)
-    return files
-
-
-def expected_files(path: Path) -> list[Path]:
-    """The files that a path stands for: [words, numbers] if it is a folder or a file of BioASQ's
-    pair, else [path]. They need not exist."""
-    is_folder, pair = os.path.isdir(path), (WORDS_OF_PAIR, NUMBERS_OF_PAIR)
-    if is_folder or path.name.removesuffix(".gz") in pair:
-        folder = path if is_folder else path.parent
-        words, numbers = (either_name(folder / name) or folder / name for name in pair)
-        # In a folder, either file shows that a pair is meant. If `path` is a file, types.txt has to
-        # exist, because a vectors.txt without it may be a text file.
-        is_pair = os.path.isfile(words) or (is_folder and os.path.isfile(numbers))
-        if is_pair:
-            return [words, numbers]
-    return [path]
-
-
-def numbers_file(path: Path) -> Path:
-    """The file that has the numbers, which messages name."""
-    return expected_files(path)[-1]
+    file = resolved_path(path)
+    if not os.path.isfile(file):
+        problem = f"{file}: there is no such file"
+        fix = "check the path, or leave it empty for random vectors; scores will be lower"
+        raise ConfigError(problem, field="vectors.path", fix=fix)
+    check_readable(file)
+    return [file]
 
 
 def read_head(path: Path | str) -> Head:
     """Reads the header or the first row of a file. Raises DataError for a file without vectors."""
     path = resolved_path(path)
-    head = _text_head(numbers_file(path), _kind_of(path))
+    head = _text_head(path, _kind_of(path))
     if not head.dim:
         problem = "no file of vectors: the line is not a word and its numbers, such as 0.25"
-        raise line_fault(numbers_file(path).name, 1, problem, f"give {FORMATS}")
+        raise line_fault(path.name, 1, problem, f"give {FORMATS}")
     return head
 
 
@@ -140,12 +113,12 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
         return
     problem = f"holds {head.dim} numbers a word, expected {dim}"
     fix = f"set config.vectors.dim={head.dim} or use another file"
-    raise line_fault(numbers_file(path).name, 1, problem, fix)
+    raise line_fault(path.name, 1, problem, fix)
 
 
 def read_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
     """Yields the rows of a file. Faults of single rows are added to `problems`."""
-    readers = {"text": _text_rows, "pair": _paired_rows, "word2vec": _word2vec_rows}
+    readers = {"text": _text_rows, "word2vec": _word2vec_rows}
     return readers[head.kind](path, head, problems)
 
 
@@ -159,14 +132,10 @@ def words_with_numbers(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np
 
 
 def _kind_of(path: Path) -> str:
-    """The kind of a file: "pair" by the names of its files, else by its content."""
-    files = expected_files(path)
-    for file in files:
-        if not os.path.isfile(file):
-            fix = f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}"
-            raise no_such_file(file, fix)
-    if len(files) == 2:
-        return "pair"
+    """The kind of a file, by its content."""
+    if not os.path.isfile(path):
+        fix = f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}"
+        raise no_such_file(path, fix)
     with open_binary(path) as stream:
         start = stream.read(_START_BYTES)
     if start.startswith(_FASTTEXT_START):
@@ -192,21 +161,17 @@ def _kind_of(path: Path) -> str:
 
 
 def _text_head(path: Path, kind: str) -> Head:
-    """The head of a file, from its first line that is not empty. path: the file with the
-    numbers."""
+    """The head of a file, from its first line that is not empty."""
     for number, line in byte_lines(path):
         line = _single_blanks(line)
-        header = _header(line) if number == 1 and kind != "pair" else None
+        header = _header(line) if number == 1 else None
         if header:
             rows, dim = header
             if not rows:
                 break  # the file is empty
             return Head(kind, rows, dim)
         if line:
-            # `_numbers_at_end` skips the first cell, the word. A line of a pair has no word, so one
-            # is put before it.
-            row = b"word " + line if kind == "pair" else line
-            return Head(kind, -1, 0 if b"\0" in line else _numbers_at_end(row))  # 0: binary
+            return Head(kind, -1, 0 if b"\0" in line else _numbers_at_end(line))  # 0: binary
     raise empty_file(path, "no vectors")
 
 
@@ -265,25 +230,6 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow
     problems.raise_if_any()
     if head.rows not in (-1, rows):
         raise _wrong_count(path, head.rows, rows)
-
-
-def _paired_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:
-    """See `read_rows`. A line of the first file is the word, the same line of the second has its
-    numbers."""
-    words_path, numbers_path = expected_files(path)
-    lines = zip(byte_lines(words_path), byte_lines(numbers_path), strict=True)
-    try:
-        for (number, word), (_, numbers) in lines:
-            numbers = _single_blanks(numbers).lstrip(b" ")
-            columns = numbers.count(b" ") + 1 if numbers else 0  # faster than splitting the row
-            if columns == head.dim:
-                yield number, word.strip(b" \t"), numbers
-            else:
-                problems.add(_wrong_row(numbers_path, number, columns, head.dim))
-    except ValueError:  # of zip
-        problem = f"{words_path.name} has not as many words as {numbers_path.name} has rows"
-        fix = "take both files from the same vectors"
-        raise line_fault(numbers_path.name, None, problem, fix) from None
 
 
 def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Iterator[VectorRow]:

@@ -16,8 +16,6 @@ from mednli_jax.data.vector_formats import (
     LARGEST,
     Head,
     check_dim,
-    expected_files,
-    numbers_file,
     read_head,
     read_rows,
     resolved_path,
@@ -92,7 +90,7 @@ def load_vectors(
     """Looks up the words of a vocabulary in a file of vectors.
 
     Args:
-      path: a file of a known format, or a folder with BioASQ's pair; None for `random_vectors`.
+      path: a file of a known format; None for `random_vectors`.
       vocab_words: words of a Vocab, "<pad>" and "<unk>" first.
       dim: numbers per word, must be the file's.
       unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
@@ -118,8 +116,7 @@ def load_vectors(
     matrix = np.zeros((len(vocabulary), dim), np.float32)
     matrix[UNK:] = _unknown_vector(forms.numbers[place_V[place_V >= 0]], seed, unknown)
     matrix[place_V >= 0] = forms.numbers[place_V[place_V >= 0]]
-    digest = sha256(*expected_files(path))
-    return Vectors(path.name, digest, forms.duplicates, vocabulary, matrix, route_V)
+    return Vectors(path.name, sha256(path), forms.duplicates, vocabulary, matrix, route_V)
 
 
 def _all_random(vocabulary: tuple[str, ...], dim: int, seed: int) -> Vectors:
@@ -206,8 +203,7 @@ def _fill_from_rows(path: Path, head: Head, forms: _FormVectors) -> None:
             row = "the row" if has_lines else f"row {number}"
             line = number if has_lines else None
             problem = f"{row} holds something that is not a number up to {LARGEST:.1g}"
-            file = numbers_file(path).name
-            problems.add(line_fault(file, line, problem, "correct or remove the row"))
+            problems.add(line_fault(path.name, line, problem, "correct or remove the row"))
     problems.raise_if_any()
 
 

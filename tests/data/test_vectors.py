@@ -24,7 +24,7 @@ WORDS = ("Fever", "cough", "BP", "absent", "naïve")
 GLOVE = "cough 1 2 3\nfever 4 5 6\nbp -1 -1 -1\nBP .5 0 -2.5e-1\nother 9 9 9\nnaïve 7 8 9\n"
 
 
-@pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "bioasq/"])
+@pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "folder/"])
 def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(
     tmp_path, monkeypatch, name
 ):
@@ -36,7 +36,7 @@ def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_
     assert file_path(text, own) == own / plain  # there is none
     for folder in (shared, own):
         path = folder / "vectors" / name
-        write(path / "types.txt" if name.endswith("/") else path, "")
+        write(path / "v.txt" if name.endswith("/") else path, "")
         assert file_path(text, own) == path
     assert file_path(text, None) == shared / "vectors" / name
 
@@ -66,18 +66,6 @@ def routes(vectors):
     return " ".join(ROUTES[route] for route in vectors.route_V[UNK + 1 :])
 
 
-def pair(folder, text=GLOVE, separator=" "):
-    """Writes BioASQ's two files."""
-    words, numbers = "", ""
-    for line in text.splitlines():
-        word, _, cells = line.partition(" ")
-        words += f"{word}\n"
-        numbers += f"{cells} \n".replace(" ", separator)
-    write(folder / "types.txt", words)
-    write(folder / "vectors.txt", numbers)
-    return folder
-
-
 FILES = {
     "glove.txt": ("v.txt", GLOVE),
     "fastText's .vec": ("v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
@@ -87,9 +75,6 @@ FILES = {
     "a mark": ("v.txt", "\ufeff" + GLOVE),
     "word2vec": ("v.bin", word2vec()),
     "word2vec of gensim": ("v.bin.gz", word2vec(end=b"")),
-    "pair": ("", " "),
-    "pair with TABs": ("", "\t"),
-    "pair by its numbers": ("vectors.txt", " "),
 }
 
 
@@ -97,8 +82,6 @@ FILES = {
 def path(tmp_path, request):
     """A file of each kind with the same vectors."""
     name, content = FILES[request.param]
-    if request.param.startswith("pair"):
-        return pair(tmp_path / "bioasq", separator=content) / name
     return write(tmp_path / name, content)
 
 
@@ -125,10 +108,10 @@ def test_every_kind_of_file_gives_the_same_vectors(path):
 
 
 def test_every_kind_of_file_has_a_digest_rows_and_a_head(path):
-    content = b"".join(file.read_bytes() for file in checked_vector_files(path))
+    assert checked_vector_files(path) == [path]
     head, rows = read_head(path), dict(words_with_numbers(path, 3))
 
-    assert load(path).sha256 == hashlib.sha256(content).hexdigest()
+    assert load(path).sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert load(path).file == path.name
     assert {b"cough", "naïve".encode()} < rows.keys()
     assert head.dim == 3
@@ -252,7 +235,7 @@ def test_several_blanks_in_a_file_of_vectors_are_as_one(save):
     assert_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)
 
 
-def test_a_folder_without_bioasqs_pair_is_refused(tmp_path):
+def test_a_folder_is_no_file_of_vectors(tmp_path):
     write(tmp_path / "v.txt", GLOVE)
     with pytest.raises(DataError, match=r"is a folder, not a file\. Fix: put the file"):
         load(tmp_path)
