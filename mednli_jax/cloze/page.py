@@ -75,9 +75,10 @@ def evaluate(run: "Run", options: EvaluationOptions) -> Report:
     if options.skills:
         rows = cast("ClozeRows", run.prepared.splits[split])
         scores_S = cast("ClozeScorer", run.scorer).query_scores(rows, logits)
-        named = slices(rows.queries(), read_skills(options.skills)).get("skill", {})
-        by_skill = {name: seed_scores(scores_S, places) for name, places in named.items()}
-        scores = {**scores, "families": {**scores["families"], "skill": by_skill}}
+        skills = read_skills(options.skills)
+        rows_of_skill = slices(skills.get(query.uid, ()) for query in rows.queries())
+        by_skill = {skill: seed_scores(scores_S, places) for skill, places in rows_of_skill.items()}
+        scores = {**scores, "families": {"skill": by_skill}}
     corpus, seeds = run.experiment.corpus.title, run.result.seeds
     low, high = share_interval(scores["accuracy"]["mean"], scores["examples"])
     figures = {
@@ -168,8 +169,6 @@ FAMILIES = {
     SEEN_FAMILY: "whether a training query has the same answer",
     TAG_FAMILY: "in the demo: whether the clue to the answer is another marked phrase (name) or "
     "not (circumstance)",
-    "answer length": "words of the dataset's answer",
-    "semantic type": "the type of the dataset's answer",
 }
 
 
@@ -255,8 +254,6 @@ def _families_section(split: str, scores: Scores) -> Section:
     """A table for each family of subsets of the queries, with a row for each subset."""
     families: dict[str, dict[str, Scores]] = {SEEN_FAMILY: {}, TAG_FAMILY: {}}
     families.update(scores.get("families", {}))
-    # ClozeScorer.score keeps the family "tag" apart, as scores["slices"] = {tag: scores}. Here its
-    # tags are divided into two families.
     for tag, of_tag in scores.get("slices", {}).items():
         family = SEEN_FAMILY if tag in (SEEN, UNSEEN) else TAG_FAMILY
         families[family][tag] = of_tag

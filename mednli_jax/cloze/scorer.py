@@ -325,17 +325,14 @@ class ClozeScorer:
         """The scores of the best candidates: mean_sd over the seeds, see scores.summary.
 
         accuracy: exact match, under the name that the training loop reads. in_passage: number of
-        queries that have a right candidate. loss: see `losses`. families: {family: {name: scores of
-        these queries}} for the families of scores.slices, except "tag". slices: {tag: scores}, the
-        family "tag"; the training loop and reports read it under this name.
+        queries that have a right candidate. loss: see `losses`. slices: {tag: scores of its
+        queries}.
         """
         scores_S = self.query_scores(rows, logits)
         summaries = list(map(summary, scores_S))
         losses = self.losses(rows, logits)
-        families: dict[str, JsonObject] = {}
-        for family, subsets in slices(rows.queries()).items():
-            families[family] = {name: seed_scores(scores_S, at) for name, at in subsets.items()}
-        by_tag = families.pop("tag", {})
+        rows_of_tag = slices(query.tags for query in rows.queries())
+        by_tag = {tag: seed_scores(scores_S, places) for tag, places in rows_of_tag.items()}
         return {
             "examples": len(rows),
             "in_passage": int((rows.label >= 0).sum()),
@@ -343,7 +340,6 @@ class ClozeScorer:
             **{name: mean_sd_of(summaries, name) for name in FIGURES},
             "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
             **({"slices": by_tag} if by_tag else {}),
-            "families": families,
         }
 
     def query_scores(self, rows: ClozeRows, logits: np.ndarray) -> list[QueryScores]:

@@ -41,7 +41,6 @@ from mednli_jax.types import Json, JsonObject
 
 ORDERS = 4
 ANSWERS = "answers.json"
-LONG_ANSWER = 5  # answers of this many words or more share a slice
 
 Answers = Mapping[str, str]  # uid -> text
 Selection = Sequence[int] | slice
@@ -260,35 +259,16 @@ def mean_sd_of(summaries: Sequence[JsonObject], name: str) -> metrics.MeanSd | N
     return None if None in values else metrics.mean_sd(values)
 
 
-def slices(
-    queries: Sequence[ClozeExample | Query],
-    skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
-) -> dict[str, dict[str, list[int]]]:
-    """Subsets of the queries: {family: {name: row numbers}}, names sorted.
+def slices(names_of_queries: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """Subsets of queries: {name: row numbers}, names sorted.
 
-    The families: "answer length" in words of the dataset's answer, "semantic type" of that answer,
-    "tag" of the query, such as seen and unseen, and "skill". A family without a subset is left out.
-
-    skills: {uid: skills that the query needs}.
+    names_of_queries: of each query, such as its tags, or the skills that it needs.
     """
-    by_length, by_type = defaultdict(list), defaultdict(list)
-    by_tag, by_skill = defaultdict(list), defaultdict(list)
-    for row, query in enumerate(queries):
-        answer = query.answers[0]
-        length = len(normalise(answer.text).split())
-        by_length[str(length) if length < LONG_ANSWER else f"{LONG_ANSWER}+"].append(row)
-        by_type[answer.semantic_type or "none"].append(row)
-        for tag in set(query.tags):
-            by_tag[tag].append(row)
-        for skill in set(skills.get(query.uid, ())):
-            by_skill[skill].append(row)
-    families = {
-        "answer length": by_length,
-        "semantic type": by_type,
-        "tag": by_tag,
-        "skill": by_skill,
-    }
-    return {family: dict(sorted(named.items())) for family, named in families.items() if named}
+    rows_of = defaultdict(list)
+    for row, names in enumerate(names_of_queries):
+        for name in set(names):
+            rows_of[name].append(row)
+    return dict(sorted(rows_of.items()))
 
 
 def summary_with_slices(
@@ -296,10 +276,19 @@ def summary_with_slices(
     scores: QueryScores,
     skills: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> JsonObject:
-    """The summary of all queries, and under "slices" {family: {name: summary}}, see `slices`."""
+    """The summary of all queries, and under "slices" those of the queries of each tag, such as seen
+    and unseen, and of each skill: {"tag" or "skill": {name: summary}}.
+
+    skills: {uid: skills that the query needs}.
+    """
+    families = {
+        "tag": slices(query.tags for query in queries),
+        "skill": slices(skills.get(query.uid, ()) for query in queries),
+    }
     summaries = {}
-    for family, named in slices(queries, skills).items():
-        summaries[family] = {name: summary(scores, rows) for name, rows in named.items()}
+    for family, named in families.items():
+        if named:
+            summaries[family] = {name: summary(scores, rows) for name, rows in named.items()}
     return {**summary(scores), "slices": summaries}
 
 

@@ -1,8 +1,8 @@
 """The part of a run or a table that may be published: scores, and counts of at least LEAST.
 
 It holds only the fields that are named here: no uids, words, paths, commands, or names of folders,
-users and machines. If one part of a family of slices, of a confusion or of the classes is smaller,
-the whole family is left out, because the small count would follow from the total and the other
+users and machines. If one part of the slices, of a confusion or of the classes is smaller,
+all of them are left out, because the small count would follow from the total and the other
 parts.
 """
 
@@ -23,7 +23,6 @@ CHOICES = (
     *("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching"),
     *("optimizer", "schedule", "select", "precision"),
 )
-FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
 # Flags whose output shows few pairs.
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")
 OF_RUNS = ("csv", "latex", "files")  # flags whose output is not the public part
@@ -114,11 +113,9 @@ def scores(values: Mapping[str, Json], seeds: int) -> JsonObject:
             # without `support`, from which cells could be computed
             names = ("precision", "recall", "f1")
             public["per_class"][label] = {name: of_class[name] for name in names}
-    families = {"slices": values.get("slices", {}), **values.get("families", {})}
-    for family, named in families.items():
-        slices = {name: scores(of_slice, seeds) for name, of_slice in named.items()}
-        if slices and all(slices.values()) and family not in FROM_FILES:
-            public.setdefault("families", {})[family] = slices
+    slices = {name: scores(part, seeds) for name, part in values.get("slices", {}).items()}
+    if slices and all(slices.values()):
+        public["slices"] = slices
     return public
 
 
@@ -140,7 +137,7 @@ def sections(public: Mapping[str, Json]) -> list[Section]:
 
 
 def _grids(values: Mapping[str, Json], *, several_seeds: bool) -> list[Grid]:
-    """The scores of a split: measures, classes, confusion and families of slices."""
+    """The scores of a split: measures, classes, confusion and slices."""
     grids = [Grid("", ("", "mean", "sd", "per seed"), measure_rows(values))]
     rows: list[tuple[str, ...]]
     if "per_class" in values:
@@ -155,12 +152,12 @@ def _grids(values: Mapping[str, Json], *, several_seeds: bool) -> list[Grid]:
             rows.append((label, *map(str, row)))
         summed = ", summed over seeds" if several_seeds else ""
         grids.append(Grid(f"confusion{summed}", ("gold", *labels), rows))
-    for family, named in values.get("families", {}).items():
+    if "slices" in values:
         rows = []
-        for name, of_slice in named.items():
+        for name, of_slice in values["slices"].items():
             accuracy = _share(of_slice["accuracy"]["mean"])
             rows.append((name, str(of_slice["examples"]), accuracy))
-        grids.append(Grid(family, (family, "examples", "accuracy"), rows))
+        grids.append(Grid("slices", ("slices", "examples", "accuracy"), rows))
     return grids
 
 

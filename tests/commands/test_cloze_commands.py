@@ -316,7 +316,7 @@ def test_a_task_refuses_answers_of_another_kind():
 def test_the_page_of_a_run_has_curves_and_kinds_of_queries(home):
     page = (home / "run" / "report.html").read_text()
 
-    for title in ("Learning curves", "Kinds of queries, test", "answer length"):
+    for title in ("Learning curves", "Kinds of queries, test"):
         assert title in page
 
 

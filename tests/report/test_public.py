@@ -94,16 +94,15 @@ def scores(examples, **further):
     return {"examples": examples, "accuracy": accuracy, **further}
 
 
-def test_a_family_with_a_small_slice_is_left_out_whole():
+def test_slices_are_left_out_whole_if_one_is_small():
     large = {"1": scores(90), "2": scores(10)}
     small = {"a": scores(91), "b": scores(9)}
-    # The names of semantic types come from the corpus.
-    families = {"length": large, "type": small, "semantic type": large}
 
-    shown = public.scores(scores(100, families=families, missing=3), seeds=1)
+    shown = public.scores(scores(100, slices=large, missing=3), seeds=1)
 
-    assert list(shown["families"]) == ["length"]
+    assert list(shown["slices"]) == ["1", "2"]
     assert "missing" not in shown
+    assert "slices" not in public.scores(scores(100, slices=small), seeds=1)
 
 
 @cases(
