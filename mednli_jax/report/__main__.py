@@ -21,9 +21,8 @@
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          the page (default: RUN/report.html; several runs: report.html; table: none)
   --files=FOLDER      for a paper: each table as CSV and LaTeX, each chart as SVG and PDF
-  --json --csv --markdown --latex   print a table, a comparison or --categories so; --json, one
-                      run: its result.json; --csv, one run: RUN/scores.csv and
-                      RUN/private/predictions.SPLIT.csv; --markdown --public: a model card
+  --json --csv --markdown --latex   print a table, a comparison, --categories or a page so; --json,
+                      one run: its result.json; --markdown --public: a model card
   --public            one run or a table: RUN/public.html, a page that can be shared, without pairs,
                       uids, words, commands, paths, names of machines, and counts below 10
 
@@ -41,7 +40,7 @@ from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.files.paths import local_path
 from mednli_jax.files.writing import private_folder, write_atomic, write_json, write_over
-from mednli_jax.report import html, outcomes, public
+from mednli_jax.report import html, public
 from mednli_jax.report.options import ReportOptions, TableOptions
 from mednli_jax.report.sections import Section, csv_text, files_of, latex_text, markdown_text, text
 from mednli_jax.rundir import RunDirectory
@@ -144,13 +143,10 @@ def _page(values: cli.Flags, folder: Path) -> None:
     page = html.run_page(directory, task.run_sections, task.row_noun, shown)
     if more.sections:
         _print(values, more.sections, more.figures)
-    elif values.json or values.latex or values.markdown:
+    elif values.json or values.csv or values.latex or values.markdown:
         _print(values, page.sections, directory.result().values)
     _write(values.out or folder / "report.html", page.html())
     _write_files(values, page.sections)
-    if values.csv:
-        for path, content in outcomes.as_csv(folder).items():
-            _write(path, content, content.partition(",")[0])
 
 
 def _comparison(values: cli.Flags, folders: Sequence[Path]) -> None:

@@ -1,9 +1,8 @@
-"""The predictions of finished runs, item by item: as CSV files, and two systems compared on the
-same items, by uid."""
+"""The predictions of finished runs, item by item, and two systems compared on the same items, by
+uid."""
 
-import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +14,9 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files.reading import text_lines
 from mednli_jax.report import charts, metrics
-from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
+from mednli_jax.report.sections import Grid, Section, interval, points
 from mednli_jax.rundir import (
     RESTORE,
-    SPLITS,
     Json,
     RunData,
     RunDirectory,
@@ -189,63 +187,6 @@ def read_metrics(directory: RunDirectory) -> list[Mapping[str, Json]]:
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
-
-
-# -- as CSV ----------------------------------------------------------------------------------------
-
-
-def as_csv(folder: Path) -> dict[Path, str]:
-    """The content of scores.csv, and of private/predictions.SPLIT.csv for each split that the run
-    predicted, by path.
-
-    A score has a name such as `test.accuracy.mean`; a column of predictions, `predicted.0` or
-    `probabilities.0.entailment`.
-    """
-    directory, result = complete(folder)
-    scores: list[tuple[str, Json]] = [("score", "value")]
-    for section in (*SPLITS, "categories"):
-        for name, value in _leaves(result.values.get(section), section):
-            if isinstance(value, int | float):
-                scores.append((name, value))
-    contents = {directory.folder / "scores.csv": csv_lines(scores) + "\n"}
-    for split in SPLITS:
-        path = directory.private / f"predictions.{split}.jsonl"
-        if path.is_file():
-            labels = _labels_of(directory, split)
-            rows = [
-                _columns(json.loads(line), result.seeds, labels) for _, line in text_lines(path)
-            ]
-            header = list(dict.fromkeys(itertools.chain(*rows)))
-            lines = [header]
-            for row in rows:
-                lines.append([row.get(name, "") for name in header])
-            contents[path.with_suffix(".csv")] = csv_lines(lines) + "\n"
-    return contents
-
-
-def _leaves(tree: Json, name: str) -> Iterator[tuple[str, Json]]:
-    """Yields (dotted name, value) of the leaves of nested dicts and lists."""
-    if isinstance(tree, list):
-        tree = dict(enumerate(tree))
-    if isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from _leaves(value, f"{name}.{key}")
-    else:
-        yield name, tree
-
-
-def _columns(
-    row: Mapping[str, Json], seeds: Sequence[int], labels: Sequence[str]
-) -> Mapping[str, Json]:
-    """The cells of a row of predictions, by column."""
-    columns: dict[str, Json] = {}
-    for name, value in row.items():
-        if name == "probabilities":
-            value = [dict(zip(labels, of_seed, strict=True)) for of_seed in value]
-        if name in ("predicted", "probabilities"):
-            value = dict(zip(seeds, value, strict=True))
-        columns.update(_leaves(value, name))
-    return columns
 
 
 # -- two systems -----------------------------------------------------------------------------------

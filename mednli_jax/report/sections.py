@@ -279,7 +279,9 @@ def csv_grid(grid: Grid) -> str:
             columns.append([name, *cells])
         else:
             columns += _number_columns(name, cells)
-    return csv_lines(zip(*columns, strict=True))
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows(zip(*columns, strict=True))
+    return content.getvalue().rstrip("\n")
 
 
 def _number_columns(name: str, cells: Sequence[str]) -> list[list[str]]:
@@ -295,12 +297,6 @@ def _number_columns(name: str, cells: Sequence[str]) -> list[list[str]]:
                     column.append(text.replace(",", "").removeprefix("+"))
             return columns
     return [[name, *cells]]
-
-
-def csv_lines(rows: Iterable[Sequence[Json]]) -> str:
-    content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows(rows)
-    return content.getvalue().rstrip("\n")
 
 
 # -- in LaTeX --------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from support.cases import cases
 from support.commands import printed_json, read_json, refused, succeeds
-from support.files import assert_private
 from support.pages import check_offline
 from support.runs import GOLD, change, edit, write_run
 
@@ -131,27 +130,6 @@ def test_a_folder_that_is_no_run_is_named_with_one_nearby(tmp_path):
     write_run(tmp_path / "esim_kd", GOLD)
 
     assert "e.g. esim_kd." in refused("report esim_dk")
-
-
-def test_scores_and_predictions_of_a_run_are_written_as_csv(tmp_path):
-    uids = ["a,b", *"cdefghij"]
-    run = write_run(tmp_path / "run", "eeeccnccn", "eennnnccn", uids=uids)
-
-    succeeds("report run --csv")
-
-    _, *rows = csv.reader((run / "scores.csv").open())
-    scores = dict(rows)
-    result = read_json(run, "result.json")
-    assert float(scores["test.accuracy.mean"]) == result["test"]["accuracy"]["mean"]
-    assert float(scores["dev.confusion.0.2"]) == result["dev"]["confusion"][0][2]
-    path = run / "private" / "predictions.test.csv"
-    first, *_, last = csv.DictReader(path.open())
-    assert first["uid"] == "a,b"
-    assert first["label"] == "entailment"
-    assert last["predicted.0"] == "neutral"
-    assert last["predicted.1"] == "neutral"
-    assert float(first["probabilities.1.entailment"]) == 0.8
-    assert_private(path)
 
 
 def test_paths_of_analyze_are_drawn_on_the_page_of_a_run(tmp_path):
