@@ -9,7 +9,6 @@ from ml_collections import ConfigDict
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
-from mednli_jax.knowledge.linking import BUNDLED
 from mednli_jax.knowledge.ontology import GRAPHS
 from mednli_jax.models.table import Entry, entry
 from mednli_jax.training import optim
@@ -30,7 +29,6 @@ CHOICES = {
     "data.keep": ("first", "last"),
     "vectors.unknown": ("mean", "random"),
     "knowledge.direction": DIRECTIONS,
-    "knowledge.abbreviations": ("", BUNDLED),
     "knowledge.graph": GRAPHS,
     "knowledge.candidates": ("best", "all"),
     "model.weighting": ("auto", "paper", "exp", "learned"),

@@ -80,7 +80,6 @@ HELP = {
     "data.setup": (
         "phrases as single tokens (ent), as anonymous ones (anonym), or plain text (noent)"
     ),
-    "knowledge.abbreviations": '"bundled": names in short, such as HTN, are linked, too',
     "knowledge.candidates": (
         'Where `mentions` has several concepts for the same words: the "best", or "all", of '
         "which the nearest counts. The package's own linker gives each name one concept."
@@ -311,7 +310,6 @@ def nli(variant: str = "demo") -> ConfigDict:
         candidates=pick("best", mednli="all"),
         mentions="",
         types=(),
-        abbreviations="",
     )
     config.model = _section(name="", knowledge="none", masking="masked")
     config.transfer = _section(init_from="", private=False)

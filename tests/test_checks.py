@@ -48,7 +48,7 @@ def test_a_new_or_renamed_field_of_a_config_raises_the_format_of_runs():
         names |= rundir.flat(read_config(name).to_dict()).keys()
     digest = hashlib.sha256(" ".join(sorted(names)).encode()).hexdigest()[:8]
 
-    assert (rundir.FORMAT, digest) == (2, "3d67f47b")
+    assert (rundir.FORMAT, digest) == (3, "14a60cba")
 
 
 @pytest.mark.parametrize("field", checks.CHOICES)
@@ -108,7 +108,7 @@ def test_a_broken_rule_names_the_field_and_its_fix_works(wrong, right):
         esim | knowledge.polarity=true
         encoder | knowledge.polarity=true model.knowledge="typed"
         esim | knowledge.mentions="found.xml"
-        esim | knowledge.abbreviations="bundled" model.knowledge="typed" knowledge.mentions="m.tsv"
+        esim | knowledge.types=["C"] model.knowledge="typed" knowledge.mentions="m.tsv"
         infersent | model.knowledge="typed"
         infersent | model.pooling="last" model.knowledge="bias"
         encoder | vectors.path="glove.txt"

@@ -9,7 +9,6 @@ negatives too (the published script left false positives out).
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,11 +34,6 @@ TITLES = {
 ALWAYS = "always positive"
 _POSITIVE = LABELS.index(POSITIVE)
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
-RANKED = {
-    "hits": "hits@1",  # share of the queries whose true disease comes first
-    "reciprocal_rank": "MRR",  # mean of 1 / rank of the true disease
-    "average_precision": "AP",  # over all examples of a disease, whatever their premises
-}
 Runs = Mapping[str, Mapping[str, Sequence[float]]]
 Scores = dict[str, Json]  # JSON values
 
@@ -52,23 +46,17 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
         "always_positive"}};
       macro, weighted: `mean_sd` over the runs of the mean over diseases, which weigh the same or by
         positive examples;
-      always_positive: both averages of a classifier that always says true;
-      ranking: `mean_sd` over the runs of the means over diseases of each of RANKED, and "chance",
-        the hits@1 of guessing; missing if no positive example has a negative.
+      always_positive: both averages of a classifier that always says true.
     """
     of_category = {}
     for category in CATEGORIES:
         tested = _test_examples(benchmark, folds, category)
         if tested:
-            diseases, ranked = {}, []
+            diseases = {}
             for disease, examples in tested.items():
                 gold_N = np.array([LABELS.index(example.pair.label) for example in examples])
-                p_RNC = _probabilities(examples, runs)
-                diseases[disease] = _disease_scores(gold_N, p_RNC)
-                is_positive_N = gold_N == _POSITIVE
-                if ranks := _ranks(_queries(examples, is_positive_N), is_positive_N, p_RNC):
-                    ranked.append(ranks)
-            of_category[category] = {**with_averages(diseases), **_ranking(ranked)}
+                diseases[disease] = _disease_scores(gold_N, _probabilities(examples, runs))
+            of_category[category] = with_averages(diseases)
     return of_category
 
 
@@ -131,70 +119,6 @@ def with_averages(diseases: Mapping[str, Scores]) -> Scores:
     }
 
 
-# With one positive in eleven examples a model may rank well and still call nothing positive: its F1
-# is 0 then. A query is a positive example with the negatives made from it. Where probabilities are
-# equal, hits@1 and MRR are their means over all orders; AP treats equal ones as one step, as
-# scikit-learn does.
-
-
-class Ranks(NamedTuple):
-    """Measures of a disease. per_run: a measure of RANKED -> its value in each run."""
-
-    per_run: Mapping[str, Sequence[float]]
-    chance: float
-
-
-def _ranking(ranked: Sequence[Ranks]) -> Scores:
-    """The means over diseases, under the key `ranking`; {} if no disease has ranks."""
-    if not ranked:
-        return {}
-    ranking: Scores = {}
-    for name in RANKED:
-        value_DR = np.array([ranks.per_run[name] for ranks in ranked])
-        ranking[name] = mean_sd(value_DR.mean(axis=0))
-    ranking["chance"] = float(np.mean([ranks.chance for ranks in ranked]))
-    return {"ranking": ranking}
-
-
-def _ranks(
-    queries: Sequence[np.ndarray], is_positive_N: np.ndarray, p_RNC: np.ndarray
-) -> Ranks | None:
-    """The measures of a disease; None if no positive example has a negative."""
-    if not queries:
-        return None
-    from sklearn.metrics import average_precision_score
-
-    per_run: dict[str, list[float]] = {name: [] for name in RANKED}
-    for p_N in p_RNC[..., _POSITIVE]:
-        rank_Q2 = np.array([_rank(p_N[rows], is_positive_N[rows]) for rows in queries])
-        hits, reciprocal = rank_Q2.mean(axis=0)
-        per_run["hits"].append(float(hits))
-        per_run["reciprocal_rank"].append(float(reciprocal))
-        per_run["average_precision"].append(average_precision_score(is_positive_N, p_N))
-    return Ranks(per_run, float(np.mean([1 / len(rows) for rows in queries])))
-
-
-def _queries(examples: Sequence[DiseaseExample], is_positive_N: np.ndarray) -> list[np.ndarray]:
-    """The rows of each positive example with its negatives."""
-    rows_of_query = defaultdict(list)
-    for row, example in enumerate(examples):
-        made_from = example.uid.removesuffix(f".{example.disease}")
-        rows_of_query[example.uid if example.is_positive else made_from].append(row)
-    queries = []
-    for rows in rows_of_query.values():
-        if len(rows) > 1 and is_positive_N[rows].sum() == 1:
-            queries.append(np.array(rows))
-    return queries
-
-
-def _rank(p_Q: np.ndarray, gold_Q: np.ndarray) -> tuple[float, float]:
-    """The (hits@1, reciprocal rank) of the one positive, means over the orders of equal
-    probabilities."""
-    above, equal = int((p_Q[~gold_Q] > p_Q[gold_Q]).sum()), int((p_Q[~gold_Q] == p_Q[gold_Q]).sum())
-    ranks = above + 1 + np.arange(equal + 1)
-    return float((ranks == 1).mean()), float((1 / ranks).mean())
-
-
 # -- the files of a run ----------------------------------------------------------------------------
 
 
@@ -253,15 +177,12 @@ def run_sections(folder: Path) -> RunSections:
         series["macro F1"].append(100 * of_category["macro"]["mean"])
         series[ALWAYS].append(100 * of_category["always_positive"]["macro"])
     averages = ("macro F1", "weighted F1", ALWAYS)
-    header = ("category", "diseases", "positives", "negatives", *averages, *RANKED.values())
+    header = ("category", "diseases", "positives", "negatives", *averages)
     words = [
         "F1 of the positive class in points, mean and sd over runs; each disease is tested by its "
-        "own fold",
-        "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among "
-        "the ten or so that a premise is tested with; average precision (AP) over a disease's "
-        "examples; means over diseases",
+        "own fold"
     ]
-    grid = Grid("", (*header, "hits@1 by chance"), rows)
+    grid = Grid("", header, rows)
     title = "Macro F1 by category, and that of calling all examples positive"
     chart = charts.bars(series, list(categories), title=title, x="category", y="F1 (points)")
     return RunSections(
@@ -295,12 +216,8 @@ def _category_row(category: str, of_category: Scores) -> tuple[str, ...]:
     for name in ("positives", "negatives"):
         counts.append(str(sum(of_disease[name] for of_disease in diseases)))
     averages = [mean_cell(of_category[average]) for average in AVERAGES]
-    ranks = ["-"] * (len(RANKED) + 1)
-    if ranking := of_category.get("ranking"):
-        ranks = [mean_cell(ranking[name]) for name in RANKED]
-        ranks.append(points(ranking["chance"]))
     always = points(of_category["always_positive"]["macro"])
-    return (TITLES[category], str(len(diseases)), *counts, *averages, always, *ranks)
+    return (TITLES[category], str(len(diseases)), *counts, *averages, always)
 
 
 def mean_cell(figures: Scores) -> str:

@@ -5,16 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import ahocorasick
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import ConfigError
-from mednli_jax.files.reading import text_lines
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.words import (
     EVERYDAY_WORDS,
     FUNCTION_WORDS,
@@ -27,7 +24,6 @@ from mednli_jax.knowledge.words import (
 
 SHOWN = 20  # types in a message
 MIN_LENGTH = 3  # characters of the shortest name that is linked
-BUNDLED = "bundled"  # the abbreviations of `read_abbreviations`, in a config
 _JOINED = re.compile(r"[\w.+'’]+(?:(?:[-‐‑‒–—]+|/)[\w.+'’]+)+")  # "nausea/vomiting", "HIV-positive"
 
 
@@ -150,7 +146,7 @@ class Linker:
 
     An acronym that is also an ordinary word (AIDS, MAP, ALL) is linked only where the text has it
     in capitals: not in "walking aids". In capitals the acronym precedes the word. Acronyms are
-    short forms, and names in capitals unless the ontology writes most names in capitals.
+    abbreviations of the ontology, and names in capitals unless it writes most names in capitals.
 
     Everyday words (`words.EVERYDAY_WORDS`) and their plurals are not linked, unless they are
     abbreviations. A concept whose preferred name is one of them is not linked by any name.
@@ -160,9 +156,6 @@ class Linker:
         abbreviations are.
       types: prefixes of the semantic types to link; None = the ontology's `link_types`, () = every
         concept.
-      abbreviations: (short form, expansion). If the expansion is a linked name, the short form, of
-        any length, becomes a name of the same concept and precedes other concepts with that name.
-        Of several expansions of a short form the first linked one is used.
       vocabulary: tokens of the sentences to come: names that hold any other word are left out,
         which makes the linker of a large terminology small. None: all names.
     """
@@ -172,7 +165,6 @@ class Linker:
         ontology: Ontology,
         *,
         types: Sequence[str] | None = None,
-        abbreviations: Iterable[tuple[str, str]] = (),
         vocabulary: Iterable[str] | None = None,
     ) -> None:
         self.ontology = ontology
@@ -182,9 +174,7 @@ class Linker:
         self._concept_of: dict[str, int] = {}  # name, letter for letter -> concept
         # In lower case: units, and keys that are acronyms in capitals and other words otherwise.
         self._ambiguous = set(MEASUREMENT_UNITS)
-        abbreviations = tuple(abbreviations)
-        self._add_names(vocabulary, [expansion for _, expansion in abbreviations])
-        self._add_short_forms(abbreviations)
+        self._add_names(vocabulary)
         self._automaton = ahocorasick.Automaton()
         for key in self._first_name:
             folded = key.casefold()
@@ -250,11 +240,10 @@ class Linker:
         """The concepts of the ontology that a mention's `concept` stands for."""
         return self.ontology.indices(concept)
 
-    def _add_names(self, vocabulary: Iterable[str] | None, expansions: Iterable[str]) -> None:
+    def _add_names(self, vocabulary: Iterable[str] | None) -> None:
         """Adds the names of the ontology in order of precedence: preferred names, then
         `Ontology.names`."""
         words = None if vocabulary is None else folded_words(vocabulary)
-        needed = {self._keys(expansion).key.casefold() for expansion in expansions}
         is_linked = self._linked_concepts()
         preferred = zip(self.ontology.labels, range(len(self.ontology)), strict=True)
         for name, concept in chain(preferred, self.ontology.names):
@@ -262,32 +251,15 @@ class Linker:
                 continue
             is_short = name in self.ontology.abbreviations
             key, exact = self._keys(name, is_short)
-            folded = key.casefold()
-            if words is not None and folded not in needed and not words.issuperset(folded.split()):
+            if words is not None and not words.issuperset(key.casefold().split()):
                 continue
             is_long = len(exact) >= MIN_LENGTH and not _is_everyday(exact)
             if _may_be_linked(exact) and (is_long or is_short):
                 self._add(key, exact)
                 self._concept_of.setdefault(exact, concept)
 
-    def _add_short_forms(self, abbreviations: Sequence[tuple[str, str]]) -> None:
-        """Adds short forms, which precede other names; their expansions are names of the
-        ontology."""
-        concept_of: dict[_Keys, int] = {}
-        for short, expansion in abbreviations:
-            key, exact = self._keys(expansion)
-            words = [exact, self._first_name.get(key.casefold())]
-            acronyms = [exact.upper(), self._first_name.get(key.upper())]
-            concept = self._concept_of_first(words + acronyms)
-            keys = self._keys(short, is_short=True)
-            if concept is not None and _may_be_linked(keys.exact):
-                concept_of.setdefault(keys, concept)
-        for (key, exact), concept in concept_of.items():
-            self._add(key, exact)
-            self._concept_of[exact] = concept
-
-    def _keys(self, name: str, is_short: bool = False) -> _Keys:
-        """Makes the keys of a name. is_short: whether the name is a short form."""
+    def _keys(self, name: str, is_short: bool) -> _Keys:
+        """Makes the keys of a name. is_short: whether the name is an abbreviation."""
         pieces = pieces_of(name)
         key, exact = " ".join(map(singular, pieces)), " ".join(pieces)
         is_acronym = is_short or (self._capitals_make_acronyms and name.removesuffix("s").isupper())
@@ -347,23 +319,6 @@ def _may_be_linked(exact: str) -> bool:
 
 
 @lru_cache(maxsize=2)
-def linker_of(
-    ontology: Ontology, types: tuple[str, ...] | None, abbreviations: tuple[tuple[str, str], ...]
-) -> Linker:
-    """A Linker of all names of an ontology. The corpora of a process share it."""
-    return Linker(ontology, types=types, abbreviations=abbreviations)
-
-
-def bundled_abbreviations() -> Path:
-    """The package's table of short forms, their expansions and concepts."""
-    return mesh.RESOURCES / mesh.ABBREVIATIONS
-
-
-def read_abbreviations() -> tuple[tuple[str, str], ...]:
-    """Reads the (short form, expansion) of each row of `bundled_abbreviations`."""
-    abbreviations = []
-    for number, line in text_lines(bundled_abbreviations()):
-        if number > 1:
-            short, expansion, _ = line.split("\t")
-            abbreviations.append((short, expansion))
-    return tuple(abbreviations)
+def linker_of(ontology: Ontology, types: tuple[str, ...] | None) -> Linker:
+    """A Linker of an ontology. The corpora of a process share it."""
+    return Linker(ontology, types=types)

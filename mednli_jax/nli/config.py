@@ -82,11 +82,7 @@ def reads_mentions_file(config: ConfigDict) -> bool:
 EMPTY: Sequence[EmptyFields] = (
     ("vectors.path vectors.retrofit knowledge.mentions", uses_pieces, "word pieces do not use it"),
     ("model.knowledge", uses_blanks, "concepts are not found in tokens 'blanks'"),
-    (
-        "knowledge.types knowledge.abbreviations",
-        reads_mentions_file,
-        "is for the linker, not for mentions",
-    ),
+    ("knowledge.types", reads_mentions_file, "is for the linker, not for mentions"),
     ("knowledge.polarity", lacks_typed_word_links, "is for typed links of words"),
     ("data.augment", uses_blanks, "there is no augmentation in tokens 'blanks'"),
     (
@@ -338,7 +334,6 @@ def _linking(config: ConfigDict, folder: Path | None) -> Linking:
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,
         types=_split_at_commas(knowledge.types),
-        abbreviations=knowledge.abbreviations,
         # MeSH has no base forms. For the rest, Linking.linker uses base forms with WordNet only.
         lemmas=config.model.knowledge == "typed" and knowledge.ontology != "mesh",
     )

@@ -1,7 +1,7 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
@@ -26,13 +26,7 @@ from mednli_jax.files.reading import check_readable, no_such_file
 from mednli_jax.files.writing import digest
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
-from mednli_jax.knowledge.linking import (
-    BUNDLED,
-    Linker,
-    bundled_abbreviations,
-    linker_of,
-    read_abbreviations,
-)
+from mednli_jax.knowledge.linking import Linker, linker_of
 from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permute
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
@@ -62,7 +56,6 @@ from mednli_jax.types import JsonObject
 
 NAMES = (*demo.SIZES, *CORPORA)
 MUCH_RARER = 10  # times
-MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow); {CONVERT}"
 BLANKS = "blanks"
@@ -81,22 +74,13 @@ class Linking:
         are kept. With "all", the distance of two tokens is the shortest path between any of their
         concepts.
       types: the semantic types that are linked; () leaves the choice to the ontology.
-      abbreviations: "bundled" for the abbreviations of the package, "" for none.
       lemmas: words of WordNet are found by their base forms.
     """
 
     mentions: Path | None = None
     candidates: str = "best"
     types: tuple[str, ...] = ()
-    abbreviations: str = ""
     lemmas: bool = False
-
-    def files(self) -> list[Path]:
-        """The files whose content shapes the mentions."""
-        files = [self.mentions] if self.mentions is not None else []
-        if self.abbreviations == BUNDLED:
-            files.append(bundled_abbreviations())
-        return files
 
     def key(self) -> JsonObject:
         """The settings as JSON."""
@@ -104,26 +88,15 @@ class Linking:
             "types": list(self.types),
             "candidates": self.candidates,
             "mentions": str(self.mentions or ""),
-            "abbreviations": self.abbreviations,
         }
         if self.lemmas:
             key["lemmas"] = True
         return key
 
-    def linker(
-        self, ontology: Ontology, vocabulary: Iterable[str] | None = None
-    ) -> Linker | Lemmas:
-        """Makes the linker of an ontology.
-
-        vocabulary: if given, names that contain a word outside of it are left out.
-        """
+    def linker(self, ontology: Ontology) -> Linker | Lemmas:
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
-        types = self.types or None
-        abbreviations = read_abbreviations() if self.abbreviations == BUNDLED else ()
-        if vocabulary is None:
-            return linker_of(ontology, types, abbreviations)
-        return Linker(ontology, vocabulary=vocabulary, types=types, abbreviations=abbreviations)
+        return linker_of(ontology, self.types or None)
 
 
 def read_recognised(
@@ -263,8 +236,6 @@ class NLICorpus:
       graph_of_run: the ids of the concepts in the graph of that run. None: encoding.graph decides
         which concepts are in the graph.
       partial: the corpus is only scored, so that a missing split (train, for instance) is no error.
-      many_names: a terminology with more names gets a linker with only the names that are made of
-        the corpus's words, to save memory.
       augmentation: the settings of augmentation, None without it.
     """
 
@@ -285,7 +256,6 @@ class NLICorpus:
     concepts_of_run: ConceptVectors | None = None
     graph_of_run: Sequence[str] | None = None
     partial: bool = False
-    many_names: int = MANY_NAMES
     augmentation: Augmentation | None = None
 
     @property
@@ -409,13 +379,7 @@ class NLICorpus:
             return read_recognised(
                 linking.mentions, linking.candidates, ontology, splits, may_have_more=is_excerpt
             )
-        if self.pieces or len(self._ontology.names) <= self.many_names:
-            return self.linker
-        # A linker with only the names that are made of the splits' words needs less memory.
-        tokens: set[str] = set()
-        for example in examples_of(splits):
-            tokens.update(example.premise_tokens, example.hypothesis_tokens)
-        return linking.linker(self._ontology, tokens)
+        return self.linker
 
     def _retrofit_graph(self, words: Sequence[str]) -> csr_array | None:
         """bool [V, V], which words draw each other's vectors together, by the terminology or by a
@@ -587,9 +551,10 @@ class NLICorpus:
                 fix = "check config.vectors.retrofit: 'ontology', or the path of a lexicon"
                 raise no_such_file(lexicon, fix)
             files.append(lexicon)
-        for path in self.linking.files() if self.linking else ():
-            check_readable(path, "check config.knowledge.mentions, or leave it empty")
-            files.append(path)
+        if self.linking and self.linking.mentions:
+            fix = "check config.knowledge.mentions, or leave it empty"
+            check_readable(self.linking.mentions, fix)
+            files.append(self.linking.mentions)
         if self.augmentation is not None:
             files += self.augmentation.files()
         return list(dict.fromkeys(files))

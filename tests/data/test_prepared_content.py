@@ -239,7 +239,6 @@ def content_of_words(folder):
         config,
         {"vectors__path": str(folder / "vectors.txt"), "vectors__retrofit": "ontology"},
         {"vectors__retrofit": str(folder / "lexicon.txt"), "data__max_length": 4},
-        {"knowledge__abbreviations": "bundled"},
         {"knowledge__direction": "undirected", "knowledge__max_links": 1},
         {"knowledge__types": (), "knowledge__mentions": table, "data__lowercase": False},
         {"knowledge__types": (), "knowledge__mentions": metamap},
@@ -419,7 +418,6 @@ def shaped(tmp_path):
             "mesh": changed(own, **of_mesh),
             "retrofitted": nli("file", tmp_path, "none", vectors__retrofit="ontology", **of_mesh),
             "table": changed(own, knowledge__ontology=str(table)),
-            "abbreviations": changed(own, knowledge__abbreviations="bundled"),
         }
     )
 
@@ -458,10 +456,7 @@ def test_a_changed_table_of_names_changes_the_keys_of_what_it_shapes(
     table.write_bytes(table.read_bytes() + b"zq\tasthma\tD001249\n")
 
     after = keys_of(shaped | free, tmp_path)
-    expected = set(shaped)
-    if file != mesh.ABBREVIATIONS:
-        expected.remove("abbreviations")
-    assert {name for name in after if after[name] != before[name]} == expected
+    assert {name for name in after if after[name] != before[name]} == set(shaped)
 
 
 def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):

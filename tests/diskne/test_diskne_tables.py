@@ -3,14 +3,11 @@ paper's."""
 
 import numpy as np
 import pytest
-from support.cases import cases
 from support.diskne import assemble, claim
 
-from mednli_jax.data.examples import NLIExample
 from mednli_jax.diskne.comparison import ALL, gains_of
 from mednli_jax.diskne.comparison import System as Compared
-from mednli_jax.diskne.data import Benchmark, DiseaseExample
-from mednli_jax.diskne.folds import Fold, folds
+from mednli_jax.diskne.folds import folds
 from mednli_jax.diskne.scores import ALWAYS, scores
 from mednli_jax.diskne.tables import PAPER, System, table_section
 from mednli_jax.errors import RunError
@@ -139,52 +136,6 @@ def test_each_of_the_eight_tables_of_diskne_is_filled(benchmark, number):
     _, (first, *_) = table_of(number, benchmark, predictions(benchmark))
 
     assert first[:5] == FIRST_ROW.get(number, first[:5])
-
-
-@cases(
-    "probabilities, hits, reciprocal_rank, average_precision",
-    {
-        # A is first of three for p and last for q. Over all six, A is 1st and 6th.
-        "first and last": (
-            (0.9, 0.5, 0.4, 0.1, 0.3, 0.2),
-            1 / 2,
-            (1 + 1 / 3) / 2,
-            (1 + 2 / 6) / 2,
-        ),
-        # Each figure is its mean over all orders.
-        "all equal": ([0.09] * 6, 1 / 3, (1 + 1 / 2 + 1 / 3) / 3, 1 / 3),
-    },
-)
-def test_hits_reciprocal_rank_and_average_precision_are_those_worked_out_by_hand(
-    probabilities, hits, reciprocal_rank, average_precision
-):
-    examples = []
-    for uid in ("p.symptoms.A", "q.symptoms.A"):
-        positive = NLIExample(uid, "", "", "entailment", (), ())
-        examples.append(DiseaseExample(positive, "A", "A", "symptoms"))
-        for disease in "BC":
-            negative = NLIExample(f"{uid}.{disease}", "", "", "neutral", (), ())
-            examples.append(DiseaseExample(negative, disease, "A", "symptoms"))
-    empty = np.zeros(0, np.int32)
-    fold = Fold(
-        "A",
-        "medical",
-        ("symptoms",),
-        empty,
-        empty,
-        np.arange(6, dtype=np.int32),
-        {},
-    )
-    uids = [example.uid for example in examples]
-    run = {uid: (p, 0, 0) for uid, p in zip(uids, probabilities, strict=True)}
-
-    category = scores(Benchmark("x", tuple(examples), {}, {}), (fold,), {"0": run})["symptoms"]
-
-    ranking = category["ranking"]
-    assert ranking["hits"]["mean"] == pytest.approx(hits)
-    assert ranking["reciprocal_rank"]["mean"] == pytest.approx(reciprocal_rank)
-    assert ranking["average_precision"]["mean"] == pytest.approx(average_precision)
-    assert ranking["chance"] == pytest.approx(1 / 3)
 
 
 # -- two runs --------------------------------------------------------------------------------------

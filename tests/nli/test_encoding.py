@@ -471,7 +471,6 @@ def test_new_pairs_have_the_typed_links_of_equal_training_pairs(wordnet):
     table_rows("""
         # "bird" is of another kind, "hp" is too short
         | D2
-        abbreviations="bundled" | D2
         types=["B","C01"] | D2 D3
         # from a command line
         types=["B,C01"] | D2 D3
@@ -488,7 +487,6 @@ def test_settings_of_the_linker_are_part_of_the_key(config_of, tmp_path):
         return corpus_of(config_of(**fields)).key(Cache(tmp_path / "cache"))
 
     assert key(types=("B", "C01")) == key(types=("B,C01",)) != key()
-    assert key(abbreviations="bundled") != key()
 
 
 def test_only_the_projection_of_links_is_part_of_the_key(config_of, tmp_path):
@@ -500,15 +498,6 @@ def test_only_the_projection_of_links_is_part_of_the_key(config_of, tmp_path):
     formats = plain["formats"] | {"polarity": polarity.FORMAT}
     assert projected == {**plain, "polarity": True, "formats": formats}
     assert "polarity" not in plain
-
-
-def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(config_of):
-    """No sentence has the name of D1."""
-    corpus = corpus_of(config_of(types=("",)))
-    linker = replace(corpus, many_names=1).concept_source(corpus.splits())
-    for sentence in (["pump", "trouble"], ["bird"]):
-        assert linker.link(sentence) == corpus.linker.link(sentence) != []
-    assert linker.link(["cardiac", "illness"]) == []
 
 
 # ---- mentions that end too early ----

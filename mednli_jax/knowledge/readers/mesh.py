@@ -126,6 +126,12 @@ def alias_files() -> list[Path]:
     return [RESOURCES / name for name in names]
 
 
+def short_forms() -> list[str]:
+    """The bundled clinical abbreviations."""
+    rows = _rows(RESOURCES / ABBREVIATIONS, ABBREVIATION_HEADER, hashlib.sha256(), Problems())
+    return [row[ABBREVIATION_HEADER[0]] for _, row in rows]
+
+
 def _rows(
     path: Path, names: tuple[str, ...], digest: Digest, problems: Problems
 ) -> Iterator[tuple[int, dict[str, str]]]:

@@ -18,7 +18,7 @@ import numpy as np
 from mednli_jax.data import partitions
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
-from mednli_jax.knowledge.linking import read_abbreviations
+from mednli_jax.knowledge.readers.mesh import short_forms
 from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encode.links import concepts_in, find_mentions
@@ -89,29 +89,28 @@ def categories_by_rules(corpus: NLICorpus, split: str) -> Categories:
     splits = corpus.splits()
     examples = splits[split].examples
     mentions = find_mentions(examples, corpus.concept_source(splits), corpus.encoding).visible
-    short_forms = [short for short, _ in read_abbreviations()]
-    return categories(examples, mentions["premise"], mentions["hypothesis"], short_forms)
+    return categories(examples, mentions["premise"], mentions["hypothesis"], short_forms())
 
 
 def categories(
     examples: Sequence[NLIExample],
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
-    short_forms: Iterable[str],
+    abbreviations: Iterable[str],
 ) -> Categories:
     """The categories whose rule (RULES) each pair meets; a pair may meet several.
 
     The published categories were given by hand. These rules describe the pair, not the reason of a
     model's error. A short form that is also a function word ("or") counts only in capitals.
     """
-    abbreviations = _fold(short_forms)
+    short_forms = _fold(abbreviations)
     categories_of = {}
     for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
         in_premise, in_hypothesis = concepts_in(left), concepts_in(right)
         premise, hypothesis = _fold(example.premise_tokens), _fold(example.hypothesis_tokens)
         tokens = (*example.premise_tokens, *example.hypothesis_tokens)
         in_capitals = _fold(filter(str.isupper, tokens))
-        short = abbreviations & (premise | hypothesis)
+        short = short_forms & (premise | hypothesis)
         holds = {
             "numerical reasoning": any(map(_is_number, premise | hypothesis)),
             "abbreviations": bool(short - FUNCTION_WORDS or short & in_capitals),
