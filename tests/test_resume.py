@@ -168,8 +168,8 @@ def resume(run, *flags):
         evaluate --run=whole | config.json | { | [{ | whole/config.json: cannot be read
         resume stopped | metrics.jsonl | "epoch" | "e" | stopped/metrics.jsonl:1:
         # the files of another version
-        resume whole | result.json | "format": 2 | "format": 3 | whole: the run has format 3,
-        resume stopped | result.json | "format": 2 | "format": 3 | stopped: the run has format 3,
+        resume whole | result.json | "format": 3 | "format": 4 | whole: the run has format 4,
+        resume stopped | result.json | "format": 3 | "format": 4 | stopped: the run has format 4,
         train whole | result.json | "format": 2, | | whole: the run has format 0,
         evaluate --run=whole | result.json | "format": 2, | | whole: the run has format 0,
         predict --run=whole | result.json | "format": 2 | "format": 3 | the run has format 3,
