@@ -170,11 +170,11 @@ def resume(run, *flags):
         # the files of another version
         resume whole | result.json | "format": 3 | "format": 4 | whole: the run has format 4,
         resume stopped | result.json | "format": 3 | "format": 4 | stopped: the run has format 4,
-        train whole | result.json | "format": 2, | | whole: the run has format 0,
-        evaluate --run=whole | result.json | "format": 2, | | whole: the run has format 0,
-        predict --run=whole | result.json | "format": 2 | "format": 3 | the run has format 3,
-        report whole | result.json | "format": 2 | "format": 3 | whole: the run has format 3,
-        resume stopped --config.seeds=7 | result.json | "format": 2 | "format": 3 | has format 3,
+        train whole | result.json | "format": 3, | | whole: the run has format 0,
+        evaluate --run=whole | result.json | "format": 3, | | whole: the run has format 0,
+        predict --run=whole | result.json | "format": 3 | "format": 4 | the run has format 4,
+        report whole | result.json | "format": 3 | "format": 4 | whole: the run has format 4,
+        resume stopped --config.seeds=7 | result.json | "format": 3 | "format": 4 | has format 4,
         # runs that are not finished
         evaluate --run=stopped | | | | status interrupted / --resume
         evaluate --run=stopped | result.json | "interrupted" | "running" | running / --resume

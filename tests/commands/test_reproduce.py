@@ -348,7 +348,7 @@ place=${words##*--workdir=}
 place=${place%% *}
 [[ $words != *report* ]] || { echo {} >"${words##*--runs=}/categories.json"; exit; }
 mkdir -p "$place/checkpoints" && echo {} >"$place/config.json"
-echo '{"format": 2, "status": "complete"}' >"$place/result.json"
+echo '{"format": 3, "status": "complete"}' >"$place/result.json"
 """
 
 
@@ -383,7 +383,7 @@ def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(
     code, _, calls = recorded()
     assert code == 0
     assert len(calls) == 3
-    (tmp_path / "runs" / "unit-esim" / "result.json").write_text('{"format": 2, "sta')
+    (tmp_path / "runs" / "unit-esim" / "result.json").write_text('{"format": 3, "sta')
     code, _, calls = recorded()
     assert code == 0
     assert len(calls) == 1
@@ -395,7 +395,7 @@ def test_the_queue_makes_table_8_again_for_a_run_that_was_trained_again(recorded
     assert len(calls) == 4
     assert recorded("--tables=8")[2] == []
 
-    write(tmp_path / "runs" / "bow" / "result.json", '{"status": "complete", "format": 2}')
+    write(tmp_path / "runs" / "bow" / "result.json", '{"status": "complete", "format": 3}')
 
     (call,) = recorded("--tables=8")[2]
     assert "report --table=8" in call

@@ -42,7 +42,7 @@ for flag in "$@"; do
   --workdir=*)
     mkdir -p "${flag#*=}/private"
     echo >"${flag#*=}/private/predictions.test.jsonl"
-    echo '{"format": 2, "status": "complete"}' >"${flag#*=}/result.json"
+    echo '{"format": 3, "status": "complete"}' >"${flag#*=}/result.json"
     ;;
   esac
 done
