@@ -1,21 +1,18 @@
 """Measures which small faults the tests catch. In the root of the checkout:
 
-  python tests/mutation_check.py                              # whether each fault can be planted
-  pytest -n 0 --dist=no --cov=mednli_jax --cov-context=test   # .coverage: the lines of each test
-  python tests/mutation_check.py RESULTS.json [NAME ...]
+  python tests/mutation_check.py                        # whether each fault can be planted
+  python tests/mutation_check.py mednli_jax/models      # plants the faults of a file or a folder
+  python tests/mutation_check.py NAME ...               # plants these faults
 
 mutation_faults.toml lists the faults: a file, a text that occurs in it exactly once, and the text
 that replaces it. A table with a fault that cannot be planted is refused. Each fault is planted in a
 copy of the checkout. Up to six test files that import the module are run first: the one with its
 name (or named in the table as `first`), then those that import the fewest modules. If these pass,
-the others that run a replaced line are run. RESULTS.json keeps the outcomes for one state of the
-code; an interrupted check goes on. A fault whose test also fails on the original code is "broken".
-Slow tests are left out.
+all tests are run. A fault whose test also fails on the original code is "broken". Slow tests are
+left out.
 """
 
 import ast
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -25,12 +22,8 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # not needed to look at the table
-    from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1].resolve()
 SECONDS = 900
@@ -93,8 +86,7 @@ def faults_of_table() -> list[Fault]:
 
 
 def problems_of(faults: Sequence[Fault]) -> list[str]:
-    """The faults that cannot be planted, and names of several faults: outcomes are kept by
-    name."""
+    """The faults that cannot be planted, and names of several faults."""
     names = Counter(fault.name for fault in faults)
     problems = [f"{name}: the name of {count} faults" for name, count in names.items() if count > 1]
     for fault in faults:
@@ -105,8 +97,6 @@ def problems_of(faults: Sequence[Fault]) -> list[str]:
 
 def run(tests: Sequence[str], seconds: float, fault: Fault | None = None) -> Outcome:
     """Runs tests on a copy of the checkout; with a fault planted, up to the first failure."""
-    if not tests:
-        return Outcome("survived")
     with tempfile.TemporaryDirectory(prefix="mutation_") as folder:
         ignored = shutil.ignore_patterns(".git", "__pycache__", "*venv")
         copy = shutil.copytree(ROOT, f"{folder}/copy", ignore=ignored)
@@ -157,79 +147,31 @@ def importing(fault: Fault) -> list[str]:
     return sorted(ranks, key=lambda name: ranks[name])[:FIRST]
 
 
-def covering(fault: Fault, covered: "CoverageData") -> list[str]:
-    """Test files that run a line of the old text, or of its file if it runs on import; those with
-    most tests first."""
-    begin = 1 + fault.code.partition(fault.old)[0].count("\n")
-    contexts = covered.contexts_by_lineno(str(ROOT / fault.file))
-    for lines in (range(begin, begin + fault.old.count("\n") + 1), contexts):
-        files: Counter[str] = Counter()
-        for line in lines:
-            files.update(test.partition("::")[0] for test in contexts.get(line, ()) if test)
-        if files:
-            break
-    return [file for file, _ in files.most_common()]
+def outcome_of(fault: Fault) -> Outcome:
+    outcome = run(importing(fault), SECONDS, fault)
+    return run(["tests"], 3 * SECONDS, fault) if outcome.word == "survived" else outcome
 
 
-def outcome_of(fault: Fault, covered: "CoverageData") -> Outcome:
-    first = importing(fault)
-    outcome = run(first, SECONDS, fault)
-    if outcome.word != "survived":
-        return outcome
-    others = [file for file in covering(fault, covered) if file not in first]
-    return run(others, 3 * SECONDS, fault)
-
-
-def state_of_code() -> str:
-    files = sorted(ROOT.glob("*/**/*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def saved_outcomes(results: Path, code: str) -> dict[str, Outcome]:
-    if not results.exists():
-        return {}
-    saved = json.loads(results.read_text())
-    assert saved["code"] == code, f"{results} is of another state of the code: give another file"
-    return {name: Outcome(**values) for name, values in saved["outcomes"].items()}
-
-
-def main(*arguments: str) -> None:
+def main(*chosen: str) -> None:
+    """Plants the faults with these names, or of files below these paths."""
     faults = faults_of_table()
     if problems := problems_of(faults):
         sys.exit("\n".join(problems))
-    if arguments:
-        names = arguments[1:]
-        chosen = [fault for fault in faults if not names or fault.name in names]
-        check(Path(arguments[0]), chosen)
-
-
-def check(results: Path, faults: Sequence[Fault]) -> None:
-    from coverage import CoverageData
-
-    code = state_of_code()
-    outcomes = saved_outcomes(results, code)
-    covered = CoverageData(str(ROOT / ".coverage"))
-    covered.read()
-    assert covered.measured_contexts() - {""}, (
-        "no test of a line in .coverage: run pytest with --dist=no"
-    )
-
+    if not chosen:
+        return
+    outcomes = []
     for fault in faults:
-        if fault.name not in outcomes:
-            outcomes[fault.name] = outcome_of(fault, covered)
-            values = {name: asdict(outcome) for name, outcome in outcomes.items()}
-            results.write_text(json.dumps({"code": code, "outcomes": values}))
-        outcome = outcomes[fault.name]
-        print(f"{outcome.word:11} {fault.name:28} {''.join(outcome.failed[:1])}", flush=True)
+        if fault.name in chosen or fault.file.startswith(chosen):
+            outcomes.append(outcome_of(fault))
+            print(fault.name, *outcomes[-1].failed[:1], outcomes[-1].word, flush=True)
 
-    tests = [test for fault in faults for test in outcomes[fault.name].failed]
-    fail_without_fault = {*run(tests, SECONDS).failed}
+    tests = [test for outcome in outcomes for test in outcome.failed]
+    fail_without_fault = {*run(tests, SECONDS).failed} if tests else set()
     counts: Counter[str] = Counter()
-    for fault in faults:
-        outcome = outcomes[fault.name]
+    for outcome in outcomes:
         is_broken = not fail_without_fault.isdisjoint(outcome.failed)
         counts["broken" if is_broken else outcome.word] += 1
-    print(f"{len(faults)} faults:", *(f"{count} {word}" for word, count in counts.items()))
+    print(f"{len(outcomes)} faults:", *(f"{count} {word}" for word, count in counts.items()))
 
 
 if __name__ == "__main__":
