@@ -22,12 +22,13 @@ os.environ["MALLOC_TRIM_THRESHOLD_"] = str(4 << 20)
 os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
 
 # A program that one test compiled is not compiled again, neither in this process nor in one that a
-# test starts. Each worker has a folder of its own, because jax does not write an entry in one
-# piece.
+# test starts, nor in the other worker. A folder that the user names keeps programs for the next
+# time.
 COMPILED = tempfile.TemporaryDirectory(prefix="mednli_jax_compiled_", ignore_cleanup_errors=True)
-os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", COMPILED.name)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+assert "jax" not in sys.modules  # which reads these variables when it is imported
 
 import pytest
 

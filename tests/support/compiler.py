@@ -3,14 +3,14 @@ once or twice.
 
 The flags leave the compiler's expensive passes out. jaxlib 0.10 also goes back to the code
 generation before its fusion emitters, which takes half the time; later versions cannot.
-MEDNLI_JAX_TESTS_OPTIMIZED=1 compiles as users do.
+MEDNLI_JAX_TESTS_OPTIMIZED=1 compiles as users do. conftest.py imports this module before it sets
+variables that jax reads at its import, so that this module does not import jax.
 """
 
 import os
 from collections.abc import Callable
 from importlib.metadata import version
 
-import jax
 import pytest
 
 FLAGS = [
@@ -25,6 +25,8 @@ FAST = "" if os.environ.get("MEDNLI_JAX_TESTS_OPTIMIZED") else " ".join(FLAGS)
 
 def compiled(caplog: pytest.LogCaptureFixture, call: Callable[[], object]) -> int:
     """The number of programs that are compiled in a call."""
+    import jax
+
     caplog.clear()
     with jax.log_compiles():
         call()
