@@ -43,7 +43,7 @@ RUNNING = {
 YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 AMD, INTEL = "AuthenticAMD", "GenuineIntel"
 # The programs that are faster with Eigen: vendor of the processor, model and mode -> least examples
-# of a batch. Measured on two cores of one processor of each vendor (docs/benchmarks.md).
+# of a batch. Measured on two cores of one processor of each vendor (docs/log.md).
 _WITH_EIGEN: dict[tuple[str, type[nn.Module] | None, str], int] = {
     (AMD, InferSent, "train"): 1,
     (AMD, InferSent, "predict"): 1,
