@@ -177,7 +177,6 @@ class RunData:
       words, words_with_vector: size of the vocabulary.
       vectors, vectors_sha256: the source of the word vectors, and its content.
       ontology, ontology_version, ontology_sha256: "" without knowledge.
-      links_per_length: number of edges -> links between tokens.
       values: the whole manifest, with the fields that one task alone has.
     """
 
@@ -193,8 +192,6 @@ class RunData:
     ontology: str = ""
     ontology_version: str = ""
     ontology_sha256: str = ""
-    links_per_length: Mapping[str, int] = field(default_factory=dict)
-    pairs_with_links: int = 0
     values: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
@@ -218,8 +215,6 @@ class RunData:
             ontology=knowledge.get("ontology", ""),
             ontology_version=knowledge.get("version", ""),
             ontology_sha256=knowledge.get("sha256", ""),
-            links_per_length=knowledge.get("links_per_length", {}),
-            pairs_with_links=knowledge.get("pairs_with_links", 0),
             values=values,
         )
 

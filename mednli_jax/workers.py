@@ -140,7 +140,6 @@ class Queue:
         self._taken: set[str] = set()
         self._attempts: Counter[str] = Counter()
         self._mutex = threading.Lock()
-        self._seconds: list[float] = []
         self._make_folders()
 
     def _make_folders(self) -> None:
@@ -246,14 +245,11 @@ class Queue:
         self._report(job, time.monotonic() - started)
 
     def _report(self, job: Job, seconds: float) -> None:
-        """Counts a job as done, and prints how long the others will take."""
+        """Counts a job as done."""
         with self._mutex:
             self._done.add(job.name)
-            self._seconds.append(seconds)
-            mean = sum(self._seconds) / len(self._seconds)
-            left = mean * len(self._open_jobs()) / self.workers
             of_all = f"{len(self._done)} of {len(self.jobs)}"
-        say(f"{job.name}: {seconds:.0f} s ({of_all}, ETA {left / 60:.0f} min)")
+        say(f"{job.name}: {seconds:.0f} s ({of_all})")
 
     def _fail(self, job: Job, reason: str) -> None:
         """Stores the reason of a failure; the same reason of several jobs is printed once."""

@@ -1,17 +1,10 @@
-"""Reports of cloze runs: scores, comparisons, predictions, attention over passages.
+"""Reports of cloze runs: scores, comparisons, predictions, attention over passages."""
 
-Only `attention_page` holds text of a corpus: it quotes a passage, and is for a private folder.
-"""
-
-import html
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-
-import numpy as np
 
 from mednli_jax.cloze.baselines import CHANCE, known_vectors, words_of_texts
 from mednli_jax.cloze.corpus import read_splits, split_of
@@ -37,7 +30,6 @@ from mednli_jax.cloze.tables import (
     mean_length_cell,
     systems_grid,
 )
-from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.files.paths import next_free
 from mednli_jax.files.writing import private_folder, write_atomic
 from mednli_jax.report.metrics import LEVEL, share_interval
@@ -299,8 +291,8 @@ def write_attention(run: "Run", queries: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention over each passage to a new folder under the run's private/, because it
     quotes the passages. Returns the folder.
 
-    passage-1.json: see ClozeScorer.attention_map, with the answer. passage-1.html: see
-    attention_page. A second query is passage-2, and so on.
+    passage-1.json: see ClozeScorer.attention_map, with the answer. A second query is passage-2, and
+    so on.
     """
     attended, predicted = run.attention(queries), run.predictions(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
@@ -308,50 +300,4 @@ def write_attention(run: "Run", queries: Sequence[tuple[str, str]]) -> Path:
         answer, weights = answered["answer"], seen["weights"].astype(float)
         values = {**seen, "weights": weights.round(6).tolist(), "answer": answer}
         write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
-        write_atomic(folder / f"passage-{number}.html", attention_page(seen, answer))
     return folder
-
-
-_SHADES = 10
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<link rel="icon" href="data:,"><title>Where the reader looked</title>
-<style>
-body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-body {{ font: 17px/1.9 system-ui, sans-serif }}
-u {{ text-underline-offset: 4px }}
-.answer {{ font-weight: 700 }}
-.passage {{ border-top: 1px solid; padding-top: 1rem }}
-span {{ background: rgba(86, 180, 233, var(--shade)) }}
-</style></head>
-<body><h1>Where the reader looked</h1>
-<p>{query}</p><p>Answer: <b>{answer}</b></p><p class="passage">{passage}</p></body></html>
-"""
-
-
-def attention_page(seen: Scores, answer: str) -> str:
-    """A passage as HTML, below its query. A token's shade is its weight (mean over the seeds);
-    candidates are underlined.
-
-    seen: see ClozeScorer.attention_map. answer: the most likely candidate.
-    """
-
-    def shown(token: str) -> str:
-        return html.escape(seen["names"].get(token, token))
-
-    weight_T = np.mean(seen["weights"], axis=0)
-    most = max(weight_T, default=0.0) or 1.0
-    words = []
-    for token, weight in zip(seen["passage"], weight_T, strict=True):
-        shade = math.ceil(_SHADES * weight / most) / _SHADES
-        shaded = f'<span style="--shade: {shade}" title="{weight:.4f}">{shown(token)}</span>'
-        words.append(shaded if weight > 0 else shown(token))
-    for candidate, spans in zip(seen["candidates"], seen["spans"], strict=True):
-        kind = ' class="answer"' if candidate == answer else ""
-        for start, end in spans:
-            words[start] = f"<u{kind}>{words[start]}"
-            words[end - 1] += "</u>"
-    query = " ".join(map(shown, seen["query"])).replace(PLACEHOLDER, "<b>_____</b>")
-    return _PAGE.format(query=query, answer=html.escape(answer) or "-", passage=" ".join(words))

@@ -90,12 +90,14 @@ def curves(
 
     Lines of one name share a colour and an entry of the legend.
     """
-    places = [place for line in lines for place, value in line.points if math.isfinite(value)]
-    if not places:
+    from matplotlib.ticker import MaxNLocator
+
+    values = [value for line in lines for _, value in line.points]
+    if not any(map(math.isfinite, values)):
         return None
     names = list(dict.fromkeys(line.name for line in lines))
     figure, axes = _axes(x, y, len(names))
-    axes.set_xticks(_ticks(min(places), max(places), [mark[0] for mark in marks]))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ends = []
     unlabelled = set(names)
     for line in lines:
@@ -115,17 +117,6 @@ def curves(
         axes.plot(*mark, "o", color="black", fillstyle="none", markersize=8, clip_on=False)
     figure.legend(loc="outside lower left")
     return Chart(figure, title, f"{y} by {x}: {', '.join(ends)}")
-
-
-def _ticks(first: float, last: float, marked: Iterable[float]) -> list[float]:
-    """The marked values, and about six whole numbers that are at least half a step away from
-    them."""
-    step = math.ceil((last - first) / 6) or 1
-    ticks: list[float] = []
-    for value in (*sorted(marked), *range(math.ceil(first), math.floor(last) + 1, step)):
-        if all(abs(value - tick) >= step / 2 for tick in ticks):
-            ticks.append(value)
-    return sorted(ticks)
 
 
 @_style()

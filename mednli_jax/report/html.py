@@ -12,7 +12,7 @@ import jinja2
 from mednli_jax.data.examples import Split
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import names_of, read_metrics
-from mednli_jax.report.sections import Grid, RunSections, Section, markdown_text, number_of
+from mednli_jax.report.sections import Grid, RunSections, Section, markdown_text
 from mednli_jax.rundir import (
     SPLITS,
     Json,
@@ -76,8 +76,6 @@ def run_page(
     settings = Section("Settings", facts=_settings(directory, corpus, result, data, row_noun))
     curves = _curves(directory, result, of_task.measure)
     shown = [*of_task.before[:1], settings, *of_task.before[1:], curves, *of_task.after]
-    if "links_per_length" in data.values.get("knowledge", {}):
-        shown.append(_links(data))
     origin = {
         "files": _files(data.splits.values()),
         "prepared": result.prepared,
@@ -196,16 +194,6 @@ def _lines(
                 if side == "dev" and best.get(seed) == row["epoch"]:
                     marks.append(point)
     return list(lines.values()), marks
-
-
-def _links(data: RunData) -> Section:
-    lengths = sorted(data.links_per_length, key=int)
-    links = [data.links_per_length[length] for length in lengths]
-    title = f"Links between tokens by path length, {data.ontology}"
-    chart = charts.bars({"links": links}, lengths, title=title, x="shortest path", y="links")
-    total = sum(split.rows for split in data.splits.values())
-    pairs = f"{data.pairs_with_links:,} of {number_of(total, 'pair')} with links"
-    return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
 def _provenance(env: RunEnvironment) -> dict[str, str]:
