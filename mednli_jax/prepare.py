@@ -136,7 +136,7 @@ def _size(title: str, rows: Rows, facts: JsonObject, sides: Sequence[str], row_n
 def _split_lines(facts: JsonObject, shared: Mapping[str, JsonObject]) -> Iterator[str]:
     """Yields further facts of a split. shared: earlier split -> counts of the texts that both
     have."""
-    if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
+    if "tokens" in facts:
         yield f"    tokens from: {_named_counts(facts['tokens'])}"
     if "labels" in facts:
         yield f"    labels: {_named_counts(facts['labels'])}"

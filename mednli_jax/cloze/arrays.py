@@ -63,7 +63,6 @@ from mednli_jax.data.examples import Answer, ClozeExample, Split
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
 from mednli_jax.data.vectors import (
     RANDOM_SD,
-    coverage,
     load_vectors,
     random_vectors,
     training_coverage,
@@ -74,7 +73,7 @@ from mednli_jax.types import JsonObject
 
 # Raise it when the meaning or the layout of an array changes; tests/data/test_prepared_content.py
 # notices a change.
-FORMAT = 4
+FORMAT = 5
 # Fields without offsets of their own. candidate_length has the offsets of candidate_type,
 # position_candidate those of position. query_tokens has the queries end to end; query_length says
 # how long each is. query_length and the fields after it hold one number for each query.
@@ -192,7 +191,7 @@ def encode_new(
 def _array_counts(
     arrays: Mapping[str, np.ndarray], facts: JsonObject, num_train_types: int
 ) -> JsonObject:
-    """Token and candidate counts of one split. facts: those of _FlatLists.add."""
+    """Counts of unknown tokens and of candidates of one split. facts: those of _FlatLists.add."""
     first_passage, first_query = facts["first_passage"], facts["first"]
     end_passage = first_passage + facts["passages"]
     queries = slice(first_query, first_query + facts["rows"])
@@ -203,10 +202,6 @@ def _array_counts(
     right_candidate = first_candidate[passage[is_answerable]] + gold[is_answerable]
     right_type = arrays["candidate_type"][right_candidate]
     return {
-        "tokens": {
-            "passage": int(end - start),
-            "query": int(arrays["query_length"][queries].sum()),
-        },
         "unknown_tokens": {
             "passage": int((arrays["passage"][start:end] == UNK).sum()),
             "query": int((arrays["query"][queries] == UNK).sum()),
@@ -399,7 +394,6 @@ def _vocabulary(
     else:
         vocabulary = _pretrained_vocabulary(words, train_counts, counts, encoding)
     facts = {
-        "of_train": len(words) - len(SPECIALS),
         "cut": len(train_words) - len(words),
         **vocabulary.facts,
         "words": len(vocabulary.vocab) - len(SPECIALS),
@@ -434,7 +428,6 @@ def _pretrained_vocabulary(
     facts = {
         "source": pretrained.file,
         "sha256": pretrained.sha256,
-        "coverage": asdict(coverage(pretrained, counts)),
         "training_tokens": asdict(training_coverage(pretrained, word_counts)),
         "with_vector": pretrained.with_vector,
     }

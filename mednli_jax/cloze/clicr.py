@@ -14,7 +14,6 @@ import gzip
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -328,7 +327,6 @@ class _Reader:
     Attributes:
       place_of_uid: (field, uid) -> the path of the first field with this uid.
       bare_passages: paths of the passages without a candidate.
-      articles, without_queries: number of articles, and of those that have no query.
       marks, stray, joined: number of marks, of stray ones and of joined placeholders (see Marked).
       first_stray: object and field of the first stray mark.
     """
@@ -339,20 +337,17 @@ class _Reader:
         self.examples: list[ClozeExample] = []
         self.place_of_uid: dict[tuple[str, str], str] = {}
         self.bare_passages: list[str] = []
-        self.articles = self.without_queries = 0
         self.marks = self.stray = self.joined = 0
         self.first_stray: tuple[Node, str] | None = None
 
     def take(self, article: Node) -> None:
         """Adds the examples of an article. A fault in one part does not hide faults in others."""
-        self.articles += 1
         try:
             document = article.node("document")
             queries = document.nodes("qas")
         except DataError as fault:
             self.problems.add(fault)
             return
-        self.without_queries += not queries
         passage = None  # if it is faulty; the queries are checked all the same
         try:
             passage = self._passage(article, document)
@@ -469,17 +464,9 @@ class _Reader:
 
     def facts(self, examples: Sequence[ClozeExample]) -> JsonObject:
         """Counts for the manifest. examples: those that `limit` leaves."""
-        answers = Counter(answer.origin for example in examples for answer in example.answers)
-        types = Counter(example.answers[0].semantic_type for example in examples)
-        counts = {name: types[name] for name in SEMANTIC_TYPES}
         return {
-            "articles": self.articles,
-            "articles_without_queries": self.without_queries,
             "passages_without_candidates": len(self.bare_passages),
-            "queries": len(examples),
             "queries_without_candidates": self._unanswerable(examples),
-            "answers": {origin: answers[origin] for origin in ORIGINS},
-            "semantic_types": {**counts, "other": len(examples) - sum(counts.values())},
             "stray_marks": self.stray,
             "joined_placeholders": self.joined,
         }

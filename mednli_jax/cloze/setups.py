@@ -202,8 +202,7 @@ def with_titles(split: Split[ClozeExample]) -> Split[ClozeExample]:
     for passage, queries in clicr.by_passage(split.examples):
         longer = _with_title(passage)
         examples += [replace(query, passage=longer) for query in queries]
-    facts = {**split.facts, "titles_in_passages": True}
-    return replace(split, examples=tuple(examples), facts=facts)
+    return replace(split, examples=tuple(examples))
 
 
 def _with_title(passage: Passage) -> Passage:
@@ -229,14 +228,11 @@ def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[Cloze
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:
         split = splits[name]
-        counts = {SEEN: 0, UNSEEN: 0}
         examples = []
         for query in split.examples:
             tag = SEEN if phrase_of(query.answers[0].text) in answers_of_train else UNSEEN
-            counts[tag] += 1
             examples.append(replace(query, tags=(*query.tags, tag)))
-        facts = {**split.facts, "answers_of_train": counts}
-        tagged[name] = replace(split, examples=tuple(examples), facts=facts)
+        tagged[name] = replace(split, examples=tuple(examples))
     return tagged
 
 

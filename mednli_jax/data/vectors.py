@@ -25,9 +25,6 @@ from mednli_jax.files.reading import line_fault
 from mednli_jax.files.writing import sha256
 from mednli_jax.terminal import warn
 
-# How a word got its vector: by its own row, or by that of its lower-case form.
-ROUTES = ("missing", "exact", "lowered")
-MISSING, EXACT, LOWERED = range(len(ROUTES))
 # The standard deviation of random vectors. That of pretrained ones is near: .48 for GloVe 6B 100d
 # (60,811 words), and less for vectors of more dimensions.
 RANDOM_SD = 0.4
@@ -43,7 +40,7 @@ class Vectors:
       duplicates: number of rows whose word an earlier row has.
       vocabulary: the words that were looked up, PAD and UNK first.
       matrix: float32 [V, D]; row PAD is zero, and a word without a vector has the row of UNK.
-      route_V: int8 [V], how each word got its vector: an index into ROUTES.
+      has_vector_V: bool [V], whether the file has each word, or its lower-case form.
     """
 
     file: str
@@ -51,12 +48,12 @@ class Vectors:
     duplicates: int
     vocabulary: tuple[str, ...]
     matrix: np.ndarray
-    route_V: np.ndarray
+    has_vector_V: np.ndarray
 
     @property
     def rows(self) -> np.ndarray:
         """int [W], the rows of the words that have a vector."""
-        return np.flatnonzero(self.route_V != MISSING)
+        return np.flatnonzero(self.has_vector_V)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -67,11 +64,6 @@ class Vectors:
     def with_vector(self) -> int:
         """Number of words that have a vector."""
         return len(self.rows)
-
-    @property
-    def lowered(self) -> int:
-        """Number of words whose vector is that of their lower-case form."""
-        return int((self.route_V == LOWERED).sum())
 
     def vocabulary_with_vectors(self) -> tuple[Vocab, np.ndarray]:
         """(vocabulary of only the W words that have a vector, its matrix [2 + W, D])."""
@@ -110,22 +102,22 @@ def load_vectors(
         problem = f"{forms.duplicates} rows repeat a word of the corpus; the first of each counts."
         warn(f"{path.name}: {problem}")
     place_V = np.full(len(vocabulary), -1)  # the word's row in forms.numbers; -1 = none
-    route_V = np.full(len(vocabulary), MISSING, np.int8)
     for row, word in enumerate(vocabulary[len(SPECIALS) :], start=len(SPECIALS)):
-        place_V[row], route_V[row] = forms.find(word)
+        place_V[row] = forms.find(word)
+    has_vector_V = place_V >= 0
+    vectors = forms.numbers[place_V[has_vector_V]]
     matrix = np.zeros((len(vocabulary), dim), np.float32)
-    matrix[UNK:] = _unknown_vector(forms.numbers[place_V[place_V >= 0]], seed, unknown)
-    matrix[place_V >= 0] = forms.numbers[place_V[place_V >= 0]]
-    return Vectors(path.name, sha256(path), forms.duplicates, vocabulary, matrix, route_V)
+    matrix[UNK:] = _unknown_vector(vectors, seed, unknown)
+    matrix[has_vector_V] = vectors
+    return Vectors(path.name, sha256(path), forms.duplicates, vocabulary, matrix, has_vector_V)
 
 
 def _all_random(vocabulary: tuple[str, ...], dim: int, seed: int) -> Vectors:
     """Random vectors for all words of a vocabulary, see `random_vectors`."""
     matrix = random_vectors(vocabulary, dim=dim, seed=seed)
     matrix[PAD] = 0
-    route_V = np.full(len(vocabulary), EXACT, np.int8)
-    route_V[: len(SPECIALS)] = MISSING
-    return Vectors("random", "", 0, vocabulary, matrix, route_V)
+    has_vector_V = np.arange(len(vocabulary)) >= len(SPECIALS)
+    return Vectors("random", "", 0, vocabulary, matrix, has_vector_V)
 
 
 def _unknown_vector(vectors: np.ndarray, seed: int, unknown: str) -> np.ndarray:
@@ -150,17 +142,17 @@ class _FormVectors:
         self.try_lower_case = try_lower_case
         self.places: dict[bytes, int] = {}
         for word in words:
-            for form, _ in self._forms(word):
+            for form in self._forms(word):
                 self.places.setdefault(form, len(self.places))
         self.numbers = np.zeros((len(self.places), dim), np.float32)
         self.filled = np.zeros(len(self.places), bool)
         self.duplicates = 0
 
-    def _forms(self, word: str) -> list[tuple[bytes, int]]:
-        """[(form, route)] of a word, in the order in which its forms are looked up."""
-        forms = [(word.encode(), EXACT)]
+    def _forms(self, word: str) -> list[bytes]:
+        """The forms of a word in the order in which they are looked up."""
+        forms = [word.encode()]
         if self.try_lower_case:
-            forms.append((word.lower().encode(), LOWERED))
+            forms.append(word.lower().encode())
         return forms
 
     def add(self, form: bytes, numbers: bytes | np.ndarray) -> bool:
@@ -185,13 +177,13 @@ class _FormVectors:
             return False
         return bool((np.abs(self.numbers[place]) <= LARGEST).all())
 
-    def find(self, word: str) -> tuple[int, int]:
-        """(row in `numbers`, route) of a word: as it is, else lower-cased; else (-1, MISSING)."""
-        for form, route in self._forms(word):
+    def find(self, word: str) -> int:
+        """The row in `numbers` of a word as it is, else of the word lower-cased; -1 for none."""
+        for form in self._forms(word):
             place = self.places[form]
             if self.filled[place]:
-                return place, route
-        return -1, MISSING
+                return place
+        return -1
 
 
 def _fill_from_rows(path: Path, head: Head, forms: _FormVectors) -> None:
@@ -226,42 +218,6 @@ def random_vectors(
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """How many words and tokens of a corpus have a vector.
-
-    Args:
-      words, tokens: numbers of words (each counted once) and tokens of the corpus.
-      share_of_words, share_of_tokens: "exact" or "lowered" -> the share that has a vector by this
-        route (see ROUTES); "found" -> the share that has one by either.
-    """
-
-    words: int
-    tokens: int
-    share_of_words: dict[str, float]
-    share_of_tokens: dict[str, float]
-
-
-def coverage(vectors: Vectors, counts: Mapping[str, int]) -> Coverage:
-    """The coverage of a corpus.
-
-    counts: how often each word occurs in the corpus. A word that was not looked up has no vector.
-    """
-    row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
-    # The route of row PAD is MISSING.
-    row_N = np.array([row_of.get(word, PAD) for word in counts], np.int64)
-    count_N = np.array(list(counts.values()), np.int64)
-    route_N = vectors.route_V[row_N]
-    words, tokens = len(row_N), int(count_N.sum())
-    has_route_N = {name: route_N == route for route, name in enumerate(ROUTES) if route != MISSING}
-    has_route_N["found"] = route_N != MISSING
-    share_of_words, share_of_tokens = {}, {}
-    for name, has_vector_N in has_route_N.items():
-        share_of_words[name] = float(has_vector_N.sum() / max(words, 1))
-        share_of_tokens[name] = float(count_N[has_vector_N].sum() / max(tokens, 1))
-    return Coverage(words, tokens, share_of_words, share_of_tokens)
-
-
-@dataclass(frozen=True)
 class TrainingTokens:
     """The number of tokens of the training texts, and of those that have a vector."""
 
@@ -275,15 +231,17 @@ def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> TrainingTo
     counts: how often each word occurs in the training texts. Raises DataError if the texts have
     words, but none of the words has a vector.
     """
-    training = coverage(vectors, counts)
-    share = training.share_of_tokens["found"]
-    if training.tokens and not share:
+    has_vector = set(vectors.words)
+    tokens, with_vector = sum(counts.values()), 0
+    for word, count in counts.items():
+        with_vector += count * (word in has_vector)
+    if tokens and not with_vector:
         fix = (
             "give vectors whose keys are words of the corpus's language and case by"
             " config.vectors.path=FILE, or leave it empty for random ones"
         )
         raise DataError("no word of the training texts has a vector", file=vectors.file, fix=fix)
-    return TrainingTokens(training.tokens, round(share * training.tokens))
+    return TrainingTokens(tokens, with_vector)
 
 
 def coverage_warnings(vocabulary_facts: Mapping) -> Iterator[str]:

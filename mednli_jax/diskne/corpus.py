@@ -43,7 +43,7 @@ from mednli_jax.nli.read.readers import read_nli_file
 from mednli_jax.rundir import read_json
 from mednli_jax.types import JsonObject
 
-FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 DEMO, FILE = NAMES[:2]

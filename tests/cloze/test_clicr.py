@@ -78,14 +78,6 @@ def test_a_query_has_its_entities_and_the_datasets_answer_before_synonyms(read):
         Answer("return", "C1", "problem", "UMLS"),
         Answer("recurrence", "C2", "", "UMLS"),
     )
-    assert split.facts["queries"] == 1
-    assert split.facts["answers"] == {"dataset": 1, "UMLS": 2}
-    assert split.facts["semantic_types"] == {
-        "problem": 1,
-        "treatment": 0,
-        "test": 0,
-        "other": 0,
-    }
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from support.vector_files import FASTTEXT, word2vec
 from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.data.vector_formats import checked_vector_files, read_head, words_with_numbers
-from mednli_jax.data.vectors import RANDOM_SD, ROUTES, coverage, load_vectors, random_vectors
+from mednli_jax.data.vectors import RANDOM_SD, load_vectors, random_vectors
 from mednli_jax.errors import DataError, DataErrors, UserError
 
 WORDS = ("Fever", "cough", "BP", "absent", "naïve")
@@ -61,11 +61,6 @@ def faults(path, words=WORDS, dim=3):
     return [(error.file, error.line) for error in errors]
 
 
-def routes(vectors):
-    """How each word got its vector, as text."""
-    return " ".join(ROUTES[route] for route in vectors.route_V[UNK + 1 :])
-
-
 FILES = {
     "glove.txt": ("v.txt", GLOVE),
     "fastText's .vec": ("v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
@@ -88,7 +83,7 @@ def path(tmp_path, request):
 def test_every_kind_of_file_gives_the_same_vectors(path):
     vectors = load(path)
 
-    assert routes(vectors) == "lowered exact exact missing exact"
+    assert vectors.words == ("Fever", "cough", "BP", "naïve")
     mean = [(4 + 1 + 0.5 + 7) / 4, (5 + 2 + 0 + 8) / 4, (6 + 3 - 0.25 + 9) / 4]
     expected = [
         [0, 0, 0],
@@ -145,36 +140,6 @@ def test_the_first_row_of_a_repeated_word_counts(save, content, duplicates):
     assert vectors.duplicates == duplicates
 
 
-def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(save):
-    vectors = load(save("fever 1 2\ncough 3 4\nBP 7 8\n"), WORDS[:4], dim=2)
-
-    share = coverage(
-        vectors,
-        {
-            "Fever": 1,
-            "cough": 2,
-            "BP": 4,
-            "absent": 8,
-            "<unk>": 1,
-        },
-    )
-
-    assert (share.words, share.tokens) == (5, 16)
-    routes_of_words = {
-        "exact": 2 / 5,
-        "lowered": 1 / 5,
-        "found": 3 / 5,
-    }
-    assert share.share_of_words == routes_of_words
-    routes_of_tokens = {
-        "exact": 6 / 16,
-        "lowered": 1 / 16,
-        "found": 7 / 16,
-    }
-    assert share.share_of_tokens == routes_of_tokens
-    assert coverage(vectors, {}).share_of_tokens["found"] == 0
-
-
 def test_unknown_words_share_one_random_vector_where_that_is_asked_for(save):
     path = save(GLOVE)
 
@@ -192,7 +157,7 @@ def test_unknown_words_share_one_random_vector_where_that_is_asked_for(save):
 def test_words_are_not_looked_up_in_lower_case_where_that_is_not_asked_for(save):
     vectors = load(save(GLOVE), try_lower_case=False)
 
-    assert routes(vectors) == "missing exact exact missing exact"
+    assert vectors.words == ("cough", "BP", "naïve")
 
 
 def test_without_a_vector_of_any_word_the_unknown_word_has_a_random_one(save):

@@ -18,7 +18,7 @@ from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.pieces import Pieces, PieceVocabulary, truncated_sizes
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
-from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
+from mednli_jax.data.vectors import load_vectors, training_coverage
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
@@ -42,7 +42,7 @@ from mednli_jax.nli.encode.links import (
 from mednli_jax.terminal import with_progress
 from mednli_jax.types import JsonObject
 
-FORMAT = 7  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 8  # when to raise it: tests/data/test_prepared_content.py
 Vocabulary = Vocab | PieceVocabulary
 RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 
@@ -131,10 +131,8 @@ class WordTexts:
         facts = {
             "words": len(words) - len(SPECIALS),
             "with_vector": vectors.with_vector,
-            "lowered": vectors.lowered,
             "source": vectors.file,
             "sha256": vectors.sha256,
-            "coverage": asdict(coverage(vectors, counts)),
             "training_tokens": asdict(in_training),
             "retrofitted": retrofitted,
         }
