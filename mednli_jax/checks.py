@@ -54,7 +54,7 @@ NUMBERS = {
     (1, 4): "train.max_buckets",
     (0, 1e30): """train.learning_rate train.weight_decay train.clip
         train.checkpoint_minutes vectors.random_sd
-        data.augment data.augment_weight""",
+        data.augment""",
     (-1e30, 1e30): "model.knowledge_scale",
     (0, 0.999): "train.warmup model.dropout",
 }

@@ -69,7 +69,6 @@ HELP = {
         "augmentation pairs (of WordNet), as a share of the corpus's training pairs; 0 = none"
     ),
     "data.augment_seed": "of the choice of augmentation pairs",
-    "data.augment_weight": "of augmentation pairs in the training loss",
     "data.augment_without": (
         "the folder of `analyze substitutions`: no augmentation pair has its pairs of words"
     ),
@@ -281,7 +280,6 @@ def nli(variant: str = "demo") -> ConfigDict:
         hypothesis_only=False,
         augment=0.0,
         augment_seed=0,
-        augment_weight=1.0,
         augment_without="",
     )
     config.vectors = _section(

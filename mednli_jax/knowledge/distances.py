@@ -8,21 +8,17 @@ keeps one bit for each source and concept.
 Dimension letters: C concepts, E edges, M pairs, W words of 64 bits.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.data.cache import cached_arrays, key_digest
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
+from mednli_jax.terminal import Bar
 
 DIRECTIONS = ("either", "undirected", "all")
 UNREACHABLE = -1
-# of the distances in the cache; tests/data/test_prepared_content.py says when to raise it
-FORMAT = 1
 LONGEST = np.iinfo(np.int16).max
 # Bytes of one of the two arrays of bits of `_spread`: they limit the sources of one search.
 BITS = 1 << 29
@@ -30,18 +26,12 @@ BITS = 1 << 29
 BLOCK = 4096
 SOURCES = 1 << 12  # of one search by `climb`
 
-Progress = Callable[[int, int], None]  # of sources that have finished, of all sources
-
 
 def shortest_paths(
-    ontology: Ontology,
-    pairs: np.ndarray,
-    *,
-    direction: str = "either",
-    max_length: int = 0,
-    progress: Progress | None = None,
+    ontology: Ontology, pairs: np.ndarray, *, direction: str = "either", max_length: int = 0
 ) -> np.ndarray:
-    """Finds the number of edges on the shortest path between the two concepts of each pair.
+    """Finds the number of edges on the shortest path between the two concepts of each pair, with a
+    progress bar if it takes long.
 
     Returns int16 [M]; UNREACHABLE if there is no path of at most `max_length` edges.
 
@@ -54,52 +44,13 @@ def shortest_paths(
     """
     distinct, inverse = _distinct_pairs(pairs)
     low, high = distinct.T
-    if direction == "either":
-        distance = _steps_up(ontology.parents, low, high, max_length, progress)
-    else:
-        graph = _both_ways(_walked_edges(ontology, direction), len(ontology))
-        distance = _spread(graph, low, high, max_length, progress)
+    with Bar("paths between concepts", 0, noun="concepts") as bar:
+        if direction == "either":
+            distance = _steps_up(ontology.parents, low, high, max_length, bar)
+        else:
+            graph = _both_ways(_walked_edges(ontology, direction), len(ontology))
+            distance = _spread(graph, low, high, max_length, bar)
     return np.take(distance, inverse)
-
-
-def stored_paths(
-    ontology: Ontology,
-    pairs: np.ndarray,
-    *,
-    folder: Path,
-    direction: str = "either",
-    max_length: int = 0,
-    progress: Progress | None = None,
-) -> np.ndarray:
-    """Reads the `shortest_paths` int16 [M] from a file in `folder`; computes and stores them if the
-    file is missing.
-
-    A file belongs to the ontology, the edges followed, the direction, the cut-off and the distinct
-    pairs, in any order.
-    """
-    distinct, inverse = _distinct_pairs(pairs)
-    if not len(distinct):
-        return np.zeros(0, np.int16)
-    digest = hashlib.sha256()
-    for array in (*_walked_edges(ontology, direction), distinct):
-        digest.update(np.ascontiguousarray(array, "<i4").data)
-    key = {
-        "format": FORMAT,
-        "ontology": ontology.sha256,
-        "direction": direction,
-        "max_length": max_length,
-        "pairs": digest.hexdigest(),
-    }
-
-    def build() -> dict[str, np.ndarray]:
-        return {
-            "distance": shortest_paths(
-                ontology, distinct, direction=direction, max_length=max_length, progress=progress
-            )
-        }
-
-    arrays = cached_arrays(folder / f"{key_digest(key)}.npz", key, build)
-    return np.take(arrays["distance"], inverse)
 
 
 def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
@@ -140,7 +91,7 @@ def _steps_up(
     low: np.ndarray,
     high: np.ndarray,
     max_length: int,
-    progress: Progress | None,
+    bar: Bar,
 ) -> np.ndarray:
     """int16 [M], the is-a steps from one concept of each pair up to the other, its ancestor."""
     start, end = np.append(low, high), np.append(high, low)  # [2 M], both directions
@@ -153,8 +104,7 @@ def _steps_up(
         starts = bool_matrix(np.arange(len(chunk)), chunk, (len(chunk), parents.shape[0]))
         for length, above in climb(starts, parents, max_length):
             distance[pairs[above[place, target]]] = length
-        if progress:
-            progress(first + len(chunk), len(sources))
+        bar.reach(first + len(chunk), len(sources))
     upwards, downwards = np.split(distance, 2)
     return np.maximum(upwards, downwards)  # at most one of them is reachable
 
@@ -169,7 +119,7 @@ def _both_ways(edges: Sequence[np.ndarray], size: int) -> csr_array:
 
 
 def _spread(
-    graph: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress: Progress | None
+    graph: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, bar: Bar
 ) -> np.ndarray:
     """int16 [M], the steps between the concepts of each pair, along edges followed both ways."""
     distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
@@ -184,8 +134,7 @@ def _spread(
         inside = np.flatnonzero((first <= source_of) & (source_of < first + len(chunk)))
         pairs, place = connected[inside], source_of[inside] - first
         distance[pairs] = _steps(graph, chunk, place, high[pairs], max_length)
-        if progress:
-            progress(first + len(chunk), len(sources))
+        bar.reach(first + len(chunk), len(sources))
     return distance
 
 

@@ -97,7 +97,6 @@ def corpus_links(
     max_links: int,
     direction: str = "either",
     max_length: int = 0,
-    paths: Callable[..., np.ndarray] = shortest_paths,
 ) -> Links:
     """Links premise tokens with hypothesis tokens through the concepts that cover them.
 
@@ -106,8 +105,6 @@ def corpus_links(
     in the order of distance, then i, then j, and the first `max_links` stay. A cross-reference
     stands for all concepts that have it. A concept that the ontology lacks is related only to
     itself, at distance 0.
-
-    paths: `shortest_paths`, or `stored_paths` with its folder bound.
     """
     size, pairs = len(ontology), len(premise_mentions)
     # Concepts that the ontology lacks get codes after its own.
@@ -126,7 +123,9 @@ def corpus_links(
         keys_of_blocks.append(np.unique(keys))
     distinct_keys = np.unique(np.concatenate(keys_of_blocks))
     concept_pairs = np.stack(np.divmod(distinct_keys, max(size, 1)), axis=1)
-    path_length = paths(ontology, concept_pairs, direction=direction, max_length=max_length)
+    path_length = shortest_paths(
+        ontology, concept_pairs, direction=direction, max_length=max_length
+    )
 
     blocks, longest = [], UNREACHABLE
     for crossing in crossings(premises, hypotheses, pairs):

@@ -23,7 +23,6 @@ class PairBatch:
       link_premise, link_hypothesis: [B, K], the tokens that a link joins.
       link_distance: [B, K], edges between their concepts, -1 in an empty slot.
       link_relation: [B, K], a bit for each type of their relation.
-      weight: [B], weight of each row in the loss; None = 1.
       row_key: [B], keys of dropout; None in prediction.
       layout: static; None computes all sentences to the end of the widest one.
     """
@@ -39,7 +38,6 @@ class PairBatch:
     link_hypothesis: jax.Array = struct.field(default=None)
     link_distance: jax.Array = struct.field(default=None)
     link_relation: jax.Array = struct.field(default=None)
-    weight: jax.Array | None = None
     row_key: jax.Array | None = None
     layout: Layout | None = struct.field(pytree_node=False, default=None)
 

@@ -21,10 +21,11 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.labels import Labels
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files.writing import sha256
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced_subgraph
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
-from mednli_jax.nli.corpus import NLICorpus, corpus_paths
+from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encode import links, texts
 from mednli_jax.nli.read.corpora import OWN
 from mednli_jax.nli.read.readers import labels_of_file, quoted_cells, read_nli_file
@@ -302,7 +303,9 @@ def paths(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
         graph = induced_subgraph(graph, links.mentioned_concepts(pairs.linked.whole, rows))
 
     def distances(ends: np.ndarray) -> np.ndarray:
-        return corpus_paths(graph, ends, direction=settings.direction, max_length=settings.max_path)
+        return shortest_paths(
+            graph, ends, direction=settings.direction, max_length=settings.max_path
+        )
 
     def indices(concept: str) -> Sequence[int]:
         senses = source.indices(concept)

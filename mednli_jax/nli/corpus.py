@@ -25,14 +25,13 @@ from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files.reading import check_readable, no_such_file
 from mednli_jax.files.writing import digest
 from mednli_jax.knowledge import load, retrofit
-from mednli_jax.knowledge.distances import stored_paths
 from mednli_jax.knowledge.linking import Linker, linker_of
 from mednli_jax.knowledge.mentions import CONVERT, ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permute
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.knowledge.words import Lemmas
 from mednli_jax.nli.augmentation import polarity
-from mednli_jax.nli.augmentation.pairs import UID_PREFIX, Augmentation, Withheld, augmentation_pairs
+from mednli_jax.nli.augmentation.pairs import Augmentation, Withheld, augmentation_pairs
 from mednli_jax.nli.encode.links import ConceptSource, Encoding, MentionFinder, TextLinker
 from mednli_jax.nli.encode.texts import FORMAT as TEXTS_FORMAT
 from mednli_jax.nli.encode.texts import (
@@ -45,13 +44,12 @@ from mednli_jax.nli.encode.texts import (
     Vocabulary,
     WordTexts,
     encode_splits,
-    examples_of,
 )
 from mednli_jax.nli.read import readers
 from mednli_jax.nli.read.corpora import CORPORA, OWN, licensed_files, source_files
 from mednli_jax.nli.read.pair_rows import FORMAT as ROWS_FORMAT
 from mednli_jax.nli.read.pair_rows import Columns
-from mednli_jax.terminal import Bar, say, warn
+from mednli_jax.terminal import say, warn
 from mednli_jax.types import JsonObject
 
 NAMES = (*demo.SIZES, *CORPORA)
@@ -183,22 +181,6 @@ def _as_json(settings: Mapping[str, object]) -> JsonObject:
 def has_format(mentions: Path | str) -> bool:
     """Whether the name of a file of mentions tells its format."""
     return str(mentions).removesuffix(".gz").endswith(ENDINGS)
-
-
-def corpus_paths(
-    ontology: Ontology, pairs: np.ndarray, *, direction: str, max_length: int
-) -> np.ndarray:
-    """Computes `distances.shortest_paths` for a whole corpus: cached, with a progress bar if it
-    takes long."""
-    with Bar("paths between concepts", 0, noun="concepts") as bar:
-        return stored_paths(
-            ontology,
-            pairs,
-            folder=cache_folder() / "paths",
-            progress=bar.reach,
-            direction=direction,
-            max_length=max_length,
-        )
 
 
 class BuiltCorpus(NamedTuple):
@@ -570,12 +552,7 @@ class NLICorpus:
             splits["train"] = self._with_augmentation(splits["train"], self.augmentation)
         source = self.concept_source(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
-        arrays, facts = encode_splits(
-            splits, texts, source, corpus_paths, self.graph_of_run, self.labels.names
-        )
-        if self.augmentation is not None:
-            uids = [example.uid for example in examples_of(splits)]
-            arrays["is_augmentation"] = np.char.startswith(np.array(uids, str), UID_PREFIX)
+        arrays, facts = encode_splits(splits, texts, source, self.graph_of_run, self.labels.names)
         facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)

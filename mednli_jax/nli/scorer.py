@@ -54,7 +54,6 @@ class NLIScorer:
       pieces: whether rows hold word pieces.
       padded_length: tokens to which each side is padded for models that do not mask padding
         (`masking="paper"`), so that all batches have one width; 0 for other models.
-      augmentation_weight: of augmentation pairs in the training loss.
       scored: the labels that rows may have, in the order of their numbers.
       classes: the numbers (places in `scored`) of the labels that have a logit, in the order of the
         logits, ascending: (0, 1) if the model knows only the first two labels of `scored`. None:
@@ -67,7 +66,6 @@ class NLIScorer:
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     row_noun: str = "pairs"
-    augmentation_weight: float = 1.0
     scored: tuple[str, ...] = LABELS
     classes: tuple[int, ...] | None = None
 
@@ -244,10 +242,6 @@ class NLIScorer:
             "mask": (index_B >= 0).astype(jnp.float32),
             "label": jnp.maximum(data["label"][row_B], 0),
         }
-        if "is_augmentation" in data and self.augmentation_weight != 1.0:
-            fields["weight"] = jnp.where(
-                data["is_augmentation"][row_B], self.augmentation_weight, 1.0
-            )
         for side, rows, width in zip(SIDES, (row_Q, index_B), layout.width, strict=True):
             row = jnp.maximum(rows, 0)
             # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows
@@ -319,7 +313,7 @@ class NLIScorer:
         test."""
         label_B = self._logit_places(logits, batch)
         loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
-        return loss_B if batch.weight is None else loss_B * batch.weight
+        return loss_B
 
     def correct(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
         return (jnp.argmax(logits, axis=-1) == self._logit_places(logits, batch)).astype(

@@ -123,7 +123,6 @@ class NLI:
         return NLIScorer(
             uses_pieces(config),
             padded_length(config),
-            augmentation_weight=config.data.augment_weight,
             scored=labels_of(config.data).names,
         )
 

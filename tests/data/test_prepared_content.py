@@ -25,7 +25,6 @@ from support.diskne import PAIRS as DISKNE_PAIRS
 from support.diskne import seven_diseases, write_annotations
 from support.files import lay_out, write
 from support.mention_files import HEADER
-from support.ontologies import HEART
 from support.ontology_files import OBO, UMLS, WORDNET, snomed_folder
 from support.pairs import encode_corpus
 from support.vector_files import word2vec
@@ -44,7 +43,6 @@ from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.experiment import experiment_of
 from mednli_jax.knowledge import load
-from mednli_jax.knowledge.distances import DIRECTIONS, stored_paths
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.nli.encode.texts import PieceEncoding, PieceTexts
 from mednli_jax.nli.read.readers import load_demo
@@ -344,17 +342,6 @@ def content_of_ontologies(folder):
     return contents
 
 
-def content_of_distances(folder):
-    pairs = np.argwhere(np.ones((len(HEART), len(HEART))))
-    distances = []
-    for direction in DIRECTIONS:
-        for limit in (0, 1):
-            distances.append(
-                stored_paths(HEART, pairs, folder=folder, direction=direction, max_length=limit)
-            )
-    return distances
-
-
 def content_of_demo_diskne(folder):
     contents = []
     for negatives, wording in (("similar", "name"), ("random", "full")):
@@ -370,7 +357,6 @@ CONTENTS = {  # name -> (function that makes content, the module that holds its 
     "cloze": (content_of_cloze, "cloze.arrays"),
     "published": (content_of_diskne, "diskne.corpus"),
     "ontologies": (content_of_ontologies, "knowledge.load"),
-    "distances": (content_of_distances, "knowledge.distances"),
     "features": (lambda folder: features.computed(), "nli.features"),
     "demo": (lambda folder: load_demo("demo"), "nli.encode.texts"),
     "demo_full": (lambda folder: load_demo("demo_full"), "nli.encode.texts"),

@@ -4,8 +4,6 @@ import json
 import shutil
 from collections import Counter
 
-import jax.numpy as jnp
-import numpy as np
 import pytest
 from support.commands import SMALL, at, config_flag, printed_json, succeeds
 from support.files import lay_out
@@ -22,11 +20,9 @@ from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.words import Lemmas
-from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.augmentation.changes import Sentence, WordChanges
 from mednli_jax.nli.augmentation.pairs import Augmentation, Withheld, augmentation_pairs
 from mednli_jax.nli.config import corpus_of
-from mednli_jax.nli.scorer import NLIScorer
 from mednli_jax.nli.task import warnings_of
 
 # In the made-up WordNet "body" and "illness" are kinds of "entity", and "heat" is the antonym of
@@ -201,15 +197,13 @@ def test_augmentation_pairs_follow_those_of_the_corpus_in_train_alone(augmented)
     built = corpus_of(augmented()).build()
     plain = corpus_of(augmented(augment=0.0)).build()
 
-    is_augmentation = built.arrays["is_augmentation"]
     sizes = {name: len(split) for name, split in built.splits.items()}
     own = len(plain.splits["train"])
-    assert "is_augmentation" not in plain.arrays
     assert sizes["dev"] == len(plain.splits["dev"])
     assert sizes["train"] > own
-    assert is_augmentation.sum() == sizes["train"] - own
-    assert is_augmentation.sum() == built.facts["splits"]["train"]["augmentation"]["pairs"]
-    assert is_augmentation[own : sizes["train"]].all()
+    added = built.facts["splits"]["train"]["augmentation"]["pairs"]
+    assert sizes["train"] == own + added
+    assert built.splits["train"].examples[:own] == plain.splits["train"].examples
 
 
 def test_a_warning_says_that_no_pair_was_found(augmented):
@@ -255,32 +249,10 @@ def test_augmentation_pairs_beside_a_file_of_mentions_are_refused(augmented):
 
 
 def test_hypothesis_only_empties_premises_of_augmentation_pairs_too(augmented):
-    arrays = corpus_of(augmented(hypothesis_only=True)).build().arrays
+    built = corpus_of(augmented(hypothesis_only=True)).build()
 
-    assert arrays["is_augmentation"].any()
-    assert not arrays["premise_length"].any()
-
-
-@pytest.mark.parametrize("weight", [1.0, 0.5])
-def test_the_loss_of_a_augmentation_pair_has_its_weight(weight):
-    task = NLIScorer(augmentation_weight=weight)
-    side = np.ones((2, 3), np.int32)
-    data = {
-        "premise": side,
-        "hypothesis": side,
-        "premise_length": np.full(2, 3),
-        "hypothesis_length": np.full(2, 3),
-        "label": np.array([0, 0]),
-        "is_augmentation": np.array([False, True]),
-    }
-    data = {name: jnp.asarray(array) for name, array in data.items()}
-    batch: PairBatch = task.to_batch(data, jnp.array([[0], [1]]), _Layout())
-    own, added = task.loss(jnp.zeros((2, 3)), batch)
-    np.testing.assert_allclose(added, weight * own)
-
-
-class _Layout:
-    width = (3, 3)
+    assert built.facts["splits"]["train"]["augmentation"]["pairs"]
+    assert not built.arrays["premise_length"].any()
 
 
 def test_a_negative_share_of_augmentation_pairs_is_refused(augmented):

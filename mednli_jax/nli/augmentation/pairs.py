@@ -26,7 +26,6 @@ WORDS_MOST = 6  # pairs of a category with the same two words
 PREMISE_MOST = 3  # pairs of a premise
 PROBE = "give the folder that `analyze substitutions` wrote"
 NO_AUGMENTATION = "No augmentation pair was found: config.data.augment has no effect."
-UID_PREFIX = "augmentation "
 
 # (scope of the replaced word, what the new word is to it) -> label of the pair
 LABEL_OF = {
@@ -270,7 +269,7 @@ def _example(candidate: _Candidate, source: NLIExample, number: int) -> NLIExamp
     hypothesis = premise.with_word(change.place, change.word)
     assert hypothesis is not None
     return NLIExample(
-        uid=f"{UID_PREFIX}{number:06}",
+        uid=f"augmentation {number:06}",
         premise=premise.text,
         hypothesis=hypothesis.text,
         label=candidate.label,

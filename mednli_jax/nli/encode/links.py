@@ -15,7 +15,6 @@ import numpy as np
 
 from mednli_jax.data.arrays import PLURAL, SIDES
 from mednli_jax.data.examples import Mention, NLIExample, Split
-from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
@@ -34,7 +33,6 @@ ConceptSource = TextLinker | Recognised
 # (side, number of the pair, visible mention) -> the words of the mention.
 MentionWords = Callable[[str, int, Mention], Sequence[str]]
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
-Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
 
 
 @dataclass(frozen=True)
@@ -226,7 +224,6 @@ def encode_links(
     encoding: Encoding,
     words_of: MentionWords,
     rows: Mapping[str, slice],
-    paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
 ) -> ArraysAndFacts:
     """Computes the link arrays [N, K] of some pairs, by the ontology of `source`, and counts of the
@@ -235,7 +232,6 @@ def encode_links(
     Args:
       words_of: gives the words of a visible mention, for typed links.
       rows: the rows of each split, for the fact `splits`.
-      paths: finds distances between concepts, see knowledge.links.corpus_links.
       concepts: the concepts of the graph of a finished run, the fact `graph_concepts` of its
         corpus. None leaves the choice to encoding.graph.
     """
@@ -248,7 +244,7 @@ def encode_links(
     if concepts is not None:
         facts["graph_concepts"] = sorted(_ontology_ids(concepts, source))
         graph = induced_subgraph(graph, facts["graph_concepts"])
-    links = _links(graph, words_of, mentions.visible, source, encoding, paths)
+    links = _links(graph, words_of, mentions.visible, source, encoding)
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
     facts |= _link_facts(links, mentions.visible, source)
@@ -301,7 +297,6 @@ def _links(
     mentions: SideMentions,
     source: ConceptSource,
     encoding: Encoding,
-    paths: Paths,
 ) -> Links:
     """The links of all pairs; they have types if encoding.relations is not None."""
     if encoding.relations is None:
@@ -312,7 +307,6 @@ def _links(
             max_links=encoding.max_links,
             direction=encoding.direction,
             max_length=encoding.max_path,
-            paths=paths,
         )
     return typed_links(
         graph,

@@ -19,7 +19,6 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.pieces import Pieces, PieceVocabulary, truncated_sizes
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
 from mednli_jax.data.vectors import load_vectors, training_coverage
-from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 from mednli_jax.nli.encode.links import (
@@ -29,7 +28,6 @@ from mednli_jax.nli.encode.links import (
     MentionFinder,
     MentionWords,
     PairMentions,
-    Paths,
     Tokens,
     all_tokens,
     encode_links,
@@ -440,13 +438,12 @@ def encode_splits(
     splits: Mapping[str, Split],
     texts: PairTexts,
     source: ConceptSource | None,
-    paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
     labels: Sequence[str] = LABELS,
 ) -> ArraysAndFacts:
     """Encodes some splits in the vocabulary of `texts`: arrays, and counts for the manifest.
 
-    paths, concepts: see links.encode_links. labels: in the order of their numbers.
+    concepts: see links.encode_links. labels: in the order of their numbers.
     """
     examples = examples_of(splits)
     rows = rows_in(splits)
@@ -455,7 +452,7 @@ def encode_splits(
     if source is not None:
         mentions = texts.mentions(encoded, source)
         words_of = texts.mention_words(encoded)
-        links = encode_links(mentions, source, texts.encoding, words_of, rows, paths, concepts)
+        links = encode_links(mentions, source, texts.encoding, words_of, rows, concepts)
     if texts.encoding.polarity:
         links = project_relations(links, encoded.arrays, examples, texts.encoding)
     split_facts = {}
