@@ -2,7 +2,6 @@
 and `predict`."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from mednli_jax.report.sections import (
     sd,
     seeds_named,
 )
-from mednli_jax.rundir import RunResult, Scores, differing
+from mednli_jax.rundir import RunResult, Scores
 from mednli_jax.types import JsonObject
 
 if TYPE_CHECKING:
@@ -54,11 +53,6 @@ SCORE_COLUMNS = (
     "accuracy per seed",
 )
 CLASS_COLUMNS = ("class", "gold", "precision", "recall", "F1")
-ATTENTION_FIELDS = re.compile(r"model\.(knowledge|weighting)|knowledge\.|seeds")
-PAPER_GAINS = (
-    " (in the paper, with knowledge-directed attention on MedNLI: 60% of the gains are of neutral; "
-    "87% of these were entailment before)"
-)
 
 
 # ---- scores ----
@@ -237,36 +231,21 @@ def _scores_report(
 def compare(folders: Sequence[Path], split: str) -> Report:
     """Compares the first run with each of the others on the pairs of a split."""
     names = outcomes.names_of(folders)
-    runs, drawn = [], []
+    runs = []
     for folder, name in zip(folders, names, strict=True):
-        run = replace(outcomes.read_finished(folder, split), name=name)
-        title, counts = f"{name}, {split}: confusion", run.outcomes.confusion().tolist()
-        labels, seeds = run.outcomes.labels, len(run.outcomes.predicted)
-        drawn.append(_confusion(title, title, counts, labels, seeds))
-        runs.append(run)
+        runs.append(replace(outcomes.read_finished(folder, split), name=name))
     compared = outcomes.comparisons(runs)
     sections = [
         outcomes.verdict(compared),
         outcomes.differences(names, folders),
         _statistics(runs, compared, split),
     ]
-    for run, row in zip(runs[1:], compared, strict=True):
-        sections.append(_changes(row, _adds_attention(runs[0], run)))
+    sections += map(_changes, compared)
     return Report(
         {"comparisons": list(map(asdict, compared))},
         sections,
         title=f"{' and '.join(names)}: {split} of {runs[0].corpus}",
-        page_only=[Section("Confusion", charts=drawn)],
     )
-
-
-def _adds_attention(first: Finished, second: Finished) -> bool:
-    """Whether the second run is like the first, plus attention by knowledge. Apart from that only
-    the seeds may differ."""
-    fields = differing(first.config, second.config)
-    if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
-        return False
-    return all(map(ATTENTION_FIELDS.match, fields))
 
 
 def _statistics(runs: Sequence[Finished], compared: Sequence[Comparison], split: str) -> Section:
@@ -318,8 +297,8 @@ def _mean_scores(run: Finished, other_split: str) -> tuple[str, ...]:
     )
 
 
-def _changes(row: Comparison, attention: bool) -> Section:
-    """The section of the changes of each class. attention: see _adds_attention."""
+def _changes(row: Comparison) -> Section:
+    """The section of the changes of each class."""
     recall, changed = [], list[tuple[str, ...]]()
     for label, gain in row.class_gains.items():
         difference = points(gain.difference, "+"), interval(gain.low, gain.high)
@@ -343,17 +322,15 @@ def _changes(row: Comparison, attention: bool) -> Section:
         Grid("recall of each class, mean over seeds", of_classes, recall),
         Grid("predictions that changed, by the majority votes", header, changed),
     ]
-    words = [_gains_in_words(row.flips, attention)]
-    return Section(f"{row.second} against {row.first}", words, grids)
+    return Section(f"{row.second} against {row.first}", [_gains_in_words(row.flips)], grids)
 
 
 def _list(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
 
 
-def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
-    """A sentence on the class with the most gains, and on what was predicted before. attention:
-    adds the paper's figures for attention by knowledge (section 6)."""
+def _gains_in_words(flips: Mapping[str, Flips]) -> str:
+    """A sentence on the class with the most gains, and on what was predicted before."""
     total = sum(flip.gained for flip in flips.values())
     if not total:
         return "no prediction was gained"
@@ -361,8 +338,7 @@ def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
     gained, sources = flips[label].gained, flips[label].gained_from
     source = max(sources, key=sources.__getitem__)
     share = f"of {number_of(total, 'prediction')} gained, {gained / total:.0%} are of {label}"
-    words = f"{share}; {sources[source] / gained:.0%} of these were {source} before"
-    return words + PAPER_GAINS if attention else words
+    return f"{share}; {sources[source] / gained:.0%} of these were {source} before"
 
 
 # ---- predict ----

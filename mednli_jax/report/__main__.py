@@ -160,7 +160,7 @@ def _comparison(values: cli.Flags, folders: Sequence[Path]) -> None:
     if more.sections:
         figures["categories"] = more.figures
     _print(values, sections, figures)
-    shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
+    shown = [*sections, *more.page_only, html.runs_section(folders)]
     notes: list[str] = []
     for folder in folders:
         notes += RunDirectory.existing(folder).result().notes

@@ -54,12 +54,6 @@ class Outcomes:
         """bool [S, N], whether each prediction is right."""
         return np.asarray(self.predicted == self.gold)
 
-    def confusion(self) -> np.ndarray:
-        """int [C, C], the confusion matrix summed over the seeds: row = gold class, column =
-        predicted class."""
-        gold = np.tile(self.gold, len(self.predicted))
-        return metrics.confusion(gold, self.predicted.reshape(-1), len(self.labels))
-
     def with_labels(self, labels: Sequence[str]) -> "Outcomes":
         """These predictions with the class numbers that the labels have among `labels`."""
         number_C = np.array(list(map(labels.index, self.labels)))

@@ -210,11 +210,10 @@ def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):
         "What differs between the configs",
         "Statistics",
         "b against a",
-        "Confusion",
         "Runs",
     )
     assert tuple(word for word in words if word in sections) == sections
-    assert charts_in(page) == 3  # differences, and the confusion of each run
+    assert charts_in(page) == 1  # differences
     facts = {"only a right", "only this run right", "previously", "the configs are the same"}
     assert facts <= set(words)
 
@@ -230,7 +229,6 @@ VERDICTS = {
 def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
     tmp_path, first, second, verdict, field
 ):
-    """The paper's figures stand only where its attention is all that differs."""
     for name, predictions in (
         ("a", "n" * 9),
         ("b", GOLD),
@@ -244,8 +242,6 @@ def test_a_comparison_gives_a_verdict_and_the_fields_that_differ(
 
     assert out.startswith(f"Verdict\n{verdict}")
     assert re.search(field, out)
-    paper = "60% of the gains are of neutral; 87% of these were entailment"
-    assert (paper in " ".join(out.split())) == ("knowledge" in field)
 
 
 def test_the_page_of_a_comparison_has_the_notes_of_the_runs(pair_of_runs, tmp_path):

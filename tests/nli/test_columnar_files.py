@@ -176,13 +176,3 @@ def test_only_the_files_that_save_to_disk_lists_are_read(tmp_path):
     (tmp_path / "train" / "state.json").write_text(json.dumps(state))
 
     assert read(tmp_path)[0].premise == "Note 1."
-
-
-@cases("numbers", {"integers": pa.array([None, 1, 2]), "digits": pa.array(LABELS)})
-def test_labels_of_another_type_in_a_later_part_are_refused(tmp_path, numbers):
-    first, second = LAYOUTS["the Hub"]
-    write(tmp_path / first, table((None, "no", "no")))
-    write(tmp_path / second, table(numbers))
-
-    with pytest.raises(DataError, match=f"^{second}: its labels are numbers, and texts in {first}"):
-        read(tmp_path)

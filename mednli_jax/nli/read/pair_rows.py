@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax.data.inputs import OPTIONAL_COLUMN
-from mednli_jax.data.labels import UNLABELLED, SettingEntry, cell_text, is_number, setting_entries
+from mednli_jax.data.labels import SettingEntry, cell_text, setting_entries
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
@@ -156,14 +156,6 @@ class PairFields:
         if problem := character_fault(value):
             raise self.fault(problem, name)
         return value
-
-    def kind_of_label(self) -> str:
-        """The kind of the label for messages, `numbers` or `texts`; "" for a pair without a
-        label."""
-        label = cell_text(self.values.get("gold_label", self.values.get("label")))
-        if label in ("None", "", UNLABELLED):
-            return ""
-        return "numbers" if is_number(label) else "texts"
 
     def sentence(self, name: str) -> str:
         """The field as a text that is not blank."""
@@ -319,24 +311,12 @@ class PairFile(NamedTuple):
         return self.paths[0].name
 
     def rows(self, problems: Problems, required: Sequence[str], columns: Columns = ()) -> PairRows:
-        """Reads the rows of all files, with their numbers, which go on from one file to the next.
-
-        Raises DataError if a file has a kind of label (numbers or texts) that the first file with
-        labels lacks.
-        """
+        """Reads the rows of all files, with their numbers, which go on from one file to the
+        next."""
         before = 0
-        first_file_of: dict[str, str] = {}  # kind of labels -> the first file with it
         for path in self.paths:
             number = 0
             for number, row in self.read_rows(path, problems, required, columns):
-                kind = row.kind_of_label()
-                if kind and kind not in first_file_of:
-                    # There are only two kinds: `first_file_of` is empty, or has the other one.
-                    for other, file in first_file_of.items():
-                        if file != path.name:
-                            problem = f"its labels are {kind}, and {other} in {file}"
-                            raise DataError(problem, file=path.name, fix="write all shards alike")
-                    first_file_of[kind] = path.name
                 yield before + number, row
             before += number
 

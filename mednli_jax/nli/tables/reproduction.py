@@ -105,7 +105,6 @@ FIGURES = (
 )
 _ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")
 _RELEASE = re.compile(r"[\d.]{1,10}[A-Z]{0,2}")  # of an ontology: 2017AA, 3.1
-_KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
 # Section 6: what was added -> (beginning of the run's name, beginning of its baseline's name). The
 # model's name is appended to each.
 _GAINING = {
@@ -171,13 +170,11 @@ class Check:
     """The check of a folder.
 
     Args:
-      variants: the variants of the corpus in the names of the runs' configs, such as mednli_code.
       tables: number -> its cells.
       paths: name of a PathFigure -> its counts, or the reason why there are none.
       kinds: of Table 8, or the reason why there are none.
     """
 
-    variants: list[str]
     version: str
     commit: str
     tables: dict[int, list[JudgedCell]]
@@ -200,7 +197,6 @@ class Check:
             counts[name] = paths if isinstance(paths, str) else _with_spaces(paths)
         return {
             "source": PAPER["source"],
-            "variants": self.variants,
             "versions": {"mednli_jax": self.version, "commit": self.commit},
             "verdicts": self.verdicts,
             "rule": list(JUDGED_BY),
@@ -238,7 +234,6 @@ def check_reproduction(folder: Path, options: TableOptions) -> Check:
         judged[number] = _judged_cells(table, folder, options)
     program = environment()
     return Check(
-        variants=_variants(folder),
         version=program.mednli_jax,
         commit=program.commit,
         tables=judged,
@@ -246,16 +241,6 @@ def check_reproduction(folder: Path, options: TableOptions) -> Check:
         gained=list(_gained_predictions(folder)),
         kinds=read_category_table(folder),
     )
-
-
-def _variants(folder: Path) -> list[str]:
-    """The known variants in the names of the runs' configs: mednli_code of esim-mednli_code."""
-    names = set()
-    for path in folder.glob("*/result.json"):
-        result = figures_in(path, "config")
-        if not isinstance(result, str):
-            names.add(str(result["config"]).rpartition("-")[2])
-    return sorted(names & set(_KNOWN_VARIANTS))
 
 
 def _statistics(folder: Path) -> list[JudgedCell]:
@@ -377,8 +362,7 @@ def sections(check: Check) -> list[Section]:
     """The check as sections, for a page, a terminal and Markdown."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in check.verdicts.items() if count)
     version = " ".join(filter(None, (check.version, check.commit)))
-    variants = f"configs :{', :'.join(check.variants)}; " if check.variants else ""
-    cells = f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}"
+    cells = f"cells of Tables 2 to 7: {counts}; by mednli_jax {version}"
     shown = [Section("Reproduction check", [cells, *JUDGED_BY])]
     for number, judged in check.tables.items():
         title = "key statistics of the corpus" if number == 2 else TABLES[number].title
