@@ -174,7 +174,7 @@ class RunData:
       sources: file of the corpus, the vectors or the ontology -> sha256.
       splits: split -> its facts.
       setup: how a task shows its corpus to models; "" where there is one way.
-      words, words_with_vector: size of the vocabulary.
+      words_with_vector: words of the vocabulary that have a vector.
       vectors, vectors_sha256: the source of the word vectors, and its content.
       ontology, ontology_version, ontology_sha256: "" without knowledge.
       values: the whole manifest, with the fields that one task alone has.
@@ -185,7 +185,6 @@ class RunData:
     sources: Mapping[str, str] = field(default_factory=dict)
     splits: Mapping[str, SplitFacts] = field(default_factory=dict)
     setup: str = ""
-    words: int | None = None
     words_with_vector: int = 0
     vectors: str = ""
     vectors_sha256: str = ""
@@ -208,7 +207,6 @@ class RunData:
             sources=key.get("sources", {}),
             splits=splits,
             setup=values.get("setup", ""),
-            words=vocabulary.get("words"),
             words_with_vector=vocabulary.get("with_vector", 0),
             vectors=vocabulary.get("source", ""),
             vectors_sha256=vocabulary.get("sha256", ""),

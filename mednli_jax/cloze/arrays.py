@@ -73,7 +73,7 @@ from mednli_jax.types import JsonObject
 
 # Raise it when the meaning or the layout of an array changes; tests/data/test_prepared_content.py
 # notices a change.
-FORMAT = 5
+FORMAT = 6
 # Fields without offsets of their own. candidate_length has the offsets of candidate_type,
 # position_candidate those of position. query_tokens has the queries end to end; query_length says
 # how long each is. query_length and the fields after it hold one number for each query.

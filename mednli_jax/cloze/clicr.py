@@ -236,8 +236,6 @@ def load(
 ) -> dict[str, Split[ClozeExample]]:
     """Reads train, dev and test.
 
-    facts["shared_passages"] of a split is {earlier split: number of passages that both have}.
-
     Args:
       folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as
         clicr/.
@@ -249,19 +247,12 @@ def load(
         most = limit if name == "train" else None
         split = read_clicr(path, split=name, limit=most, titles=titles)
         uids = {query.uid for query in split.examples}
-        passages = _passage_uids(split)
-        shared = {}
         for earlier in splits.values():
             if common := sum(query.uid in uids for query in earlier.examples):
                 problem = f"{common} queries are in {earlier.name} as well as in {name} (same id)"
                 raise DataError(problem, file=split.facts["file"], field="id", fix=FRESH_COPY)
-            shared[earlier.name] = len(passages & _passage_uids(earlier))
-        splits[name] = replace(split, facts={**split.facts, "shared_passages": shared})
+        splits[name] = split
     return splits
-
-
-def _passage_uids(split: Split[ClozeExample]) -> set[str]:
-    return {query.passage.uid for query in split.examples}
 
 
 def source_files(folder: Path) -> dict[str, Path]:

@@ -15,15 +15,6 @@ from mednli_jax.report.metrics import MeanSd
 from mednli_jax.types import Json
 
 WIDTH = 110  # of a terminal's lines
-NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-\d+)?)"
-# Cells that hold numbers -> what is added to the name of a column for each of the numbers.
-SHAPES = {
-    NUMBER: ("",),
-    rf"\[{NUMBER}, {NUMBER}\]": (", low", ", high"),
-    rf"{NUMBER}(?: ±{NUMBER})?": ("", ", sd"),
-    rf"{NUMBER} \({NUMBER}\)": ("", ", in brackets"),
-}
-NO_NUMBER = ("", "-")
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -268,35 +259,9 @@ def csv_text(sections: Sequence[Section]) -> str:
 
 
 def csv_grid(grid: Grid) -> str:
-    """Formats a grid as CSV. Numbers stand alone in their cells, without signs of thousands; cells
-    of two numbers, such as intervals, become two columns. If two columns have one name, the second
-    also gets the name of the column before it."""
-    columns: list[list[str]] = []
-    for place, (name, *cells) in enumerate(zip(grid.header, *grid.rows, strict=True)):
-        if name in grid.header[:place]:
-            name = f"{grid.header[place - 1]}, {name}"
-        if place < grid.left:
-            columns.append([name, *cells])
-        else:
-            columns += _number_columns(name, cells)
     content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows(zip(*columns, strict=True))
+    csv.writer(content, lineterminator="\n").writerows([grid.header, *grid.rows])
     return content.getvalue().rstrip("\n")
-
-
-def _number_columns(name: str, cells: Sequence[str]) -> list[list[str]]:
-    """Splits a column into the columns that hold its numbers; a column of words stays as it is."""
-    filled = [cell for cell in cells if cell not in NO_NUMBER]
-    for shape, endings in SHAPES.items():
-        if all(re.fullmatch(shape, cell) for cell in filled):
-            columns = [[name + ending] for ending in endings]
-            for cell in cells:
-                match = re.fullmatch(shape, cell)
-                for number, column in enumerate(columns, start=1):
-                    text = (match[number] or "") if match else ""
-                    column.append(text.replace(",", "").removeprefix("+"))
-            return columns
-    return [[name, *cells]]
 
 
 # -- in LaTeX --------------------------------------------------------------------------------------

@@ -243,13 +243,6 @@ def test_a_limit_bounds_the_training_queries(tmp_path):
     assert [len(split) for split in load(folder, limit=1).values()] == [1, 1, 1]
 
 
-def test_passages_that_splits_share_are_counted(tmp_path):
-    splits = load(write_splits(tmp_path, train=article("r1"), dev=article("r1", query("r1.2"))))
-
-    assert splits["dev"].facts["shared_passages"] == {"train": 1}
-    assert splits["test"].facts["shared_passages"] == {"train": 0, "dev": 0}
-
-
 def test_a_query_in_two_splits_is_refused(tmp_path):
     folder = write_splits(tmp_path, train=article("r1"), test=article("r1"))
 
