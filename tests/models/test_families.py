@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import optax
 import pytest
+from safetensors.numpy import load_file
 from support.encoders import (
     NAMES,
     batch_of,
@@ -19,7 +20,7 @@ from support.encoders import (
     tensors_of,
     write_encoder,
 )
-from support.tables import fields_of, table_rows
+from support.tables import table_rows
 from support.trees import assert_equal, assert_near
 
 from mednli_jax.models import weights
@@ -116,6 +117,7 @@ def test_weights_are_read_under_other_names(family, renamed, reader, folder_of):
     assert_equal(loaded(family, renamed)[1], loaded(family, folder_of(family))[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family, pattern, replacement, reader", [row for row in RENAMED if row[3]])
 def test_transformers_computes_the_same_states_from_other_names(family, renamed, reader):
     """Skipped without torch and transformers."""
@@ -134,7 +136,18 @@ def test_transformers_computes_the_same_states_from_other_names(family, renamed,
 
 # ---- results ----
 
-REMATERIALISED = ("bert", "modernbert", "deberta-v2")
+STEP = 16  # pairs of a step, for which each model is compiled once
+REMATERIALISED = ("modernbert", "deberta-v2")
+
+
+@functools.cache
+def slope_of(model):
+    """((loss, logits), gradient) of a step."""
+    return jax.jit(jax.value_and_grad(functools.partial(loss_of, model), has_aux=True))
+
+
+def step_of(family, first_row):
+    return batch_of(family, slice(first_row, first_row + STEP))
 
 
 @pytest.mark.parametrize(
@@ -151,24 +164,27 @@ def test_logits_and_gradients_of_imported_weights_are_those_of_transformers(
     _, arrays = reference(family)
     model, params = loaded(family, folder_of(family))
     _, expected = loaded(family, folder_of(family, "gradient"))
-    model = model.clone(rematerialise=rematerialise)
-    slope = jax.jit(jax.grad(functools.partial(loss_of, model), has_aux=True))
-    gradient, logits = slope(params, batch_of(family))
+    slope = slope_of(model.clone(rematerialise=rematerialise))
+    starts = range(0, len(arrays["label"]), STEP)
+    steps = [slope(params, step_of(family, first)) for first in starts]
+    logits = np.concatenate([logits for (_, logits), _ in steps])
+    gradients = [gradient for _, gradient in steps]
     assert np.ptp(arrays["logits"], axis=0).min() > 1
     assert_near(logits, arrays["logits"], atol=1e-5)
     largest = max(abs(leaf).max() for leaf in jax.tree.leaves(expected))
 
-    def assert_leaf_near(leaf, expected_leaf):
+    def assert_mean_near(expected_leaf, *leaves):
         size = max(abs(expected_leaf).max(), 1e-3 * largest)
-        assert_near(leaf, expected_leaf, atol=1e-4 * size)
+        assert_near(np.mean(leaves, axis=0), expected_leaf, atol=1e-4 * size)
 
-    jax.tree.map(assert_leaf_near, gradient, expected)
+    jax.tree.map(assert_mean_near, expected, *gradients)
 
 
 @pytest.mark.parametrize("family", NAMES)
 def test_training_steps_from_imported_weights_have_the_losses_of_transformers(family, folder_of):
     facts, arrays = reference(family)
     steps = facts["steps"]
+    assert steps["batch"] == STEP
     model, params = loaded(family, folder_of(family))
     options = optim.Options(
         learning_rate=steps["rate"],
@@ -178,17 +194,15 @@ def test_training_steps_from_imported_weights_have_the_losses_of_transformers(fa
     optimizer = optim.build_optimizer(options)
 
     @jax.jit
-    def step(params, state, batch):
-        slope = jax.value_and_grad(functools.partial(loss_of, model), has_aux=True)
-        (loss, _), gradient = slope(params, batch)
+    def update(gradient, state, params):
         updates, state = optimizer.update(gradient, state, params)
-        return optax.apply_updates(params, updates), state, loss
+        return optax.apply_updates(params, updates), state
 
     state, losses = optimizer.init(params), []
     for number in range(len(arrays["losses"])):
-        first = number * steps["batch"] % len(arrays["label"])
-        batch = batch_of(family, slice(first, first + steps["batch"]))
-        params, state, loss = step(params, state, batch)
+        batch = step_of(family, number * STEP % len(arrays["label"]))
+        (loss, _), gradient = slope_of(model)(params, batch)
+        params, state = update(gradient, state, params)
         losses.append(float(loss))
     assert_near(np.array(losses), arrays["losses"], atol=1e-4)
 
@@ -208,78 +222,25 @@ def test_permuted_labels_of_a_fine_tuned_head_are_put_in_the_order_of_the_corpus
     assert read.drawn == []
 
 
-@functools.cache
-def logits_of_rows(family, folder, first_row, changes=()):
-    """The logits of sixteen pairs. changes: of fields of the model."""
-    model, params = loaded(family, folder)
-    batch = batch_of(family, slice(first_row, first_row + 16))
-    return model.clone(room=60, **dict(changes)).apply({"params": params}, batch, train=False)
-
-
-@pytest.mark.parametrize(
-    "family, changes",
-    table_rows("""
-        bert | epsilon=1e-12
-        bert | second_type=0
-        bert | first_position=1
-        bert | attention_heads=2
-        roberta | first_position=0
-        roberta | separators=1
-        roberta | head="gelu"
-        electra | head="tanh"
-        electra | second_type=0
-        megatron-bert | norm_first=false
-        modernbert | local_layers=[]
-        modernbert | local_attention=16
-        modernbert | rotary_base=1e4
-        modernbert | local_rotary_base=1e4
-        modernbert | head="gelu"
-        modernbert | head_input="mean"
-        modernbert-mean | attention_bias=false
-        modernbert-mean | mlp_bias=false
-        modernbert-mean | norm_bias=false
-        modernbert-mean | head_bias=false
-        modernbert-mean | embedding_norm=false
-        deberta-v2 | relative_positions=0
-        deberta-v2 | relative_terms=["c2p"]
-        deberta-v2 | relative_terms=["p2c"]
-        deberta-v2 | relative_norm=false
-        deberta-v2 | convolution=0
-        deberta-v2 | head="pooler"
-        deberta-v2-own | relative_buckets=24
-        deberta-v2-own | relative_shared=true
-        deberta-v2-own | absolute_positions=false
-        deberta-v2-own | second_type=0
-        deberta-v2-own | token_types=0
-    """),
-)
-def test_each_field_of_an_encoders_architecture_changes_its_logits(family, changes, folder_of):
-    first_row = 6 if "first_position" in changes else 0
-
-    logits = logits_of_rows(family, folder_of(family), first_row)
-    fields = tuple(fields_of(changes).items())
-    changed = logits_of_rows(family, folder_of(family), first_row, fields)
-
-    assert abs(logits - changed).max() > 1e-2
-
-
 def export(folder, model, params, labels):
     for name, content in weights.exported_files(model, params, labels).items():
         (folder / name).write_bytes(content)
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_exported_weights_are_the_imported_ones(family, folder_of, tmp_path):
+def test_exported_weights_are_the_imported_ones_under_the_names_of_transformers(
+    family, folder_of, tmp_path
+):
     model, params = loaded(family, folder_of(family))
 
     export(tmp_path, model, params, labels_of(family))
 
     again = weights.read_architecture(tmp_path)
     assert again == weights.read_architecture(folder_of(family))
-    _, read = loaded(family, tmp_path)
-    assert_equal(read, params)
+    assert_equal(load_file(tmp_path / weights.WEIGHTS), tensors_of(family))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", NAMES)
 def test_transformers_opens_exported_weights_and_computes_the_same_logits(
     family, folder_of, tmp_path

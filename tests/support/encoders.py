@@ -135,5 +135,6 @@ def model_of(name: str, folder: Path, **changes: Any) -> Encoder:
 def drawn_params(name: str, model: Encoder) -> PyTree:
     """New parameters."""
     batch = batch_of(name, slice(2))
-    init = jax.jit(lambda key: model.init({"params": key}, batch, train=False)["params"])
-    return init(jax.random.key(0))
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), batch, train=False)["params"])
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(leaf.dtype), shapes)
