@@ -16,11 +16,9 @@ from support.tokenizer_variants import (
 )
 
 from mednli_jax.data.pieces import PieceVocabulary
-from mednli_jax.errors import DataError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KINDS = json.loads((GOLDEN / "golden_pieces.json").read_text())
-FEWEST_OF_BOTH = 100  # variants of which both versions make the same rows
 
 
 def rows_of(pieces):
@@ -47,6 +45,7 @@ def test_rows_are_those_of_transformers_and_an_exported_tokenizer_makes_them_too
     assert PieceVocabulary.of_weights(exported) == pieces
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_recorded_rows_are_those_of_the_installed_transformers(name, tmp_path):
     """Skipped without transformers."""
@@ -58,12 +57,6 @@ def test_recorded_rows_are_those_of_the_installed_transformers(name, tmp_path):
         pytest.skip(f"version {version} does not read these files")
 
     assert digest(rows_of_library(folder)) == recorded
-
-
-def test_both_versions_agree_on_most_variants():
-    all_rows = [variant["rows"] for variant in VARIANTS.values()]
-
-    assert sum(rows["4"] == rows["5"] for rows in all_rows) >= FEWEST_OF_BOTH
 
 
 @pytest.mark.parametrize("name", ["BertTokenizer", "ElectraTokenizerFast", "DistilBertTokenizer"])
@@ -85,47 +78,3 @@ def test_a_merge_of_two_hashes_is_no_comment(tmp_path):
     write(tmp_path / "config.json", files["config.json"])
 
     assert list(PieceVocabulary.of_weights(tmp_path).encode("##").numbers) == [number_of["##"]]
-
-
-MODEL = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
-PARTS = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 9}
-NO_ROW = {"tokenizer.json": json.dumps({"model": MODEL | PARTS})}
-
-
-def model(kind):
-    """Changes of files."""
-    return {"config.json": json.dumps({"model_type": kind})}
-
-
-JAPANESE = {"config.json": '{"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"}'}
-ONLY_SPM = {"tokenizer.json": None, "spm.model": "secret"}
-OWN_CODE = {"tokenizer_config.json": '{"tokenizer_class": "MyTokenizer"}'}
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes", "message"),
-    [
-        ("uncased", JAPANESE, "'tokenizer_class' is BertJapaneseTokenizer, which splits text by a"),
-        ("uncased-json", OWN_CODE, "'tokenizer_class' is MyTokenizer"),
-        ("uncased", model("roberta"), r"tokenizer\.json or vocab\.json"),
-        ("uncased", model("modernbert"), r"\(tokenizer\.json\)"),
-        ("bpe", model("bert"), r"tokenizer\.json or vocab\.txt"),
-        ("bpe", {"merges.txt": "secret quokka"}, r"^merges\.txt: it does not fit vocab\.json"),
-        ("bpe", {"vocab.json": '{"<s>": 0}', "merges.txt": ""}, "special piece </s> is missing"),
-        ("uncased", {"added_tokens.json": '{"new": 9999}'}, r"^added_tokens\.json: its numbers"),
-        ("uncased", {"tokenizer_config.json": "[1]"}, "not a JSON object"),
-        ("uncased", NO_ROW, r"^tokenizer\.json: its post_processor"),
-        ("unigram", ONLY_SPM, r"SentencePiece model \(spm\.model\)"),
-        ("uncased", {"tokenizer.json": '{"model": {"type": "secret"}}'}, "library cannot read it"),
-    ],
-)
-def test_a_tokenizer_that_no_file_expresses_is_refused(kind, changes, message, tmp_path):
-    for file, content in {**KINDS[kind]["files"], **changes}.items():
-        if content is not None:
-            write(tmp_path / file, content)
-
-    with pytest.raises(DataError, match=rf"{message}.* Fix: ") as raised:
-        PieceVocabulary.of_weights(tmp_path)
-
-    assert "secret" not in str(raised.value)
-    assert "\n" not in str(raised.value)
