@@ -38,11 +38,11 @@ def build(**fields):
     return encoder.Encoder(**{**SMALL, **fields})
 
 
+@functools.cache
 def random_batch(rows):
-    data = jax.tree.map(jnp.asarray, random_pairs.arrays())
     layout = Layout.full(rows, WIDTH)
-    batch = NLIScorer().to_batch(data, jnp.arange(rows)[:, None], layout)
-    return batch.replace(layout=None)
+    to_batch = jax.jit(lambda data: NLIScorer().to_batch(data, np.arange(rows)[:, None], layout))
+    return to_batch(random_pairs.arrays()).replace(layout=None)
 
 
 @functools.cache
@@ -51,7 +51,7 @@ def drawn(model):
     rng = np.random.default_rng(1)
 
     def init():
-        return model.init({"params": jax.random.key(0)}, random_batch(2), train=False)["params"]
+        return model.init({"params": jax.random.key(0)}, random_batch(8), train=False)["params"]
 
     def filled(path, leaf):
         mean = "scale" in jax.tree_util.keystr(path)
@@ -182,8 +182,7 @@ TYPED = pair_batch(
 
 def test_typed_links_start_as_the_plain_encoder_and_learn():
     model = build(knowledge="typed", relations=RELATIONS)
-    drawn_params = model.init({"params": jax.random.key(0)}, TYPED, train=False)["params"]
-    params = jax.tree.map(jnp.asarray, drawn_params)
+    params = jax.jit(lambda key: model.init(key, TYPED, train=False)["params"])(jax.random.key(0))
     assert not np.asarray(params["knowledge"]["relation_weight"]).any()
 
     slope = jax.grad(lambda params: apply(model, params, TYPED)[:, 0].sum())(params)
@@ -280,11 +279,10 @@ def test_dropout_is_independent_for_rows_sites_and_neighbours(dropped):
 # ---- local attention ----
 
 
-@pytest.mark.parametrize("train", [False, True])
-def test_blocks_of_local_attention_change_neither_logits_nor_dropout(train):
+def test_blocks_of_local_attention_change_neither_logits_nor_dropout():
     """A model with links, here of weight 0, computes scores of all pairs of pieces."""
-    fields = {"layers": 3, "head_input": "mean", "dropout": 0.3}
-    local = {**fields, "local_layers": (0, 2), "local_attention": 5}
+    fields = {"head_input": "mean", "dropout": 0.3}
+    local = {**fields, "local_layers": (0, 1), "local_attention": 5}
     all_pairs = build(**local, knowledge="bias")
     batch = random_batch(8).replace(row_key=keys(8))
     params = drawn(all_pairs)
@@ -292,7 +290,8 @@ def test_blocks_of_local_attention_change_neither_logits_nor_dropout(train):
     assert sum(WIDTH) + 3 > attention.FEWEST_BLOCKS * 2
 
     def logits_of(model, params):
-        return np.asarray(model.apply({"params": params}, batch, train=train))
+        in_training = jax.jit(functools.partial(model.apply, train=True))
+        return np.asarray(in_training({"params": params}, batch))
 
     logits = logits_of(build(**local), plain)
     expected = logits_of(all_pairs, with_knowledge_of_zeros(params))
@@ -307,7 +306,7 @@ def test_blocks_of_local_attention_change_neither_logits_nor_dropout(train):
 
 def test_sizes_of_an_encoder_that_do_not_go_together_are_refused():
     model = build(attention_heads=5)
-    batch = random_batch(1)
+    batch = random_batch(8)
 
     with pytest.raises(UserError, match=r" Fix: "):
         jax.eval_shape(lambda: model.init({"params": jax.random.key(0)}, batch, train=False))

@@ -166,22 +166,6 @@ def test_a_hypothesis_only_fasttext_learns_labels_from_hypotheses_alone(run):
     assert result["test"]["accuracy"]["mean"] == 1.0
 
 
-def test_a_hypothesis_only_fasttext_ignores_premises_in_predictions(run):
-    lacks = "patient lacks gout 1 ."
-    has = "patient has gout 2 ."
-
-    rows = run.predict(
-        [
-            ("a premise", lacks),
-            ("a second one", has),
-            ("unlike the first", lacks),
-        ]
-    )
-
-    assert [row["label"] for row in rows] == ["contradiction", "entailment", "contradiction"]
-    assert rows[2] == pytest.approx(rows[0], abs=1e-5)
-
-
 @pytest.fixture
 def spans(run):
     """A file of spans from the verb to gout, which then are an unknown word."""

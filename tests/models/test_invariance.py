@@ -60,35 +60,27 @@ def name(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def plain(name):
-    """(gradient, logits) of rows that are all computed to the end, each a group of its own."""
+def tight_layout(name):
+    """(groups, their layout): packed segments of shared premises or passages, and distinct words.
+    Some groups lack rows, one group is padding, and both sides are wider."""
     corpus = models.corpus_of(name)
-    model = models.build(name)
-    layout = Layout.full(models.ROWS, corpus.width, joint=corpus.joint)
-    with jax.enable_x64(True):
-        params = models.variables_of(model, name)["params"]
-        return gradient_of(
-            name,
-            layout,
-            model,
-            False,
-            params,
-            np.arange(models.ROWS)[:, None],
-        )
-
-
-def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plain):
-    """Packed segments of shared premises or passages, and distinct words: some groups lack rows,
-    one group is padding, both sides are wider, and all padding holds words."""
-    gradient, logits = plain
-    corpus = models.corpus_of(name)
-    model = models.build(name)
     groups = np.concatenate([corpus.groups, np.full((1, models.GROUP_SIZE), -1)])
-    tight = models.layout_for(corpus, groups, more=3)
-    assert len(tight.sentences) > 1
+    layout = models.layout_for(corpus, groups, more=3)
+    assert len(layout.sentences) > 1
+    return groups, layout
 
+
+def test_padding_order_and_layout_change_neither_logits_nor_gradients(name):
+    """Against rows that are all computed to the end, each a group of its own. All padding of the
+    tight layout holds words."""
+    corpus = models.corpus_of(name)
+    model = models.build(name)
     params = models.variables_of(model, name)["params"]
+    full = Layout.full(models.ROWS, corpus.width, joint=corpus.joint)
+    rows = np.arange(models.ROWS)[:, None]
+    groups, tight = tight_layout(name)
+
+    gradient, logits = gradient_of(name, full, model, False, params, rows)
     tight_gradient, tight_logits = gradient_of(name, tight, model, True, params, groups)
 
     assert logits.dtype == np.float64
@@ -100,36 +92,20 @@ def test_padding_order_and_layout_change_neither_logits_nor_gradients(name, plai
         assert abs(leaf).max() > 1e-6 or "pooling" in weight, weight
 
 
-def test_other_rows_of_a_batch_change_no_logit(name, plain):
+def test_other_rows_of_a_batch_change_no_logit(name):
     """Norms use the running statistics here, and those of the batch in training."""
-    _, logits = plain
-    corpus = models.corpus_of(name)
     model = models.build(name)
     variables = models.variables_of(model, name)
-    few = np.array([5, 3, -1, 7, 0, -1, 1, 2])[:, None]
+    params = variables["params"]
+    groups, layout = tight_layout(name)
+    few = groups[::-1].copy()
+    few[::2] = -1
+
+    def logits_in(index):
+        if "batch_stats" in variables:
+            return logits_of(name, layout, False, params, model, True, index)
+        return gradient_of(name, layout, model, True, params, index)[1]  # is compiled already
+
     rows = few[few >= 0]
-    if "batch_stats" in variables:
-        layout = Layout.full(models.ROWS, corpus.width, joint=corpus.joint)
-        every = np.arange(models.ROWS)[:, None]
-        logits = logits_of(
-            name,
-            layout,
-            False,
-            variables["params"],
-            model,
-            False,
-            every,
-        )
-
-    layout = models.layout_for(corpus, few)
-    apart = logits_of(
-        name,
-        layout,
-        False,
-        variables["params"],
-        model,
-        True,
-        few,
-    )
-
-    assert_near(apart[rows], logits[rows], atol=1e-10)
+    assert 0 < len(rows) < models.ROWS
+    assert_near(logits_in(few)[rows], logits_in(groups)[rows], atol=1e-10)

@@ -13,10 +13,16 @@ SIZES = {"fasttext": {"vocab_size": 50}, "encoder": {"dropout": 0.5}}
 OTHERS = {"dropout": 0.5, "vocab_size": 50, "embedding_size": 5}
 
 
-@pytest.mark.parametrize("name", [name for name in models.MODELS if "-" not in name])
+QUICK = ("bow", "encoder", "sa_reader")
+SLOW = [name for name in models.MODELS if "-" not in name and name not in QUICK]
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+)
 def test_a_model_is_initialised_and_learns_as_any_linen_module(name):
     model, batch = models.build(name, **SIZES.get(name, OTHERS)), models.batch_of(name, ROWS)
-    variables = model.init(KEYS, batch, train=False)
+    variables = jax.jit(model.init, static_argnames="train")(KEYS, batch, train=False)
     assert variables.keys() <= {"params", "frozen", "batch_stats"}
     if name != "encoder":
         width = model.dim if name == "fasttext" else model.embedding_size

@@ -89,7 +89,7 @@ def fitted(batches):
     rows = np.stack(batches)
     lengths = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in SIDES]
     alive = np.concatenate(lengths, axis=1)[:, :, None] > np.arange(max(WIDTH))
-    stairs = pack_segments(alive.sum(axis=1).max(axis=0))
+    stairs = pack_segments(alive.sum(axis=1).max(axis=0), uses=2000)
     assert len(stairs) > 1
     return Layout(
         ROWS,

@@ -252,10 +252,11 @@ def layout_for(corpus: Corpus, index: np.ndarray, *, devices: int = 1, more: int
 
 
 def _stairs(lengths: Sequence[np.ndarray], steps: int) -> Any:
-    """The segments of a loop over texts of these lengths, for the fullest batch at each step."""
+    """The segments of a loop over texts of these lengths, for the fullest batch at each step. They
+    are few, because each of them is compiled."""
     length_BN = np.concatenate([batch.reshape(len(batch), -1) for batch in lengths], axis=1)
     active_BT = (length_BN[:, :, None] > np.arange(steps)).sum(axis=1)
-    return pack_segments(active_BT.max(axis=0))
+    return pack_segments(active_BT.max(axis=0), uses=2000)
 
 
 def noisy(batch: Batch) -> Batch:
@@ -272,9 +273,9 @@ def noisy(batch: Batch) -> Batch:
 def batch_of(name: str, rows: int) -> Batch:
     """The batch of the first rows of the model's corpus."""
     corpus = corpus_of(name)
-    data = jax.tree.map(jnp.asarray, corpus.data)
     layout = Layout.full(rows, corpus.width, joint=corpus.joint)
-    return corpus.task.to_batch(data, np.arange(rows)[:, None], layout)
+    index = np.arange(rows)[:, None]
+    return jax.jit(lambda data: corpus.task.to_batch(data, index, layout))(corpus.data)
 
 
 @functools.cache
