@@ -5,7 +5,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,18 +34,6 @@ def test_a_corpus_that_is_prepared_again_comes_from_the_cache(tmp_path):
     assert second_hit
     assert build.calls == 1
     assert_same(first, second)
-
-
-def test_a_corpus_under_another_key_is_prepared_beside_the_first(tmp_path):
-    cache = Cache(tmp_path)
-    short = Builder(encoding=replace(ENCODING, max_length=2))
-    cache.get("c", KEY, Builder())
-
-    prepared, hit = cache.get("c", {**KEY, "max_length": 2}, short)
-
-    assert not hit
-    assert prepared.arrays["premise"].shape[1] == 2
-    assert cache.get("c", KEY, Builder())[1]
 
 
 def test_rows_of_each_split_stand_where_the_split_says(tmp_path):

@@ -194,12 +194,6 @@ def test_a_model_of_fasttext_is_refused(save, content):
     assert faults(save(content, "v.bin")) == [("v.bin", None)]
 
 
-def test_several_blanks_in_a_file_of_vectors_are_as_one(save):
-    expected = load(save(GLOVE)).matrix
-
-    assert_equal(load(save(GLOVE.replace(" ", "  "))).matrix, expected)
-
-
 def test_a_folder_is_no_file_of_vectors(tmp_path):
     write(tmp_path / "v.txt", GLOVE)
     with pytest.raises(DataError, match=r"is a folder, not a file\. Fix: put the file"):

@@ -136,6 +136,7 @@ def test_the_leftmost_then_the_longest_name_is_linked(names, sentence, mentions)
         A: first/common name; B: third/common name | common names | common names A
         A: suture; B: sutures | suture sutures Sutures | suture A, sutures B, Sutures B
         B: sutures | suture | suture B
+        A: ANT; B: Ant | ant ANT | ant B, ANT A
     """),
 )
 def test_a_shared_name_goes_to_its_own_spelling_then_the_preferred_then_the_first(
@@ -187,12 +188,6 @@ WORDS = "A: leukemia/ALL; B: MAPs/CAT/cad; C: cats; D: Cat; E: COPD/CHIP"
 )
 def test_an_acronym_that_is_a_word_is_linked_in_capitals_only(names, sentence, mentions):
     assert linked(Linker(ontology_of(names)), sentence) == mentions
-
-
-def test_a_word_in_small_letters_is_the_name_in_small_letters():
-    linker = Linker(ontology_of("A: ANT; B: Ant"))
-
-    assert linked(linker, "ant ANT") == "ant B, ANT A"
 
 
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):

@@ -1,11 +1,9 @@
 """Types of relations by hand: in small ontologies of each format."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from support.files import lay_out
-from support.ontologies import graph, random_graph
+from support.ontologies import graph
 from support.ontology_files import (
     RF2_ROWS,
     WORDNET,
@@ -147,68 +145,6 @@ def test_words_of_grammar_are_no_nouns_digits_are_words_and_a_phrase_hides_no_wo
     mentions = lemmas.link(["near", "common", "cold", "bodies"])
     spans = [(mention.start, mention.end) for mention in mentions]
     assert spans == [(0, 1), (1, 3), (2, 3), (3, 4)]
-
-
-class Reference:
-    """The kinds of `related` by its docstring, one pair of concepts after the other."""
-
-    def __init__(self, ontology):
-        self.above = []  # of each concept: {itself or an ancestor: steps}
-        for place, concept in enumerate(ontology.ids):
-            steps_to = ontology.ancestors(concept)
-            concepts = map(ontology.index, steps_to)
-            self.above.append({place: 0, **dict(zip(concepts, steps_to.values(), strict=True))})
-        edges = {name: matrix.nonzero() for name, matrix in ontology.relations.items()}
-        self.antonyms = set(zip(*edges["antonym"], strict=True))
-        self.treats = set(zip(*edges["treats"], strict=True))
-
-    def within(self, concepts, steps):
-        """The concepts and their ancestors over at most so many steps."""
-        near = set()
-        for concept in concepts:
-            near |= {end for end, distance in self.above[concept].items() if distance <= steps}
-        return near
-
-    def is_named(self, heirs, targets):
-        """Heirs and parts take part in a relation over at most two steps."""
-        sources = self.within(heirs, 2)
-        ends = [end for source, end in self.treats if source in sources]
-        return any(self.within([end], 2) & set(targets) for end in ends)
-
-    def kinds(self, left, right):
-        holds = {"synonym": set(left) & set(right)}
-        if not holds["synonym"]:
-            holds["hypernym"] = self.within(left, 99) & set(right)
-            holds["hyponym"] = self.within(right, 99) & set(left)
-        reach = 0 if any(holds.values()) else 1
-        if reach:
-            holds["co_hyponym"] = self.within(left, 2) & self.within(right, 2)
-        near = set(product(self.within(left, reach), self.within(right, reach)))
-        holds["antonym"] = near & (self.antonyms | {edge[::-1] for edge in self.antonyms})
-        holds["treats"] = self.is_named(left, right)
-        holds["inverse_treats"] = self.is_named(right, left)
-        return {kind for kind, reason in holds.items() if reason}
-
-
-def test_relations_in_a_random_graph_equal_a_reference():
-    rng = np.random.default_rng(0)
-    edges, treats = random_graph(rng, 60, 1.3)
-    antonyms = map(tuple, rng.integers(0, 60, (40, 2)).tolist())
-    ontology = graph(edges, 60, treats=treats, antonym=antonyms)
-    terms = [(f"word {n}", tuple(rng.integers(0, 60, 1 + n % 2).tolist())) for n in range(40)]
-    first, second = np.divmod(np.arange(1600), 40)
-    wanted = np.flatnonzero((first != second) & ((2 * first + second) % 3 > 0))
-    wanted = np.union1d(wanted, wanted % 40 * 40 + wanted // 40)
-
-    texts = texts_of(related_terms(ontology, terms, ("treats",), wanted=wanted), ("treats",))
-
-    reference = Reference(ontology)
-    expected = {}
-    for key in wanted.tolist():
-        if kinds := reference.kinds(terms[key // 40][1], terms[key % 40][1]):
-            expected[key] = kinds
-    assert {key: set(text.split()[:-1]) for key, text in texts.items()} == expected
-    assert set().union(*expected.values()) == {*kinds_of(("treats",))} - {"same"}
 
 
 # 1 and 2 are below 0, and antonyms; 5 - 3 - 1 and 4 - 2 are chains of is-a edges.

@@ -232,29 +232,20 @@ def test_a_run_is_scored_without_the_ontology_of_its_augmentation(augmented, wor
     assert figures["examples"] == 3
 
 
+@pytest.mark.parametrize(
+    "field, value", [("data.augment", -0.1), ("knowledge.mentions", "mentions.tsv")]
+)
+def test_a_negative_share_or_a_file_of_mentions_is_refused(augmented, field, value):
+    config = augmented()
+    config.update_from_flattened_dict({field: value})
+
+    with pytest.raises(UserError, match=r"data\.augment"):
+        check(config)
+
+
 def test_another_ontology_than_wordnet_gives_no_augmentation(augmented):
     config = augmented()
     config.knowledge.ontology = "mesh"
 
     with pytest.raises(UserError, match=r"data\.augment: only WordNet gives augmentation pairs"):
         corpus_of(config).build()
-
-
-def test_augmentation_pairs_beside_a_file_of_mentions_are_refused(augmented):
-    config = augmented()
-    config.knowledge.mentions = "mentions.tsv"
-
-    with pytest.raises(UserError, match=r"data\.augment"):
-        check(config)
-
-
-def test_hypothesis_only_empties_premises_of_augmentation_pairs_too(augmented):
-    built = corpus_of(augmented(hypothesis_only=True)).build()
-
-    assert built.facts["splits"]["train"]["augmentation"]["pairs"]
-    assert not built.arrays["premise_length"].any()
-
-
-def test_a_negative_share_of_augmentation_pairs_is_refused(augmented):
-    with pytest.raises(UserError, match=r"data\.augment"):
-        check(augmented(augment=-0.1))

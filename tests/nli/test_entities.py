@@ -93,13 +93,6 @@ def test_lengths_are_of_separate_and_of_merged_tokens(corpus, flags, split, pair
         assert neutral["mean"] == mean
 
 
-def test_tokens_of_ones_own_corpus_are_counted_in_private(corpus, tmp_path):
-    analysed("lexical", "--min_count=1", "--out=o")
-    lexical = json.loads((tmp_path / "o" / "private" / "lexical.json").read_text())
-    tokens = {row["token"] for row in lexical["top"]["neutral"]}
-    assert tokens == {"acute", "brain_injury", "pain"}
-
-
 def test_raw_text_is_divided_at_blanks(corpus):
     raw = replace(corpus, blanks=True)
     example = raw.splits()["train"].examples[0]

@@ -4,7 +4,6 @@ import math
 import random
 from dataclasses import replace
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from support.cases import cases
 from support.features import IDS, PAIRS, computed, corpus, mentions, ontology
 from support.files import assert_private
-from support.mention_files import HEADER
 from support.pair_files import write_own
 from support.tables import fields_of, table_rows
 from support.trees import assert_near
@@ -190,14 +188,10 @@ AROUND_D2 = mentions(
 )
 
 
-def test_undirected_paths_meet_in_a_common_parent():
-    nearest = column(computed(mentions=AROUND_D2), "path_nearest")
-    np.testing.assert_allclose(nearest, [1 / 3, 1 / 3, 0, 0, 1 / 3])
-
-
-def test_paths_up_or_down_do_not_reach_siblings():
-    nearest = column(computed(mentions=AROUND_D2, direction="either"), "path_nearest")
-    np.testing.assert_allclose(nearest, [0, 1 / 3, 0, 0, 0])
+@pytest.mark.parametrize("direction, sibling", [("undirected", 1 / 3), ("either", 0)])
+def test_undirected_paths_alone_meet_in_a_common_parent(direction, sibling):
+    nearest = column(computed(mentions=AROUND_D2, direction=direction), "path_nearest")
+    np.testing.assert_allclose(nearest, [sibling, 1 / 3, 0, 0, sibling])
 
 
 @pytest.mark.parametrize(
@@ -322,18 +316,6 @@ def test_a_corpus_without_knowledge_has_no_paths(source_of):
     table = boosting.features_of(*source_of("none"))
 
     assert (table[:, -3:] == features.NO_CONCEPT).all()
-
-
-def test_paths_of_a_corpus_are_between_the_concepts_of_a_mentions_file(source_of, tmp_path):
-    """The file has asthma on both sides, whatever the sentences say."""
-    lines = [HEADER]
-    for split, number in product(("train", "dev"), range(3)):
-        for side in ("premise", "hypothesis"):
-            lines.append(f"{split}\t{split}{number}\t{side}\t0\t1\tD001249")
-    path = tmp_path / "mentions.tsv"
-    path.write_text("\n".join(lines))
-    table = boosting.features_of(*source_of(mentions=str(path)))
-    assert column(table, "path_nearest").tolist() == [1] * 6
 
 
 def test_the_feature_bleu_is_that_of_nltk_to_the_last_bit():

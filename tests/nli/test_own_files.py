@@ -2,13 +2,8 @@
 sets and of programs."""
 
 import csv
-import json
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
-from support.files import lines
 
 from mednli_jax.cli import read_config
 from mednli_jax.errors import DataError
@@ -30,50 +25,6 @@ def hub_rows(split):
         label = -1 if n == 7 else n % 3
         rows.append({"premise": f"Note {n} {split}", "hypothesis": f"Claim {n}", "label": label})
     return rows
-
-
-def write_hub(folder, rows_of):
-    """Parquet files as on the Hub; train is in two."""
-    for split, rows in rows_of.items():
-        parts = (rows[:25], rows[25:]) if split == "train" else (rows,)
-        for number, part in enumerate(parts):
-            name = f"{split}-{number:05}-of-{len(parts):05}.parquet"
-            parquet.write_table(pa.Table.from_pylist(part), folder / name)
-
-
-def write_saved(folder, rows_of):
-    """The folder that save_to_disk of the datasets library writes."""
-    for split, rows in rows_of.items():
-        (folder / split).mkdir()
-        name = "data-00000-of-00001.arrow"
-        (folder / split / "state.json").write_text(
-            json.dumps({"_data_files": [{"filename": name}]})
-        )
-        content = pa.Table.from_pylist(rows)
-        with pa.ipc.new_stream(str(folder / split / name), content.schema) as stream:
-            stream.write_table(content)
-
-
-@pytest.mark.parametrize("dev", ["validation", "validation_matched"])
-@pytest.mark.parametrize("write", [write_hub, write_saved])
-def test_columns_on_disk_give_the_arrays_of_json_lines(tmp_path, monkeypatch, write, dev):
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
-    rows_of = {split: hub_rows(split) for split in ("train", dev, "test")}
-    for name in ("columns", "lines"):
-        (tmp_path / name).mkdir()
-    write(tmp_path / "columns", rows_of)
-    for split, rows in rows_of.items():
-        (tmp_path / "lines" / f"{split}.jsonl").write_text(lines(*rows))
-
-    of_columns, _ = corpus(tmp_path / "columns").prepare()
-    of_lines, _ = corpus(tmp_path / "lines").prepare()
-
-    assert of_columns.arrays.keys() == of_lines.arrays.keys()
-    for name, array in of_lines.arrays.items():
-        np.testing.assert_array_equal(of_columns.arrays[name], array)
-    for split, expected in of_lines.splits.items():
-        assert of_columns.splits[split].uids == expected.uids
-        assert of_columns.manifest["splits"][split]["dropped_unlabelled"] == 1
 
 
 def write_csv(folder, rows_of):
@@ -104,7 +55,7 @@ def test_a_cell_may_be_long_and_a_first_column_without_a_name_is_an_index(tmp_pa
 
 def test_a_test_file_without_labels_is_left_out_with_a_note(tmp_path):
     unlabelled = [{**row, "label": -1} for row in hub_rows("test")]
-    write_hub(
+    write_csv(
         tmp_path, {"train": hub_rows("train"), "validation": hub_rows("d"), "test": unlabelled}
     )
 

@@ -184,12 +184,13 @@ def test_labels_of_own_files_are_mapped_whatever_their_case(tmp_path, labels, va
     assert [label for label in counts if counts[label]] == ["entailment", "neutral"]
 
 
-def test_a_corpus_of_ones_own_may_call_dev_validation_and_leave_test_out(tmp_path):
+@pytest.mark.parametrize("dev", ["validation", "validation_matched"])
+def test_a_corpus_of_ones_own_may_call_dev_validation_and_leave_test_out(tmp_path, dev):
     write(tmp_path / "train.jsonl", own_rows(["neutral"]))
-    write(tmp_path / "validation.jsonl", own_rows(["neutral"]))
+    write(tmp_path / f"{dev}.jsonl", own_rows(["neutral"]))
     splits = load_nli("file", tmp_path)
     assert list(splits) == ["train", "dev"]
-    assert splits["dev"].facts["file"] == "validation.jsonl"
+    assert splits["dev"].facts["file"] == f"{dev}.jsonl"
     assert "no test file" in splits["dev"].facts["note"]
 
 

@@ -77,14 +77,14 @@ def encode_corpus(
 
 
 class Builder:
-    """Encodes a corpus, by default SPLITS, and counts the calls."""
+    """Encodes SPLITS and counts the calls."""
 
-    def __init__(self, splits: Mapping[str, Split] = SPLITS, encoding: Encoding = ENCODING) -> None:
-        self.splits, self.encoding, self.calls = splits, encoding, 0
+    def __init__(self) -> None:
+        self.calls = 0
 
     def __call__(self) -> tuple[Any, ...]:
         self.calls += 1
-        return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
+        return SPLITS, *encode_corpus(SPLITS, LINKER)
 
 
 def mentions(*concepts: str) -> list[Mention]:
