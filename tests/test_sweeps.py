@@ -92,17 +92,6 @@ def test_the_configs_of_a_sweep_take_the_values_of_each_trial(file, trials, vari
         cli.with_fields(module["get_config"](variant), values)  # raises for a field that it lacks
 
 
-@cases("file, dropout", {"GA": ("search_ga", 0.6), "SA": ("search_sa", 0.7)})
-def test_searches_of_readers_have_the_ranges_of_the_published_code(file, dropout):
-    """clips/clicr, randomized_hyperparam_search.py."""
-    fields = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))["get_sweep"]().fields
-
-    size = fields["model.hidden_size"]
-    rate = fields["model.dropout"]
-    assert (size.low, size.high) == (50, 160)
-    assert (rate.low, rate.high) == (0.1, dropout)
-
-
 # ---- workers ----
 
 
@@ -477,36 +466,6 @@ def test_an_outage_of_the_database_ends_no_worker(swept):
 def postgres():
     with running_server() as server:
         yield server
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_worker_survives_the_other_one_and_five_seconds_without_the_server(swept, postgres, mode):
-    """Two workers begin at the same time, in a database without tables; one is killed."""
-    write_sweep(FOUR)
-    flags = ("--study=kd", f"--storage={postgres.url}", "--config.train.pace=1.5")
-    killed, worker = started(*flags), started(*flags)
-    wait_for(lambda: len(in_training()) == 2)
-
-    killed.kill()
-    killed.communicate(timeout=30)
-    postgres.stop(mode)
-    time.sleep(5)
-    postgres.start()
-
-    [(_, err)] = finished(worker)
-    assert err.count("the database does not answer") == 1
-    assert_all_complete(4, 2, postgres.url)
-
-
-@pytest.mark.slow
-@cases("tpe", {"random": False, "TPE": True})
-def test_eight_workers_share_a_database_file(swept, tpe):
-    outcome = swept(f"{SEARCH}, trials=24, tpe={tpe}", "--study=kd", "--workers=8")
-
-    assert len(rows_of(outcome)) == 24
-    assert_all_complete(24, 2)
 
 
 @pytest.mark.slow

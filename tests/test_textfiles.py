@@ -36,11 +36,6 @@ def test_lines_are_text_with_their_numbers_and_faulty_ones_are_collected(path):
     assert raised.value.line == 2
 
 
-def test_without_a_collection_the_first_faulty_line_is_raised(path):
-    with pytest.raises(DataError, match=r"x\.txt:2: "):
-        list(reading.text_lines(path))
-
-
 def test_the_digest_of_a_file_does_not_depend_on_its_ends_of_lines(path):
     digest = hashlib.sha256()
     list(reading.text_lines(path, Problems(), digest=digest))
@@ -63,11 +58,6 @@ def test_records_of_csv_may_span_lines_and_have_the_number_of_their_first(tmp_pa
     with pytest.raises(DataError) as raised:
         problems.raise_if_any()
     assert raised.value.line == 7
-
-
-def test_lines_may_end_in_cr_alone(tmp_path):
-    (tmp_path / "x.txt").write_bytes(b"a\rb\r")
-    assert list(reading.text_lines(tmp_path / "x.txt")) == [(1, "a"), (2, "b")]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE])

@@ -8,10 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
-from matplotlib.text import Text
 from support.cases import cases
-from support.commands import printed_json, read_json, refused, succeeds
+from support.commands import printed_json, refused, succeeds
 from support.pages import check_offline
 from support.runs import GOLD, change, edit, write_run
 
@@ -72,18 +70,6 @@ def test_the_page_of_a_run_with_knowledge_names_its_ontology(tmp_path):
     words = page_of("run", page="run/report.html").words
 
     assert "esim with mesh 2024 (replace) on demo" in " ".join(words)
-
-
-def test_the_page_of_a_run_explains_its_slices(tmp_path):
-    run = write_run(tmp_path / "run", GOLD)
-    test = read_json(run, "result.json")["test"]
-    edit(run / "result.json", test={**test, "slices": {"unseen_relation": test, "fiction": test}})
-
-    words = " ".join(page_of("run", page="run/report.html").words)
-
-    assert "no training pair shows both" in words
-    assert "fiction: pairs of this genre" in words
-    assert "summed over" not in words  # one seed
 
 
 def test_the_page_of_an_unfinished_run_says_so(tmp_path):
@@ -198,23 +184,6 @@ def test_a_comparison_of_two_runs_is_printed(pair_of_runs):
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
     assert succeeds("report a b --compare")[0] == out
-
-
-def test_the_page_of_a_comparison_has_its_sections_in_order(pair_of_runs):
-    page = page_of("a", "b")
-
-    words = page.words
-    sections = (
-        "Verdict",
-        "What differs between the configs",
-        "Statistics",
-        "b against a",
-        "Runs",
-    )
-    assert tuple(word for word in words if word in sections) == sections
-    assert charts_in(page) == 1  # differences
-    facts = {"only a right", "only this run right", "previously", "the configs are the same"}
-    assert facts <= set(words)
 
 
 VERDICTS = {
@@ -348,32 +317,6 @@ CHARTS = {
 }
 
 
-@cases("chart", CHARTS)
-def test_the_text_of_a_chart_has_contrast(chart):
-    for text in chart.figure.findobj(Text):
-        assert contrast("white", text) >= 4.5
-
-
-def test_the_text_of_a_heat_map_has_contrast_with_its_cells():
-    (axes,) = CHARTS["heat map"].figure.axes
-
-    (cells,) = axes.collections
-    for text, shade in zip(axes.texts, cells.to_rgba(cells.get_array().ravel()), strict=True):
-        assert contrast(shade, text) >= 4.5
-
-
-def contrast(behind, text):
-    """WCAG 2.2, 1.4.3."""
-    return (luminance(behind) + 0.05) / (luminance(text.get_color()) + 0.05)
-
-
-def luminance(colour):
-    red_green_blue = np.array(to_rgb(colour))
-    curved = ((red_green_blue + 0.055) / 1.055) ** 2.4
-    linear = np.where(red_green_blue <= 0.04045, red_green_blue / 12.92, curved)
-    return linear @ (0.2126, 0.7152, 0.0722)
-
-
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
 def test_files_of_a_chart_are_the_same_bytes_each_time(kind):
     assert heat_map().file(kind) == heat_map().file(kind)
@@ -388,25 +331,6 @@ def test_a_chart_is_a_picture_that_says_in_words_what_it_shows(chart):
     kind, _, content = picture["src"].partition(",")
     assert kind == "data:image/svg+xml;base64"
     assert ElementTree.fromstring(base64.b64decode(content)).tag.endswith("svg")
-
-
-def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
-    nan = float("nan")
-    curves = [
-        charts.Line("dev", 0, [(1, 1), (2, 2), (3, nan), (4, 1)]),
-        charts.Line("dev", 1, [(1, 3), (2, nan)]),
-        charts.Line("train", 0, [(1, 2), (5, 1)], dashed=True),
-    ]
-
-    (axes,) = charts.curves(curves, marks=[(2, 2)], **TITLES).figure.axes
-
-    first, second, train, mark = axes.lines
-    assert first.get_color() == second.get_color() != train.get_color()
-    assert not first.is_dashed()
-    assert train.is_dashed()
-    assert mark.get_xydata().tolist() == [[2, 2]]
-    np.testing.assert_array_equal(first.get_ydata(), [1, 2, nan, 1])
-    assert first.get_marker() == "."  # the last point has no neighbour
 
 
 @cases(

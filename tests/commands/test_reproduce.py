@@ -390,18 +390,6 @@ def test_after_a_failure_which_is_told_once_and_a_kill_the_other_runs_go_on(
     assert recorded()[2] == []
 
 
-def test_the_queue_makes_table_8_again_for_a_run_that_was_trained_again(recorded, tmp_path, cache):
-    _, _, calls = recorded("--tables=8")
-    assert len(calls) == 4
-    assert recorded("--tables=8")[2] == []
-
-    write(tmp_path / "runs" / "bow" / "result.json", '{"status": "complete", "format": 3}')
-
-    (call,) = recorded("--tables=8")[2]
-    assert "report --table=8" in call
-    assert recorded("--tables=8")[2] == []
-
-
 @cases(
     "paper, numbers, only",
     {"mednli": ("mednli", "6", "unit-bow"), "clicr": ("clicr", "4", "ga_ent")},

@@ -4,11 +4,8 @@ import os
 import re
 import runpy
 import shlex
-import signal
 import socket
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -22,13 +19,11 @@ from support.commands import (
     run_python,
     succeeds,
 )
-from support.files import write, write_program
-from support.postgres import running_server
+from support.files import write_program
 from support.tables import table_rows
 from support.trees import assert_near
 
 from mednli_jax import load_run
-from mednli_jax.rundir import RunDirectory
 
 # Replaces python in a script: records its arguments and makes the files that the commands would
 # make.
@@ -401,48 +396,6 @@ def test_a_slice_may_be_one_that_is_not_taken_away(cloud, tmp_path, spot, is_spo
     assert ("--spot" in (tmp_path / "calls").read_text()) == is_spot
 
 
-SWEEP = """
-from ml_collections.config_dict import ConfigDict
-from mednli_jax.sweeps import Sweep
-
-
-def get_config():
-    return ConfigDict({"train": {"rate": 0.1, "pace": 0.5}})
-
-
-def get_sweep():
-    return Sweep({"train.rate": (0.1, 0.2, 0.3, 0.4)})
-"""
-
-
-@pytest.mark.slow
-def test_the_trial_of_a_lost_host_is_trained_by_another_one(cloud, tmp_path):
-    """With the real command, on a server."""
-    config = write(tmp_path / "kd.py", SWEEP)
-    write_program(tmp_path / "train", f'#!/bin/bash\nexec {sys.executable} "$@"\n')
-    training = f"{sys.executable} {ROOT / 'tests' / 'support' / 'sweep_training.py'}"
-    flags = (config, "--study=kd", "--grace=4", f"--command={training}")
-
-    def lose_a_host():
-        host = tmp_path / "host1"
-        while not list(host.glob("mednli_jax/runs/kd/trial-*/metrics.jsonl")):
-            time.sleep(0.05)
-        os.killpg(int((host / "pid").read_text()), signal.SIGKILL)
-        host.rename(tmp_path / "lost")
-
-    with running_server() as server, ThreadPoolExecutor(1) as pool:
-        lost = pool.submit(lose_a_host)
-        settings = {"MORE_HOSTS": "1", "CHIPS": "1", "PAUSE": "1"}
-        ended = cloud("all", "sweep", *flags, f"--storage={server.url}", **settings)
-        lost.result()
-
-    assert ended.code == 0, ended.err
-    study = tmp_path / "runs" / "pod7" / "host-0" / "kd"
-    assert len((study / "table.md").read_text().splitlines()) == 2 + 4
-    for trial in range(4):
-        assert RunDirectory(study / f"trial-{trial}").status() == "complete"
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_seeds_apart_give_the_run_of_one_process(tmp_path):
@@ -465,13 +418,3 @@ def test_seeds_apart_give_the_run_of_one_process(tmp_path):
     row, joined_row = (read_json(tmp_path, name, "metrics.jsonl") for name in ("one", "apart"))
     assert joined_row["seeds"] == [0, 1, 5]
     assert_near(joined_row["train_loss"], row["train_loss"], atol=1e-6)
-
-
-def test_without_an_installed_python_ci_fails(tmp_path):
-    for name in ("python3.11", "python3.13"):
-        write_program(tmp_path / name, "#!/bin/sh\nexit 127\n")
-
-    done = call_script("../.ci/run", bin=tmp_path, PYTHON="", JAX="")
-
-    assert done.returncode == 1
-    assert re.findall(r"(\S+) is not installed", done.stderr) == ["python3.11", "python3.13"]

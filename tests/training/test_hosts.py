@@ -458,17 +458,6 @@ def gke():
     return yaml.safe_load((ROOT / "launch" / "cluster" / "gke_jobset.yaml").read_text())["spec"]
 
 
-def test_only_bad_input_ends_the_hosts_of_gke(gke):
-    job = gke["replicatedJobs"][0]["template"]["spec"]
-
-    (rule,) = job["podFailurePolicy"]["rules"]
-    assert rule["action"] == "FailJob"
-    assert rule["onExitCodes"] == {"operator": "In", "values": [2]}
-    # Codes 3 and 134 restart all hosts.
-    assert job["backoffLimit"] == 0
-    assert gke["failurePolicy"]["maxRestarts"] == 20
-
-
 @pytest.mark.parametrize("again", ["--force", "--resume"])
 def test_hosts_of_gke_wait_for_a_held_run_and_resume_one_with_checkpoints(gke, tmp_path, again):
     write_program(tmp_path / "python", '#!/bin/sh\necho "$*"\nexit 3\n')

@@ -29,7 +29,6 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, LoopSettings, Trainer
 from mednli_jax.training.program import Program
 from mednli_jax.training.scorer import frozen
-from mednli_jax.training.session import epoch_line
 
 BATCH = 8
 STEPS = 9
@@ -452,29 +451,6 @@ def test_a_seed_trained_with_others_learns_and_ends_as_it_would_alone(
 
     trainer, trainer_alone = together.trainer, alone.trainer  # seed 7 trains to the end of both
     assert_near(trainer_alone.learner.params, trainer.learner.params, atol=1e-4)
-
-
-@cases(
-    "fields, pace",
-    {
-        "epochs": ({}, "4321/s, 123.4 s"),
-        "steps": ({"pass": 12, "step": 12000}, "123.4 s"),
-    },
-)
-def test_the_line_of_an_epoch_in_the_log_has_at_most_80_columns(fields, pace):
-    row = {
-        "epoch": 12,
-        "examples_per_second": 6 * 4321.0,
-        "seconds": 123.4,
-        **fields,
-    }
-    for name in ("train_loss", "dev_loss", "dev_accuracy"):
-        row[name] = [0.61234] * 6
-
-    line = epoch_line(row, 40, "dev_accuracy")
-
-    assert line.endswith(f": loss 0.6123; dev loss 0.6123, accuracy 0.6123; {pace}")
-    assert len(line) <= 80
 
 
 def test_steps_are_compiled_with_the_options_of_the_program(bow):

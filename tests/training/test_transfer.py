@@ -76,11 +76,6 @@ def test_a_source_with_other_labels_is_refused(labels, fix):
         transfer.check_source(source, experiment, SimpleNamespace(manifest=manifest))
 
 
-def test_a_seed_that_the_source_lacks_is_refused():
-    with pytest.raises(RunError, match=r"the source run has no seed 2, 5\. Fix: .*among 4, 1"):
-        transfer.seed_rows((4, 1), (2, 4, 5))
-
-
 @pytest.mark.parametrize(
     "model, layers",
     [  # Romanov & Shivade's code shares all other layers
