@@ -330,31 +330,19 @@ def test_a_lost_process_ends_the_other_and_the_run_resumes_bit_for_bit(home, sta
 # -- launch scripts ------------------------------------------------------------------------------
 
 
-def pod(*arguments, **variables):
-    """The commands of tpu_pod.sh, as lists of words."""
-    done = call_script("cluster/tpu_pod.sh", "--dry-run", *arguments, **variables)
-    return list(map(shlex.split, done.stdout.splitlines()))
+def test_a_dry_run_prints_the_commands_of_a_tpu_pod():
+    flags = ["--config=configs/bow.py", "--config.seeds=0,1"]
 
+    done = call_script("cluster/tpu_pod.sh", "--dry-run", "all", *flags, DATA="/corpora")
 
-def test_a_tpu_pod_is_created_trains_and_is_deleted_after_the_run_is_fetched():
-    flags = ("--config=configs/bow.py", "--config.seeds=0,1")
-
-    commands = pod("all", *flags, NAME="pod7", ZONE="here", DATA="/corpora")
-
+    commands = map(shlex.split, done.stdout.splitlines())
     cloud = [words for words in commands if words[0] == "gcloud"]
-    assert [words[0] for words in commands if words not in cloud] == ["git", "mkdir"]
     steps = [words[4] for words in cloud]
     assert steps == ["create", "scp", "ssh", "scp", "ssh", "scp", "delete"]
-    for words in cloud:
-        assert "--zone=here" in words
-        assert "pod7" in " ".join(words)
-    training = cloud[4]
-    fetching = cloud[5]
-    (script,) = (word for word in training if word.startswith("--command="))
+    *training, script = cloud[4]
     assert "--worker=all" in training
     assert "python -m mednli_jax.train --distributed" in script
-    assert shlex.split(script)[-2:] == list(flags)
-    assert "--worker=0" in fetching
+    assert shlex.split(script)[-2:] == flags
 
 
 def run_slurm_job(folder, srun, python, *flags, **variables):
