@@ -220,6 +220,7 @@ def test_weights_of_a_run_of_pretrained_weights_are_the_start_of_another_run(at_
     assert third == pytest.approx(first, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_export_warns_that_typed_links_stay_behind(at_home):
     trained("typed", FROM_ROBERTA, "--config.model.knowledge=typed")
 

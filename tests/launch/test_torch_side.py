@@ -244,7 +244,13 @@ def test_cloze_readers_train_in_pytorch_as_in_jax(monkeypatch, model, grouping):
     assert_steps_agree(case_of(model, grouping, batch=8), lambda w, params: reader_tree(w))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in BACKWARD_OF_BERT else ())
+        for name in FAMILIES
+    ],
+)
 def test_encoders_compute_in_pytorch_as_in_jax(family, tmp_path):
     """Our side loads the weights as it loads those of a published model."""
 

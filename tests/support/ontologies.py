@@ -103,8 +103,3 @@ def ontology(seed: int = 0) -> Ontology:
     """A random graph of 60 concepts."""
     edges, others = random_graph(np.random.default_rng(seed), 60, 1.3)
     return graph(edges, 60, other=others)
-
-
-def some_pairs(seed: int = 0) -> np.ndarray:
-    """Pairs of concepts of `ontology`."""
-    return np.random.default_rng(seed).integers(0, 60, (500, 2))
