@@ -24,6 +24,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -96,6 +97,7 @@ class Layout:
       pairs: segments of the loop of layers after the alignment, which compute a premise once for
         each of its hypotheses.
       words: most distinct words in the share; 0 if words are not shared.
+      row_width: most tokens of a row, both sides together; 0 = the sum of `width`.
 
     `sentences` and `pairs` leave out the hypotheses where the two sides do not share a loop
     (`BatchSettings.joint` is False).
@@ -107,6 +109,7 @@ class Layout:
     sentences: Segments
     pairs: Segments
     words: int = 0
+    row_width: int = 0
 
     @property
     def row_count(self) -> int:
@@ -215,6 +218,8 @@ class BatchSettings:
       shapes: how the layouts are chosen.
       sees_padding: True: the model's results depend on the padding, so every batch is padded to
         `width`.
+      joined: True: the model reads a row as one text of both sides (word pieces). Rows with similar
+        sums of both lengths are batched together, and are computed whole, without segments.
       joint: True: one loop over time computes premises and hypotheses. False: the loop computes
         premises (long passages) alone.
       shuffle: "even": every batch has groups of all lengths, drawn at random among groups of
@@ -234,6 +239,7 @@ class BatchSettings:
     passes: int = 0
     shapes: Shapes = Shapes.FITTED
     sees_padding: bool = False
+    joined: bool = False
     joint: bool = True
     shuffle: str = "even"
     least_rows: int = 1
@@ -375,18 +381,23 @@ class Batches:
         self.group_size = self.rows_of_group.shape[1]
         # All rows of a group have the same premise, so any row will do: max() takes one that is not
         # padding (-1).
-        self.premise_length_M = self.length[0][self.rows_of_group.max(axis=1)]
+        self.length_M = self.length[0][self.rows_of_group.max(axis=1)]
         self.hypothesis_length_MG = self._lengths(self.rows_of_group, 1)
+        if settings.joined:
+            self.length_M = self.length_M + self.hypothesis_length_MG.max(axis=1)
         self._highest_word = max((int(side.max(initial=0)) for side in self.tokens), default=0)
         self.buckets = self.cut_into_buckets()
         self.full_layouts = [
-            self._full_layout(bucket.per_batch, self._width(bucket)) for bucket in self.buckets
+            self._full_layout(bucket.per_batch, self._width(bucket), self._row_width(bucket))
+            for bucket in self.buckets
         ]
         self.layouts = list(self.full_layouts)
         if settings.shapes is Shapes.FITTED:
-            draws = self.examined_draws() if settings.epochs else []
             for number, bucket in enumerate(self.buckets):
-                room = self.bucket_room(number, draws)
+                if settings.epochs:  # other draws may need a little more
+                    room = self.bucket_room(number, self.examined_draws()).with_margin()
+                else:
+                    room = self.bucket_room(number)
                 self.fit(number, room, bucket.batches * settings.uses_of_batch)
 
     def _lengths(self, rows: np.ndarray, side: int) -> np.ndarray:
@@ -404,8 +415,10 @@ class Batches:
 
     @property
     def _are_many(self) -> bool:
-        """True for new rows in such a number that their layouts are fitted to them."""
-        return self.settings.shapes is Shapes.ROUNDED and self.row_count >= MANY
+        """True for new rows in such a number that their segments are fitted to them."""
+        settings = self.settings
+        is_new = settings.shapes is Shapes.ROUNDED
+        return is_new and not settings.joined and self.row_count >= MANY
 
     def reuse_layouts(self, fitted: FittedLayouts) -> None:
         """Takes the layouts that were fitted to earlier new rows; fits and adds those that are
@@ -459,30 +472,31 @@ class Batches:
                 return power_of_two(min(most, groups), FEW_GROUPS)
 
     def by_length(self, groups: np.ndarray) -> np.ndarray:
-        """The groups sorted by the length of their premises, then of their hypotheses."""
+        """The groups sorted by `length_M`, then by the length of their hypotheses."""
         hypotheses = self.hypothesis_length_MG[groups].sum(axis=1)
-        return groups[np.lexsort((hypotheses, self.premise_length_M[groups]))]
+        return groups[np.lexsort((hypotheses, self.length_M[groups]))]
 
     def cut_by_work(self, groups: np.ndarray, count: int) -> list[np.ndarray]:
-        """The groups sorted by length and cut into `count` parts, whose sums of premise lengths are
-        about equal."""
+        """The groups sorted by length and cut into `count` parts, whose sums of lengths are about
+        equal."""
         groups = self.by_length(groups)
         if not len(groups):
             return [groups]
-        work = np.cumsum(self.premise_length_M[groups] + 1)
+        work = np.cumsum(self.length_M[groups] + 1)
         return np.split(groups, np.searchsorted(work, work[-1] * np.arange(1, count) / count))
 
     def _cut_by_powers_of_two(self) -> list[np.ndarray]:
         """The groups sorted by length and cut where the premise length exceeds a power of two."""
         groups = self.by_length(np.arange(len(self.rows_of_group)))
-        length_minus_1 = np.maximum(self.premise_length_M[groups], 1) - 1
+        length_minus_1 = np.maximum(self.length_M[groups], 1) - 1
         _, exponents = np.frexp(length_minus_1)  # 2^(exponent - 1) < length <= 2^exponent
         return np.split(groups, np.flatnonzero(np.diff(exponents)) + 1)
 
-    def _full_layout(self, per_batch: int, width: tuple[int, int]) -> Layout:
+    def _full_layout(self, per_batch: int, width: tuple[int, int], row_width: int) -> Layout:
         """The layout that has room for any `per_batch` groups of at most `width` tokens."""
         group_count = ceil_div(per_batch, self.settings.shares)
-        return Layout.full(group_count, width, self.group_size, self.settings.joint)
+        full = Layout.full(group_count, width, self.group_size, self.settings.joint)
+        return replace(full, row_width=row_width)
 
     def _width(self, bucket: Bucket) -> tuple[int, int]:
         """The padded tokens of (premise, hypothesis) of a bucket."""
@@ -492,8 +506,14 @@ class Batches:
         if self._are_few:
             premise, hypothesis = settings.width
             return power_of_two(premise, LEAST_WIDTH), power_of_two(hypothesis, LEAST_WIDTH)
-        premises = self.premise_length_M[bucket.groups]
-        return self._width_for(premises), self._width_for(self.hypothesis_length_MG[bucket.groups])
+        rows = self.rows_of_group[bucket.groups]
+        return self._width_for(self._lengths(rows, 0)), self._width_for(self._lengths(rows, 1))
+
+    def _row_width(self, bucket: Bucket) -> int:
+        """The padded tokens of both sides of a row; 0 = the sum of the sides' widths."""
+        if not self.settings.joined or self._are_few:
+            return 0
+        return self._width_for(self.length_M[bucket.groups])
 
     def _width_for(self, lengths: np.ndarray) -> int:
         """The longest length. With ROUNDED it is rounded up to a multiple of `unit`, so that few
@@ -507,6 +527,8 @@ class Batches:
 
     def fit(self, number: int, room: Room, uses: int) -> None:
         """Gives a bucket the layout that has this room. uses: see `pack_segments`."""
+        if self.settings.joined:
+            return
         self.layouts[number] = replace(
             self.full_layouts[number],
             sentences=pack_segments(room.sentences, self.settings.least_rows, uses),
@@ -519,30 +541,22 @@ class Batches:
         epochs = range(1, min(self.settings.epochs, 8) + 1)
         return [Draw(seed, epoch) for epoch in epochs for seed in self.settings.seeds[:6]]
 
-    def bucket_room(self, number: int, draws: Sequence[Draw] = ()) -> Room:
+    def bucket_room(self, number: int, draws: Sequence[Draw | None] = (None,)) -> Room:
         """The room that the batches of a bucket need.
 
-        draws: those whose plans are looked at; () for the batches of `once`.
+        draws: those whose plans are looked at; None is the plan of `once`.
         """
-        steps = max(*self.settings.width, 1)
-        room = Room(np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0)
-        if not draws:
-            return room.max_with(self._room_for(self.deal(number, None)))
         most = max(2, EXAMINED_GROUPS // max(len(self.buckets[number].groups), 1))
-        for draw in draws[:most]:
-            room = room.max_with(self._room_for(self.deal(number, draw)))
-        return room.with_margin()  # other draws may need a little more
+        dealt = (self.deal(number, draw) for draw in draws[:most])
+        return reduce(Room.max_with, map(self._room_for, dealt))
 
     def _room_for(self, rows_BQG: np.ndarray) -> Room:
         rows_DqG = self._split_over_devices(rows_BQG)
         words = 0
         if self.tokens:
             words = max(map(self._distinct_words, rows_DqG), default=0)
-        return Room(
-            self._alive_sentences(rows_DqG).max(axis=0, initial=0),
-            self._alive_pairs(rows_DqG).max(axis=0, initial=0),
-            words,
-        )
+        sentences_DT, pairs_DT = self._alive(rows_DqG)
+        return Room(sentences_DT.max(axis=0, initial=0), pairs_DT.max(axis=0, initial=0), words)
 
     def _split_over_devices(self, rows: np.ndarray) -> np.ndarray:
         """[..., Q, G] -> [D, q, G], the shares of all batches one after the other. A share is a
@@ -551,17 +565,12 @@ class Batches:
         shares = self.settings.shares
         return rows.reshape(math.prod(batches) * shares, groups // shares, group_size)
 
-    def _alive_sentences(self, rows_DqG: np.ndarray) -> np.ndarray:
-        """int64 [D, T]: how many sentences of a share are longer than t tokens. A premise counts
-        once for its group."""
-        return self._alive(rows_DqG.max(axis=2), rows_DqG)
+    def _alive(self, rows_DqG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Two int64 [D, T]: how many sentences of a share are longer than t tokens. In the first a
+        premise counts once for its group, in the second once for each of its hypotheses."""
+        return self._longer(rows_DqG.max(axis=2), rows_DqG), self._longer(rows_DqG, rows_DqG)
 
-    def _alive_pairs(self, rows_DqG: np.ndarray) -> np.ndarray:
-        """int64 [D, T]: how many sentences of a share are longer than t tokens. A premise counts
-        once for each of its hypotheses."""
-        return self._alive(rows_DqG, rows_DqG)
-
-    def _alive(self, premise_rows: np.ndarray, hypothesis_rows: np.ndarray) -> np.ndarray:
+    def _longer(self, premise_rows: np.ndarray, hypothesis_rows: np.ndarray) -> np.ndarray:
         """int64 [D, T]: how many sentences of a share are longer than t tokens.
 
         premise_rows, hypothesis_rows: [D, ...], the rows whose premise or hypothesis counts.
@@ -594,10 +603,8 @@ class Batches:
             return np.ones(0, bool)
         rows_DqG = self._split_over_devices(rows)
         fits_D = np.ones(len(rows_DqG), bool)
-        for alive_DT, segments in (
-            (self._alive_sentences(rows_DqG), layout.sentences),
-            (self._alive_pairs(rows_DqG), layout.pairs),
-        ):
+        both_segments = layout.sentences, layout.pairs
+        for alive_DT, segments in zip(self._alive(rows_DqG), both_segments, strict=True):
             # The number of sentences that the layout computes at each step.
             steps, sentences = np.array(segments).T
             room = np.repeat(sentences, steps)
@@ -671,7 +678,7 @@ class Batches:
 
         tie: int [U], decides among groups of equal lengths.
         """
-        premise = self.premise_length_M[bucket.groups]
+        premise = self.length_M[bucket.groups]
         hypothesis = self.hypothesis_length_MG[bucket.groups].sum(axis=1)
         order = np.lexsort((tie, premise))
         block_size = bucket.batches * max(1, round(bucket.per_batch**0.5 / 2))
@@ -726,12 +733,13 @@ class Batches:
         layouts = [fitted if fit else full for fit in fits]
         return list(map(PlannedBatch, layouts, rows))
 
-    def widen(self, number: int, per_batch: int, width: tuple[int, int]) -> None:
+    def widen(self, number: int, per_batch: int, width: tuple[int, int], row_width: int) -> None:
         """Gives a bucket batches of `per_batch` groups, and a full layout of `width` tokens."""
         groups = self.buckets[number].groups
         batches = ceil_div(len(groups), max(per_batch, 1))
         self.buckets[number] = Bucket(groups, per_batch, batches)
-        self.full_layouts[number] = self._full_layout(per_batch, width)
+        self.layouts[number] = self._full_layout(per_batch, width, row_width)
+        self.full_layouts[number] = self.layouts[number]
 
 
 def share_layouts(batches_of: Mapping[str, Batches]) -> None:
@@ -749,13 +757,12 @@ def share_layouts(batches_of: Mapping[str, Batches]) -> None:
 def _share_layout(splits: Sequence[Batches], number: int) -> None:
     """Gives one bucket the same layout in all splits."""
     per_batch = max(split.buckets[number].per_batch for split in splits)
-    widths = [split.full_layouts[number].width for split in splits]
-    premise_width, hypothesis_width = np.max(widths, axis=0).tolist()
+    layouts = [split.full_layouts[number] for split in splits]
+    premise_width, hypothesis_width = np.max([full.width for full in layouts], axis=0).tolist()
+    row_width = max(full.row_width for full in layouts)
     for split in splits:
-        split.widen(number, per_batch, (premise_width, hypothesis_width))
-    room = splits[0].bucket_room(number)
-    for split in splits[1:]:
-        room = room.max_with(split.bucket_room(number))
+        split.widen(number, per_batch, (premise_width, hypothesis_width), row_width)
+    room = reduce(Room.max_with, (split.bucket_room(number) for split in splits))
     uses = sum(split.buckets[number].batches * split.settings.uses_of_batch for split in splits)
     for split in splits:
         split.fit(number, room, uses)

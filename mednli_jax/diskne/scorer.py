@@ -124,6 +124,7 @@ class DisKnEScorer(nli.NLIScorer):
             self.batch_settings(prepared, size_of_all, shares, model),
             max_buckets=MAX_BUCKETS if self.pieces and not coarse else 1,
             shapes=Shapes.FULL if coarse else Shapes.FITTED,
+            joined=self.pieces and not coarse,
         )
         together = 1 if coarse or self.pieces else PREDICT_GROUP
         return Batches(

@@ -63,6 +63,12 @@ class PairBatch:
         return self.link_premise.astype(jnp.int32), self.link_hypothesis.astype(jnp.int32)
 
     @property
+    def row_width(self) -> int:
+        """The most tokens of a row, both sides together."""
+        width = self.premise.shape[1] + self.hypothesis.shape[1]
+        return width if self.layout is None else self.layout.row_width or width
+
+    @property
     def distinct_words(self) -> int:
         """The most distinct words of the batch; 0 if the number is not known."""
         return 0 if self.layout is None else self.layout.words

@@ -289,8 +289,7 @@ class Encoder(nn.Module):
             )
             fix = "give a number of heads that divides hidden_size"
             raise ConfigError(problem, field="model.attention_heads", fix=fix)
-        specials = 2 + self.separators
-        size = batch.premise.shape[1] + batch.hypothesis.shape[1] + specials
+        size = batch.row_width + 2 + self.separators  # special pieces
         return min(size, self.room) if self.room else size
 
 

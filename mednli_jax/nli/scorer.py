@@ -190,6 +190,7 @@ class NLIScorer:
             max_buckets=batching.MAX_BUCKETS if many_widths else 1,
             passes=training.epochs * len(training.seeds),
             shapes=batching.Shapes.ROUNDED if split == NEW else batching.Shapes.FITTED,
+            joined=self.pieces,
         )
         return self._batches(prepared, split, settings, group_size=group_size, model=model)
 

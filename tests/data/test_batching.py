@@ -268,6 +268,22 @@ def test_layouts_fitted_to_new_rows_serve_later_ones_and_longer_ones_get_others(
             assert layout.width >= tuple(side[rows_of(rows)].max() for side in batches.length)
 
 
+def test_rows_of_word_pieces_are_batched_by_the_length_of_both_sides():
+    joined = batches_of(lengths(), max_buckets=4, joined=True)
+    by_premise = batches_of(lengths(), max_buckets=4)
+
+    slots = 0
+    plan = joined.once()
+    assert sorted(np.concatenate([rows_of(rows) for _, rows in plan])) == list(range(500))
+    for layout, rows in plan:
+        of_both_sides = sum(side[rows_of(rows)] for side in joined.length)
+        assert of_both_sides.max() <= layout.row_width <= sum(layout.width)
+        slots += layout.row_count * layout.row_width
+    assert slots < 0.8 * sum(
+        layout.row_count * sum(layout.width) for layout, _ in by_premise.once()
+    )
+
+
 def area_of(layouts):
     """Computed slots of a batch of each layout."""
     return sum(steps * rows for layout in layouts for steps, rows in layout.sentences)
