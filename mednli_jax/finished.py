@@ -6,13 +6,15 @@ import json
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from copy import copy
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from itertools import chain, product
 from pathlib import Path
-from typing import Generic, NamedTuple, cast
+from threading import Event
+from typing import NamedTuple, TypeVar, cast
 
 import jax
 import numpy as np
@@ -61,11 +63,14 @@ from mednli_jax.rundir import (
 )
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.program import Program
+from mednli_jax.training.program import Program, Tick
 from mednli_jax.training.scorer import AttentionScorer, LabelScorer, Scorer
 from mednli_jax.training.transfer import check_words
 from mednli_jax.types import JsonObject, PyTree
 
+Item = TypeVar("Item")
+# New inputs as examples of the task and as arrays; None without an input.
+EncodedInputs = tuple[tuple[Example, ...], Prepared | None]
 Prediction = dict[str, Json]  # of one input, see Scorer.describe
 
 
@@ -85,13 +90,6 @@ class Predictions(list[Prediction]):
     ) -> None:
         super().__init__(rows)
         self.unknown_words, self.truncated = unknown_words, truncated
-
-
-class EncodedInputs(NamedTuple, Generic[Example]):
-    """New inputs as examples of the task and as arrays; None without an input."""
-
-    examples: tuple[Example, ...]
-    prepared: Prepared | None
 
 
 class Scored(NamedTuple):
@@ -474,12 +472,8 @@ class Run(System):
 
     def with_arrays(self, prepared: Prepared, merged_by: str = "") -> Run:
         """A copy of the run that scores other arrays; what is loaded is shared."""
-        other = Run(self.folder)
-        other.config, other.experiment = self.config, self.experiment
-        other.prepared, other.merged_by = prepared, merged_by
-        other.manifest, other.vocabulary = self.manifest, self.vocabulary
-        other.vectors, other.variables = self.vectors, self.variables
-        other.predictor = self.predictor
+        other = copy(self)
+        other.prepared, other.merged_by, other._scores_of = prepared, merged_by, {}
         return other
 
     def _check_ontology(self, prepared: Prepared) -> None:
@@ -504,33 +498,31 @@ class Run(System):
 
     def predictions(self, inputs: Sequence[Input]) -> Predictions:
         """Predicts a list of new inputs."""
-        return self._predictions_of(*self._encode(inputs))
+        return self._predictions_of(self._encode(inputs))
 
     def predictions_by_part(self, parts: Iterable[Sequence[Input]]) -> Iterator[Predictions]:
-        """Predicts a long input part by part. While the model computes, a thread reads
-        and encodes the next part."""
-        remaining = iter(parts)
+        """Predicts a long input part by part. While the caller uses a part, a thread computes the
+        next one, and another thread reads and encodes the one after it."""
+        has_ended = Event()
 
-        def encode_next() -> EncodedInputs | None:
-            inputs = next(remaining, None)
-            return None if inputs is None else self._encode(inputs)
+        def check(_: int) -> None:  # so that Ctrl-C waits for a batch, not for a part
+            if has_ended.is_set():
+                raise CancelledError
 
-        with ThreadPoolExecutor(1) as pool:
-            following = pool.submit(encode_next)
-            while (encoded := following.result()) is not None:
-                following = pool.submit(encode_next)
-                yield self._predictions_of(*encoded)
+        encoded = _one_ahead(map(self._encode, parts))
+        predicted = map(partial(self._predictions_of, tick=check), encoded)
+        return _one_ahead(predicted, at_end=has_ended.set)
 
     def _encode(self, inputs: Sequence[Input]) -> EncodedInputs:
         examples = self._new_examples(inputs)
-        return EncodedInputs(examples, self._encode_new(examples) if examples else None)
+        return examples, self._encode_new(examples) if examples else None
 
-    def _predictions_of(
-        self, examples: tuple[Example, ...], prepared: Prepared | None
-    ) -> Predictions:
+    def _predictions_of(self, inputs: EncodedInputs, tick: Tick | None = None) -> Predictions:
+        """tick: see Program.logits."""
+        examples, prepared = inputs
         if prepared is None:
             return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
-        logits = self._logits_of_new(examples, prepared)
+        logits = self._logits_of_new(examples, prepared, tick)
         truncated = {}
         for name, count in prepared.manifest["truncated"].items():
             if count:
@@ -575,7 +567,9 @@ class Run(System):
         prepared = replace(prepared, arrays=pad_to_powers_of_two(prepared.arrays, width))
         return self.scorer.with_rows(prepared, corpus)
 
-    def _logits_of_new(self, examples: tuple[Example, ...], prepared: Prepared) -> np.ndarray:
+    def _logits_of_new(
+        self, examples: tuple[Example, ...], prepared: Prepared, tick: Tick | None = None
+    ) -> np.ndarray:
         """The logits [S, N, C] of new examples and their arrays."""
         if self.predictor:
             return self.predictor.logits_of_new(Split(NEW, examples))
@@ -583,7 +577,7 @@ class Run(System):
         program.data = program.devices.replicate(self.scorer.device_arrays(prepared))
         batches = self.experiment.batches_of(prepared, NEW, program)
         batches.reuse_layouts(self._fitted_layouts)
-        logits = program.logits(self.variables, batches)
+        logits = program.logits(self.variables, batches, tick=tick)
         program.data = {}  # frees the texts and keeps the programs
         return logits
 
@@ -648,6 +642,19 @@ class Run(System):
             weights = jax.tree.map(np.asarray, sown)
             maps.append(scorer.attention_map(corpus, self.vocabulary, example, lengths, weights))
         return maps
+
+
+def _one_ahead(items: Iterator[Item], at_end: Callable[[], None] = lambda: None) -> Iterator[Item]:
+    """Yields the items. While the caller uses one, a thread makes the next one. at_end: called when
+    the caller ends, before the thread is waited for."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            following = pool.submit(next, items, None)
+            while (item := following.result()) is not None:
+                following = pool.submit(next, items, None)
+                yield item
+        finally:
+            at_end()
 
 
 class Answered(System):

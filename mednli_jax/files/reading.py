@@ -309,8 +309,10 @@ def column_records(
                 schema, batches = table.schema_arrow, table.iter_batches()
             else:  # a stream is what save_to_disk of the datasets library writes
                 open_arrow = pa.ipc.open_file if head == b"ARROW1" else pa.ipc.open_stream
-                table = open_arrow(file).read_all()
-                schema, batches = table.schema, table.to_batches()
+                table = open_arrow(file)
+                schema, batches = table.schema, table
+                if head == b"ARROW1":
+                    batches = map(table.get_batch, range(table.num_record_batches))
             names = rename(schema.names)
             check_distinct(names, path.name)
             for batch in batches:

@@ -65,6 +65,7 @@ PRECISIONS = {
 }
 
 
+Tick = Callable[[int], None]  # called with a number of rows
 Body = Callable[..., PyTree]
 Compiled = jax.stages.Compiled
 Arguments = tuple[PyTree, PyTree, PyTree, PyTree]  # of a body
@@ -208,7 +209,7 @@ class Program:
         variables: PyTree,
         batches: Batches,
         *,
-        tick: Callable[[int], None] = lambda rows: None,
+        tick: Tick | None = None,
     ) -> np.ndarray:
         """Computes logits [S, N, C] of a split, each row once, in the order of the split. tick:
         called after each batch with the number of its rows."""
@@ -226,7 +227,8 @@ class Program:
                     logits_SNC = np.zeros((seeds, batches.row_count, classes), logits_SBC.dtype)
                 is_row_B = index_B >= 0
                 logits_SNC[:, index_B[is_row_B] - batches.settings.first] = logits_SBC[:, is_row_B]
-                tick(int(is_row_B.sum()))
+                if tick:
+                    tick(int(is_row_B.sum()))
         assert logits_SNC is not None
         return logits_SNC
 
