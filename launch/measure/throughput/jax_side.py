@@ -9,7 +9,7 @@ import jax
 from benchmark_cases import Case, config_of
 from synthetic_corpora import Workload
 
-from mednli_jax.data.batching import MAX_BUCKETS, PlannedBatch, TrainingBatches
+from mednli_jax.data.batching import MAX_BUCKETS, Batches, PlannedBatch, Shapes
 from mednli_jax.experiment import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
@@ -47,15 +47,21 @@ class JaxSide:
 
     def plan(self, mode: str) -> list[PlannedBatch]:
         """The batches of one pass over the training rows, cheapest first."""
+        training = self.epochs["train"]
         if mode == "train":
-            plan = self.epochs["train"].epoch(1, self.config.seeds)
+            plan = training.epoch(1, self.config.seeds)
         else:
-            # In length buckets, as PyTorch's side predicts rows of about one length together. The
-            # layouts are fitted, as those of the splits of a corpus.
-            train = self.config.train
-            bucketed = TrainingBatches(train.batch_size, train.group, MAX_BUCKETS)
-            experiment = replace(self.experiment, batches=bucketed)
-            plan = experiment.batches_of(self.prepared, "train", self.program).once()
+            # The layouts of `predict`, for this size of batches and of groups.
+            settings = replace(
+                training.settings,
+                shapes=Shapes.ROUNDED,
+                max_buckets=MAX_BUCKETS,
+                joined=self.experiment.scorer.pieces,
+            )
+            groups, tokens = training.rows_of_group, training.tokens
+            batches = Batches(*training.length, settings, groups=groups, tokens=tokens)
+            batches.reuse_layouts({})
+            plan = batches.once()
         return sorted(plan, key=_slots)
 
     def samples(self, plan: list[PlannedBatch]) -> list[PlannedBatch]:
