@@ -106,12 +106,56 @@ def _row_sums_backward(
     segments: Segments, saved: tuple[jax.Array, jax.Array], d_out_RD: jax.Array
 ) -> tuple[jax.Array, None]:
     zeros_UD, place_N = saved
-    ranks = [np.tile(np.arange(sentences), steps) for steps, sentences in segments]
-    rank_N = np.concatenate(ranks)
-    return zeros_UD.at[place_N].add(d_out_RD[rank_N], mode="drop"), None
+    return zeros_UD.at[place_N].add(_to_slots(d_out_RD, segments), mode="drop"), None
 
 
 _row_sums.defvjp(_row_sums_forward, _row_sums_backward)
+
+
+def _to_slots(x_RD: jax.Array, segments: Segments) -> jax.Array:
+    """Copies the row of each sentence, the longest first, to its slots."""
+    return jnp.concatenate([jnp.tile(x_RD[:rows], (steps, 1)) for steps, rows in segments])
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _reduce(x_ND: jax.Array, segments: Segments, combine: Callable[..., jax.Array]) -> jax.Array:
+    """Reduces each sentence's slots, the longest sentence first, by jnp.add or jnp.maximum: step by
+    step, which the compiler fuses better than one reduction. Sentences without slots are left out.
+
+    It has its own gradient, because that of a chain of steps has an operation for each step, which
+    the compiler repeats in many of its loops.
+    """
+    sizes = list(map(math.prod, segments))
+    parts = jnp.split(x_ND, np.cumsum(sizes)[:-1])
+    start = MASKED_ENERGY if combine is jnp.maximum else 0.0
+    result_RD = jnp.full((segments[0][1], x_ND.shape[-1]), start, x_ND.dtype)
+    for part_ND, (steps, rows) in zip(parts, segments, strict=True):
+        head, tail = jnp.split(result_RD, [rows])
+        head = functools.reduce(combine, part_ND.reshape(steps, rows, -1), head)
+        result_RD = jnp.concatenate([head, tail])
+    return result_RD
+
+
+def _reduce_forward(
+    x_ND: jax.Array, segments: Segments, combine: Callable[..., jax.Array]
+) -> tuple[jax.Array, Arrays]:
+    result_RD = _reduce(x_ND, segments, combine)
+    return result_RD, (x_ND, result_RD)
+
+
+def _reduce_backward(
+    segments: Segments, combine: Callable[..., jax.Array], saved: Arrays, d_RD: jax.Array
+) -> tuple[jax.Array]:
+    """Slots with an equal maximum get equal parts of its gradient."""
+    if combine is jnp.add:
+        return (_to_slots(d_RD, segments),)
+    x_ND, top_RD = saved
+    is_top_ND = x_ND == _to_slots(top_RD, segments)
+    count_RD = _reduce(is_top_ND.astype(x_ND.dtype), segments, jnp.add)
+    return (jnp.where(is_top_ND, _to_slots(d_RD / count_RD, segments), 0.0),)
+
+
+_reduce.defvjp(_reduce_forward, _reduce_backward)
 
 
 class Packing:
@@ -211,12 +255,13 @@ class Packing:
     def max(self, x_ND: jax.Array) -> jax.Array:
         """The maximum over each sentence's tokens, [R, D]; zeros for a sentence without tokens."""
         masked_ND = jnp.where(self.valid_N[:, None], x_ND, MASKED_ENERGY)
-        top_RD = self._reduce(masked_ND, jnp.maximum, MASKED_ENERGY)
+        top_RD = self._by_sentence(_reduce(masked_ND, self.segments, jnp.maximum))
         return jnp.where(self.length_R[:, None] > 0, top_RD, 0.0)
 
     def sum(self, x_ND: jax.Array) -> jax.Array:
         """The sum over each sentence's tokens, [R, D]."""
-        return self._reduce(jnp.where(self.valid_N[:, None], x_ND, 0.0), jnp.add, 0.0)
+        valid_ND = jnp.where(self.valid_N[:, None], x_ND, 0.0)
+        return self._by_sentence(_reduce(valid_ND, self.segments, jnp.add))
 
     def sum_rows(self, rows_UD: jax.Array, place_N: jax.Array) -> jax.Array:
         """The sum of rows_UD[place_N] over each sentence's tokens, [R, D]; NaN if a place has no
@@ -224,10 +269,7 @@ class Packing:
         rows = rows_UD.shape[0]
         place_N = jnp.where(place_N < rows, place_N, rows + 1)
         place_N = jnp.where(self.valid_N, place_N, rows)
-        sums_RD = _row_sums(rows_UD, place_N, self.segments)
-        missing = len(self.length_R) - len(sums_RD)  # sentences without slots
-        sums_RD = jnp.pad(sums_RD, ((0, missing), (0, 0)))
-        return reorder([sums_RD], [[self.rank_R]], [[self.order_R]])[0]
+        return self._by_sentence(_row_sums(rows_UD, place_N, self.segments))
 
     def mean(self, x_ND: jax.Array) -> jax.Array:
         """The mean over each sentence's tokens, [R, D]; zeros for a sentence without tokens."""
@@ -250,16 +292,9 @@ class Packing:
         both_RD = jnp.concatenate([_take(forward, last_R), _take(backward, self.rank_R)], axis=-1)
         return jnp.where(self.length_R[:, None] > 0, both_RD, 0.0)
 
-    def _reduce(
-        self, x_ND: jax.Array, combine: Callable[..., jax.Array], start: float
-    ) -> jax.Array:
-        """Reduces each sentence's tokens to [R, D], step by step, which the compiler fuses better
-        than one reduction."""
-        sizes = list(map(math.prod, self.segments))
-        segments = jnp.split(x_ND, np.cumsum(sizes)[:-1])
-        result = jnp.full((self.length_R.shape[0], x_ND.shape[-1]), start, x_ND.dtype)
-        for segment, (steps, rows) in zip(segments, self.segments, strict=True):
-            head, tail = jnp.split(result, [rows])
-            head = functools.reduce(combine, segment.reshape(steps, rows, -1), head)
-            result = jnp.concatenate([head, tail])
-        return reorder([result], [[self.rank_R]], [[self.order_R]])[0]
+    def _by_sentence(self, x_RD: jax.Array) -> jax.Array:
+        """Puts rows, the longest sentence first, in the order of the sentences; zeros for sentences
+        without slots."""
+        missing = len(self.length_R) - len(x_RD)
+        x_RD = jnp.pad(x_RD, ((0, missing), (0, 0)))
+        return reorder([x_RD], [[self.rank_R]], [[self.order_R]])[0]
