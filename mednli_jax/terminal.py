@@ -161,13 +161,18 @@ class Bar:
         self._bar.update(self._task, advance=count, note=note)
         if self._bar.disable and time.monotonic() - self.printed > PLAIN_SECONDS:
             self.printed = time.monotonic()
-            rate = (self.done - self.first) / (self.printed - self.started)
-            done, speed = f"{self.done}", rate_text(rate)
-            if self.total is not None:
-                seconds = (self.total - self.done) / max(rate, 1e-9)
-                done += f"/{self.total}"
-                speed += f", ETA {seconds:.0f} s"
-            say(f"{self.title}: {done} {self.noun}, {speed}  {note}".rstrip())
+            say(f"{self.title}: {self._speed()}  {note}".rstrip())
+
+    def _speed(self) -> str:
+        """The items so far, their rate and the time left; the seconds before the first item."""
+        elapsed = self.printed - self.started
+        rate = (self.done - self.first) / elapsed
+        if not rate:
+            return f"{elapsed:.0f} s"
+        if self.total is None:
+            return f"{self.done} {self.noun}, {rate_text(rate)}"
+        left = f"ETA {(self.total - self.done) / rate:.0f} s"
+        return f"{self.done}/{self.total} {self.noun}, {rate_text(rate)}, {left}"
 
     def reach(self, done: int, total: int) -> None:
         """Advances to `done` of `total`."""

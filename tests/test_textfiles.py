@@ -78,6 +78,11 @@ def test_a_log_gets_a_line_of_progress_now_and_then(monkeypatch, capsys):
         bar.advance(1, "loss 1")
     assert capsys.readouterr().err == "epoch 1/6: 6/10 examples, 1/s, ETA 4 s  loss 1\n"
 
+    with terminal.Bar("compiling", None) as bar:
+        bar.started -= 2.0
+        bar.advance(0)
+    assert capsys.readouterr().err == "compiling: 2 s\n"
+
 
 def test_a_bar_shows_the_time_left_where_an_item_takes_long(monkeypatch):
     now = [0.0]

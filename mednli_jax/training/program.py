@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, cast
@@ -23,6 +23,7 @@ from jax.experimental.layout import Format
 from jax.typing import DTypeLike
 
 from mednli_jax.data.batching import Batches, Layout
+from mednli_jax.terminal import Bar
 from mednli_jax.training import settings as jax_settings
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices, Formats
@@ -238,11 +239,13 @@ class Program:
         """Compiles bodies, partial calls of train_body and predict_body without `pool`, in
         parallel."""
         started, before = time.monotonic(), self.compile_seconds
-        with ThreadPoolExecutor(max(len(bodies), 1)) as pool:
+        with ThreadPoolExecutor(max(len(bodies), 1)) as pool, Bar("compiling", None) as bar:
             for body in bodies:  # traced in this thread, because jax's settings are per thread
                 body(pool=pool if self.devices.hosts.count == 1 else None)
             for key, compiled in self._compiled.items():
                 if isinstance(compiled, Future):
+                    while wait([compiled], timeout=1).not_done:
+                        bar.advance(0)  # shows the seconds
                     self._compiled[key] = compiled.result()
         self.compile_seconds = before + time.monotonic() - started
 
