@@ -244,6 +244,27 @@ def test_export_overwrites_nothing(at_home):
 # -- evaluate --------------------------------------------------------------------------------------
 
 
+def test_evaluate_repeats_the_scores_of_training(at_home):
+    expected = read_json("copy/result.json")["test"]
+
+    scores = printed_json(*EVALUATE, "--split=test")
+
+    assert scores["accuracy"] == expected["accuracy"]
+    assert scores["confusion"] == expected["confusion"]
+    assert scores["loss"]["mean"] == pytest.approx(expected["loss"]["mean"], rel=1e-5)
+
+
+def test_evaluate_prints_the_mean_and_deviation_of_a_split(at_home):
+    accuracy = read_json("copy/result.json")["dev"]["accuracy"]
+    mean, sd = (f"{100 * accuracy[name]:.1f}" for name in ("mean", "sd"))
+
+    out, _ = succeeds(*EVALUATE, "--split=dev")
+
+    rows = [line.split() for line in out.splitlines()]
+    of_dev = [row for row in rows if {mean, sd, str(SIZES["dev"])} <= set(row)]
+    assert [row[:2] for row in of_dev] == [["dev", mean]]
+
+
 def test_evaluate_scores_each_partition_of_a_split(at_home):
     """Two parts of the test split, each with a pair of train, one by positions as published, and
     one without pairs of the split."""

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 from support.cases import cases
 from support.commands import printed_json, refused, succeeds
 from support.pages import check_offline
@@ -317,6 +319,32 @@ CHARTS = {
 }
 
 
+@cases("chart", CHARTS)
+def test_the_text_of_a_chart_has_contrast(chart):
+    for text in chart.figure.findobj(Text):
+        assert contrast("white", text) >= 4.5
+
+
+def test_the_text_of_a_heat_map_has_contrast_with_its_cells():
+    (axes,) = CHARTS["heat map"].figure.axes
+
+    (cells,) = axes.collections
+    for text, shade in zip(axes.texts, cells.to_rgba(cells.get_array().ravel()), strict=True):
+        assert contrast(shade, text) >= 4.5
+
+
+def contrast(behind, text):
+    """WCAG 2.2, 1.4.3."""
+    return (luminance(behind) + 0.05) / (luminance(text.get_color()) + 0.05)
+
+
+def luminance(colour):
+    red_green_blue = np.array(to_rgb(colour))
+    curved = ((red_green_blue + 0.055) / 1.055) ** 2.4
+    linear = np.where(red_green_blue <= 0.04045, red_green_blue / 12.92, curved)
+    return linear @ (0.2126, 0.7152, 0.0722)
+
+
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
 def test_files_of_a_chart_are_the_same_bytes_each_time(kind):
     assert heat_map().file(kind) == heat_map().file(kind)
@@ -331,6 +359,25 @@ def test_a_chart_is_a_picture_that_says_in_words_what_it_shows(chart):
     kind, _, content = picture["src"].partition(",")
     assert kind == "data:image/svg+xml;base64"
     assert ElementTree.fromstring(base64.b64decode(content)).tag.endswith("svg")
+
+
+def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
+    nan = float("nan")
+    curves = [
+        charts.Line("dev", 0, [(1, 1), (2, 2), (3, nan), (4, 1)]),
+        charts.Line("dev", 1, [(1, 3), (2, nan)]),
+        charts.Line("train", 0, [(1, 2), (5, 1)], dashed=True),
+    ]
+
+    (axes,) = charts.curves(curves, marks=[(2, 2)], **TITLES).figure.axes
+
+    first, second, train, mark = axes.lines
+    assert first.get_color() == second.get_color() != train.get_color()
+    assert not first.is_dashed()
+    assert train.is_dashed()
+    assert mark.get_xydata().tolist() == [[2, 2]]
+    np.testing.assert_array_equal(first.get_ydata(), [1, 2, nan, 1])
+    assert first.get_marker() == "."  # the last point has no neighbour
 
 
 @cases(
