@@ -7,7 +7,7 @@
   python -m mednli_jax.train --config=configs/encoder.py:mednli_large --config.model.weights=FOLDER
   python -m mednli_jax.train --config=configs/encoder.py:file --config.data.dir=PAIRS --config.model.weights=FOLDER
 
-:snli and :multinli/GENRE train on these corpora; --config.transfer.init_from=RUN continues from
+:snli, :multinli, :nli4ct and :rqe train on these corpora; --config.transfer.init_from=RUN continues from
 such a run with the same weights. :mednli_large is for models of 24 layers: products of bfloat16,
 layers computed again in the backward pass, rate 1e-5. docs/encoders.md lists published weights,
 their files, and their accuracy on MedNLI (78 to 86). Expected test accuracy: 79.3 on SNLI with its first
@@ -36,7 +36,7 @@ def get_config(variant: str = "demo") -> ConfigDict:
         knowledge_scale=pick(1.0, demo=4.0),
         rematerialise=is_large,
     )
-    config.data.update(tokens="pieces", max_length=128)
+    config.data.update(tokens="pieces", max_length=pick(128, nli4ct=512, rqe=256))
     config.vectors.update(path="", dim=1)  # not used: the model has embeddings of pieces
     # Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et al. 2021.
     config.train.update(

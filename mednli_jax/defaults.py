@@ -20,15 +20,27 @@ VARIANTS = (
     "demo_full",
     "mednli",
     "mediqa_nli",
+    "radnli",
+    "nli4ct",
+    "nli4ct_2024",
+    "rqe",
     "snli",
     "file",
+    "multinli",
     *(f"multinli/{genre}" for genre in GENRES),
 )
 # Suffix of a variant that follows the published code of Romanov & Shivade 2018, not the paper.
 CODE = "_code"
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
 # Corpora with the settings of another one.
-SETTINGS_OF = {"demo_full": "demo", "mediqa_nli": "mednli"}
+SETTINGS_OF = {
+    "demo_full": "demo",
+    "mediqa_nli": "mednli",
+    "radnli": "mednli",
+    "nli4ct_2024": "nli4ct",
+    "nli4ct": "file",
+    "rqe": "file",
+}
 GLOVE = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
 PUBMED_MIMIC = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
 # The sizes of a small BERT, for a demo; pretrained weights set their own.
@@ -45,6 +57,7 @@ HELP = {
     "data.builder": 'or "tfds": read through a TFDS builder, which gives the same arrays',
     "data.columns": "of your own files (:file): premise:note,hypothesis:claim,label:truth,uid:id",
     "data.dir": "data folder; without a value $MEDNLI_JAX_DATA",
+    "data.evidence": "nli4ct: premises have the annotated evidence alone",
     "data.genre": "genre of MultiNLI",
     "data.hypothesis_only": "premises are left empty",
     "data.keep": 'or "last": which words of a longer sentence are kept',
@@ -233,17 +246,19 @@ def pick_for(variant: str) -> Callable[..., FieldValue]:
     """The function pick(value, demo=..., mednli=..., code=...), which returns the value of a field
     for the corpus of the variant.
 
-    That is the argument named as the corpus, else `value`. `demo` is also for demo_full, `mednli`
-    also for mediqa_nli. `code` is for the variants that follow published code, and comes first.
+    That is the argument named as the corpus, else as the one whose settings it has (SETTINGS_OF),
+    else `value`. `code` is for the variants that follow published code, and comes first.
     """
     name, _, _ = variant.partition("/")
     corpus = name.removesuffix(CODE)
-    corpus = SETTINGS_OF.get(corpus, corpus)
+    names = [corpus]
+    while names[-1] in SETTINGS_OF:
+        names.append(SETTINGS_OF[names[-1]])
 
     def pick(value: FieldValue, **value_of: FieldValue) -> FieldValue:
         if name.endswith(CODE) and "code" in value_of:
             return value_of["code"]
-        return value_of.get(corpus, value)
+        return next((value_of[name] for name in names if name in value_of), value)
 
     return pick
 
@@ -269,13 +284,14 @@ def nli(variant: str = "demo") -> ConfigDict:
         dir=placeholder(str),
         builder="direct",
         genre=genre,
+        evidence=False,
         limit=placeholder(int),
         labels="",
         columns="",
         lowercase=pick(True, code=False),
         tokens="words",
         pieces=8000,
-        max_length=50,
+        max_length=pick(50, nli4ct=512, rqe=256),  # a premise is a section, or a letter
         keep=pick("first", code="last"),
         hypothesis_only=False,
         augment=0.0,
@@ -318,8 +334,9 @@ def nli(variant: str = "demo") -> ConfigDict:
         # takes to compile.
         max_buckets=pick(2, demo=1, code=1),
         shuffle=pick("even", code="random"),
-        # Corpora with three hypotheses of a premise: grouped batches are as accurate, and faster.
-        group=pick(1, demo=3, snli=3, code=1),
+        # Corpora with two or three hypotheses of a premise: grouped batches are as accurate, and
+        # faster.
+        group=pick(1, demo=3, snli=3, nli4ct=2, rqe=2, code=1),
     )
     return config
 

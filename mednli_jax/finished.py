@@ -121,7 +121,7 @@ def write_scores(
 
 
 # Fields of `data` that name a corpus, besides its folder.
-NAMING = ("name", "genre", "builder", "limit", "labels", "columns")
+NAMING = ("name", "genre", "builder", "limit", "labels", "columns", "evidence")
 
 
 class System(ABC):
@@ -193,7 +193,7 @@ class System(ABC):
         if not inside.any():
             return {"examples": 0}
         tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
-        labelled = replace(rows, label=rows.label[inside], tags=tags)
+        labelled = replace(rows, label=rows.label[inside], tags=tags, original=None)
         return self.scorer.score(labelled, logits[:, inside])
 
     def write(self, folder: Path, command_line: Sequence[str] = ()) -> None:

@@ -29,7 +29,9 @@ RECORDS = "jobs"  # the folder of the records
 FREE = re.compile(r"data\.(dir|labels)|train\.checkpoint_\w+|\w+\.at_once")
 SIZES = r"model\.(hidden_size|layers|attention_heads|intermediate_size|positions)"
 FREE_WITH_WEIGHTS = re.compile(f"{FREE.pattern}|{SIZES}")
-NAMING = re.compile(r"data\.(name|genre|builder|limit|columns)")  # fields of direct transfer
+NAMING = re.compile(
+    r"data\.(name|genre|builder|limit|columns|evidence)"
+)  # fields of direct transfer
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ RESTORE = "restore the file, or start over with --force"
 WRITE_AGAIN = "restore it, or remove it and train with --resume, which writes it again"
 # The format of a run's files, a field of result.json. Raise it for a field of a config or a file
 # that this version needs and earlier runs lack.
-FORMAT = 3
+FORMAT = 4
 # Files of a run besides result.json; config.json is last.
 _FILES = (
     "report.html",

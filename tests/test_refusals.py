@@ -38,6 +38,8 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
+from mednli_jax.nli.read.corpora import CORPORA
+from mednli_jax.nli.read.pair_rows import EVIDENCE, nli4ct_rows, rqe_rows
 from mednli_jax.nli.read.readers import read_answers, read_nli_file
 from mednli_jax.nli.tables import categories
 from mednli_jax.predict import read_chunks
@@ -86,6 +88,10 @@ READERS = {
     "new_pairs_csv": new("nli"),
     "new_pairs_jsonl": new("nli"),
     "new_queries": new("cloze"),
+    "nli4ct": partial(
+        read_pairs, rows=nli4ct_rows, labels=CORPORA["nli4ct"].labels, columns=EVIDENCE
+    ),
+    "rqe": partial(read_pairs, rows=rqe_rows, labels=CORPORA["rqe"].labels),
     "labels_of_a_system": lambda path: read_answers(path, "test", ("u0", "u1"), NLI_LABELS),
     "notes": lambda path: list(past_medical_history(path)),
     "categories": categories.read_categories,
@@ -320,7 +326,7 @@ def test_a_file_that_is_cut_off_is_named_by_every_reader(name):
 
 
 # The last row of concept vectors is of a concept that is not asked for; pieces may be any bytes.
-NOT_BY_LINES = {"clicr", "answers", "vectors_bin", "concept_vectors", "pieces"}
+NOT_BY_LINES = {"nli4ct", "rqe", "clicr", "answers", "vectors_bin", "concept_vectors", "pieces"}
 
 
 @pytest.mark.parametrize("name", sorted(READERS.keys() - NOT_BY_LINES))

@@ -168,13 +168,13 @@ def resume(run, *flags):
         evaluate --run=whole | config.json | { | [{ | whole/config.json: cannot be read
         resume stopped | metrics.jsonl | "epoch" | "e" | stopped/metrics.jsonl:1:
         # the files of another version
-        resume whole | result.json | "format": 3 | "format": 4 | whole: the run has format 4,
-        resume stopped | result.json | "format": 3 | "format": 4 | stopped: the run has format 4,
-        train whole | result.json | "format": 3, | | whole: the run has format 0,
-        evaluate --run=whole | result.json | "format": 3, | | whole: the run has format 0,
-        predict --run=whole | result.json | "format": 3 | "format": 4 | the run has format 4,
-        report whole | result.json | "format": 3 | "format": 4 | whole: the run has format 4,
-        resume stopped --config.seeds=7 | result.json | "format": 3 | "format": 4 | has format 4,
+        resume whole | result.json | "format": 4 | "format": 5 | whole: the run has format 5,
+        resume stopped | result.json | "format": 4 | "format": 5 | stopped: the run has format 5,
+        train whole | result.json | "format": 4, | | whole: the run has format 0,
+        evaluate --run=whole | result.json | "format": 4, | | whole: the run has format 0,
+        predict --run=whole | result.json | "format": 4 | "format": 5 | the run has format 5,
+        report whole | result.json | "format": 4 | "format": 5 | whole: the run has format 5,
+        resume stopped --config.seeds=7 | result.json | "format": 4 | "format": 5 | has format 5,
         # runs that are not finished
         evaluate --run=stopped | | | | status interrupted / --resume
         evaluate --run=stopped | result.json | "interrupted" | "running" | running / --resume

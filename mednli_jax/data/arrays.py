@@ -6,7 +6,7 @@ Dimension letters: N rows, T tokens, V words, D numbers per word.
 import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,8 @@ class Rows:
       first: number of the split's first row in the arrays, which hold all splits.
       label: [N], index into LABELS; -1 = no label.
       length: token counts of (premise [N], hypothesis [N]).
+      original: [N], the row of the split whose pair a row changes, negative for none; None for a
+        corpus without such pairs.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Rows:
     length: tuple[np.ndarray, np.ndarray]
     uids: tuple[str, ...]
     tags: tuple[tuple[str, ...], ...]
+    original: np.ndarray | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -68,7 +71,15 @@ def rows_of(
     premise = np.array(arrays["premise_length"][rows])
     hypothesis = np.array(arrays["hypothesis_length"][rows])
     label = np.array(arrays["label"][rows])
-    return Rows(name, first, label, (premise, hypothesis), tuple(uids), tuple(map(tuple, tags)))
+    return Rows(
+        name,
+        first,
+        label,
+        (premise, hypothesis),
+        tuple(uids),
+        tuple(map(tuple, tags)),
+        original=arrays["original"][rows] - first if "original" in arrays else None,
+    )
 
 
 def rows_of_splits(

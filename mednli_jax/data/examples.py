@@ -32,6 +32,7 @@ class NLIExample:
       premise_tokens, hypothesis_tokens: as the corpus tokenises them, case kept.
       group: the same string for all pairs of one premise.
       tags: slices that are also scored separately (a MultiNLI genre, the demo's `unseen_relation`).
+      original: the uid of the pair of the same split that this one changes; "" for most.
     """
 
     uid: str
@@ -42,6 +43,7 @@ class NLIExample:
     hypothesis_tokens: tuple[str, ...]
     group: str = ""
     tags: tuple[str, ...] = ()
+    original: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from mednli_jax.nli.corpus import (
 )
 from mednli_jax.nli.encode.links import Encoding
 from mednli_jax.nli.encode.texts import PieceEncoding
-from mednli_jax.nli.read.corpora import OWN, labelled_file
-from mednli_jax.nli.read.pair_rows import PLAIN_NAMES, SPELLINGS, columns_of
+from mednli_jax.nli.read.corpora import CORPORA, OWN, labelled_file
+from mednli_jax.nli.read.pair_rows import EVIDENCE, PLAIN_NAMES, SPELLINGS, columns_of
 from mednli_jax.nli.read.readers import labels_of_file
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ CorpusT = TypeVar("CorpusT", bound=NLICorpus)
 LEAVE = "leave it out"
 RETROFITS = ("ontology", "concepts", "unit")  # other values of vectors.retrofit are lexicons
 WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
+CORPORA_WITH_EVIDENCE = ("nli4ct",)
 # model -> the values that its model.knowledge may have. Other models may have "none", "replace" and
 # "bias".
 KNOWLEDGE = {
@@ -144,6 +145,8 @@ def _broken_file_rules(data: ConfigDict) -> Iterator[BrokenRule]:
         yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
     if data.columns and not own_file:
         yield "data.columns", "is for files of your own", f"{LEAVE}, or give the variant :file"
+    if data.evidence and data.name not in CORPORA_WITH_EVIDENCE:
+        yield "data.evidence", "this corpus has no annotated evidence", LEAVE
 
 
 def _broken_knowledge_rules(config: ConfigDict) -> Iterator[BrokenRule]:
@@ -176,11 +179,11 @@ def named_relations(value: str) -> tuple[str, ...]:
 def labels_of(data: ConfigDict) -> Labels:
     """The labels of a config's `data` section: the names that data.labels gives, else LABELS.
 
-    For published corpora they are NLI_LABELS, and any other label in a file is an error. The user's
-    own files may have other labels.
+    For published corpora any other label in a file is an error. The user's own files may have other
+    labels.
     """
     if data.name != OWN and not data.labels:
-        return NLI_LABELS
+        return CORPORA[data.name].labels if data.name in CORPORA else NLI_LABELS
     labels = Labels.of(data.labels)
     if labels.names:
         return labels
@@ -257,7 +260,7 @@ def corpus_of(
         builder=data.builder,
         augmentation=_augmentation(data, folder),
         labels=labels_of(data),
-        columns=columns_of(data.columns),
+        columns=EVIDENCE if data.evidence else columns_of(data.columns),
         blanks=uses_blanks(config),
         pieces=pieces,
         terminology=_terminology(config, folder) if has_terminology else None,

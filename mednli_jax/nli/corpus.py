@@ -204,7 +204,7 @@ class NLICorpus:
       limit: the number of training pairs that are kept, from the first; None for all.
       builder: "direct", or "tfds" to read through a TFDS builder.
       labels: the labels that the pairs may have.
-      columns: the names of columns in the user's own files.
+      columns: the names of columns in the user's own files; pair_rows.EVIDENCE for NLI4CT.
       blanks: raw sentences are split at whitespace, in place of the corpus's own tokens.
       pieces: the settings of word pieces, None for words.
       terminology: the ontology of links and of retrofitting.

@@ -39,6 +39,7 @@ MOST_DRAWN = 20  # labels; with more, no confusion is drawn
 MOST_IN_TABLE = 10  # labels; with more, the table of classes has no columns of predictions
 # What the pairs of a slice have in common; the other slices are genres.
 SLICES = {
+    "control": "statements that change no other one",
     "unseen_relation": "a relation between two concepts decides, and no training pair shows both",
 }
 SCORE_COLUMNS = (
@@ -90,13 +91,17 @@ def _lead(scored: Mapping[str, Scores], seeds: int) -> str:
 
 def _scores(scored: Mapping[str, Scores]) -> Section:
     """The scores of each split or partition, and of its slices."""
-    rows, slices = [], {}
+    rows, slices, changes = [], {}, list[str]()
     for split, scores in scored.items():
         rows.append(_score_row(split, scores))
         for name, of_slice in scores.get("slices", {}).items():
             rows.append(_score_row(f"{split}, {name}", of_slice))
-            slices[name] = SLICES.get(name, "pairs of this genre")
+            slices[name] = SLICES.get(name, "pairs of this genre or kind")
+        if "consistency" in scores:
+            measures = ("consistency", "faithfulness")
+            changes += [f"{name} {points(scores[name]['mean'])}" for name in measures]
     words = [f"{name}: {description}" for name, description in slices.items()]
+    words += [f"changed statements: {', '.join(changes)}"] if changes else []
     words.append(
         "in points, except pairs and loss; sd: between seeds; 95 % interval: of one run, for other "
         "pairs of the same kind (Wilson); majority: the most frequent class alone"

@@ -374,6 +374,11 @@ class NLIScorer:
             inside_N = np.array([tag in tags for tags in rows.tags])
             of_slice = _scores(rows.label[inside_N], predicted_SN[:, inside_N], self.scored)
             scores.setdefault("slices", {})[tag] = of_slice
+        if rows.original is not None and (rows.original >= 0).any():
+            scores |= _scores_of_changes(rows.label, rows.original, predicted_SN)
+            control_N = rows.original < 0
+            of_control = _scores(rows.label[control_N], predicted_SN[:, control_N], self.scored)
+            scores.setdefault("slices", {})["control"] = of_control
         if self.scored != LABELS:
             scores["labels"] = list(self.scored)
         return scores
@@ -408,6 +413,26 @@ def _scores(label_N: np.ndarray, predicted_SN: np.ndarray, labels: Sequence[str]
         "macro_f1": metrics.mean_sd(f1s),
         "confusion": metrics.confusion(gold, predicted, len(labels)).tolist(),
         "per_class": metrics.per_class(gold, predicted, labels),
+    }
+
+
+def _scores_of_changes(
+    label_N: np.ndarray, original_N: np.ndarray, predicted_SN: np.ndarray
+) -> Scores:
+    """The scores of changed statements of NLI4CT (Jullien et al. 2024).
+
+    Consistency: the share of changes that keep the label whose prediction is that of the original.
+    Faithfulness: the share of changes of the label whose prediction is not the original's label.
+    original_N: see Rows.
+    """
+    changed_K = np.flatnonzero(original_N >= 0)
+    original_K = original_N[changed_K]
+    alters_K = label_N[changed_K] != label_N[original_K]
+    same_SK = predicted_SN[:, changed_K] == predicted_SN[:, original_K]
+    faithful_SK = predicted_SN[:, changed_K] != label_N[original_K]
+    return {
+        "consistency": metrics.mean_sd(same_SK[:, ~alters_K].mean(axis=1).tolist()),
+        "faithfulness": metrics.mean_sd(faithful_SK[:, alters_K].mean(axis=1).tolist()),
     }
 
 

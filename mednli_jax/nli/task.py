@@ -316,7 +316,8 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
         if note in (NO_TEST, NO_TEST_LABELS, NO_AUGMENTATION):
             yield note.rstrip(".")
         yield from quoted_cells(facts)
-        yield from _label_warnings(split, facts.get("labels", {}))
+        is_own = manifest["key"]["corpus"] == OWN
+        yield from _label_warnings(split, facts.get("labels", {}), is_own)
     for split, counts_of in manifest.get("shared", {}).items():
         for earlier, counts in counts_of.items():
             if counts["pairs"]:
@@ -336,10 +337,11 @@ def warnings_of(prepared: Prepared) -> Iterator[str]:
             )
 
 
-def _label_warnings(split: str, counts: Mapping[str, int]) -> Iterator[str]:
-    """counts: label -> the pairs of a split that have it."""
+def _label_warnings(split: str, counts: Mapping[str, int], is_own: bool) -> Iterator[str]:
+    """counts: label -> the pairs of a split that have it. is_own: whether the files are the
+    user's."""
     is_train = split == "train"
-    if is_train and set(LABELS).issuperset(counts):
+    if is_own and is_train and set(LABELS).issuperset(counts):
         # `counts` names only labels that occur in a user's file: add the others of LABELS with 0.
         counts = {**dict.fromkeys(LABELS, 0), **counts}
     if is_train and len(counts) > MOST_NUMBERS and all(map(is_number, counts)):

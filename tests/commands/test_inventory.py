@@ -17,7 +17,7 @@ from mednli_jax.nli.read.corpora import CORPORA, RESTRICTED
 SPLITS = ("train", "dev", "test")
 RF2 = "Snapshot/Terminology/sct2_{}_INT_20240101.txt"
 # The files of each kind.
-FILES = {name: list(CORPORA[name].files.values()) for name in ("mednli", "snli", "multinli")}
+FILES = {name: list(CORPORA[name].files.values()) for name in ("mednli", "snli", "nli4ct", "rqe")}
 FILES["clicr"] = [f"{split}1.0.json" for split in SPLITS]
 FILES["umls"] = [f"META/{name}.RRF" for name in ("MRCONSO", "MRREL", "MRSTY")]
 FILES["wordnet"] = ["data.noun", "data.verb", "index.noun", "index.verb"]

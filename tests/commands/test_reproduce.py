@@ -348,7 +348,7 @@ place=${words##*--workdir=}
 place=${place%% *}
 [[ $words != *report* ]] || { echo {} >"${words##*--runs=}/categories.json"; exit; }
 mkdir -p "$place/checkpoints" && echo {} >"$place/config.json"
-echo '{"format": 3, "status": "complete"}' >"$place/result.json"
+echo '{"format": 4, "status": "complete"}' >"$place/result.json"
 """
 
 

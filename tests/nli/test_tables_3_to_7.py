@@ -90,7 +90,7 @@ def test_a_cell_without_a_finished_run_has_its_state_and_the_command_that_makes_
     write_runs(folder, esim=TEN, bow=TEN)
     write_run(folder / "features", TEN, gold=TEN, status="interrupted")
     cut = write_run(folder / "hypothesis", TEN, gold=TEN)
-    (cut / "result.json").write_text('{"format": 3, "sta')
+    (cut / "result.json").write_text('{"format": 4, "sta')
 
     table = filled(3, folder)
 

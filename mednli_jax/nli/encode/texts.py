@@ -467,4 +467,9 @@ def encode_splits(
     }
     number_of = {"": -1, **{label: number for number, label in enumerate(labels)}}
     label_N = np.array([number_of[example.label] for example in examples], np.int32)
-    return ArraysAndFacts({**encoded.arrays, "label": label_N, **links.arrays}, facts)
+    arrays = {**encoded.arrays, "label": label_N, **links.arrays}
+    if any(example.original for example in examples):
+        row_of = {example.uid: row for row, example in enumerate(examples)}
+        originals = [row_of.get(example.original, -1) for example in examples]
+        arrays["original"] = np.array(originals, np.int32)
+    return ArraysAndFacts(arrays, facts)

@@ -1,14 +1,25 @@
-"""The files of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and the user's own pairs, and where they are."""
+"""The files of each corpus of sentence pairs and of the user's own pairs, and where they are."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
 from mednli_jax.data.corpus import check_name
+from mednli_jax.data.labels import NLI_LABELS, UNLABELLED, Labels
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.files.reading import COLUMNAR, check_readable, either_name
-from mednli_jax.nli.read.pair_rows import hub_shards, is_folder_of_shards, pair_file, unread_format
+from mednli_jax.nli.read.pair_rows import (
+    TRIALS,
+    ReadRows,
+    hub_shards,
+    is_folder_of_shards,
+    nli4ct_rows,
+    pair_file,
+    rqe_rows,
+    unread_format,
+)
 
 OWN = "file"  # the name of the user's own corpus
 # The names of files of a split of the user's own corpus. The first name is ours; the further ones
@@ -31,11 +42,14 @@ class CorpusFiles:
       source: where to get the files.
       genres: the genres that the training file has.
       endings: other endings of the files, tried in this order.
-      older: (part of the names, the same part in an older release).
+      older: (part of the names, the same part in an older release or in another folder).
       folders: split -> the corpus that the split is taken from, if it is another corpus.
       ground_truth: the file with the test labels, for a corpus whose test file has none.
       optional: splits that may be missing.
       restricted: whether the licence forbids that other users can read the data folder.
+      labels: of the pairs.
+      rows: split -> its reader, of a corpus whose files are documents; else the ending tells it.
+      trials: whether the files need the folder TRIALS beside them.
     """
 
     files: dict[str, str]
@@ -47,6 +61,9 @@ class CorpusFiles:
     ground_truth: str = ""
     optional: tuple[str, ...] = ()
     restricted: bool = False
+    labels: Labels = NLI_LABELS
+    rows: Mapping[str, ReadRows] = field(default_factory=dict)
+    trials: bool = False
 
     def names(self, split: str) -> list[str]:
         """The file names that may hold a split, the official one first."""
@@ -60,6 +77,10 @@ class CorpusFiles:
 
 
 MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
+OF_TRIALS = {name: name for name in ("entailment", "contradiction")}
+OF_QUESTIONS = {"true": "entailment", "false": "not_entailment", UNLABELLED: UNLABELLED}
+RQE_TRAIN = "RQE_Train_8588_AMIA2016.xml"
+NLI4CT_ROWS = dict.fromkeys(("train", "dev", "test"), nli4ct_rows)
 CORPORA = {
     "mednli": CorpusFiles(
         MEDNLI,
@@ -73,6 +94,49 @@ CORPORA = {
         folders={"train": "mednli", "dev": "mednli"},
         ground_truth="mednli_bionlp19_shared_task_ground_truth.csv",
         restricted=True,
+    ),
+    # RadNLI has no training pairs; those of MedNLI are its authors' baseline.
+    "radnli": CorpusFiles(
+        {
+            "train": MEDNLI["train"],
+            "dev": "radnli_dev_v1.jsonl",
+            "test": "radnli_test_v1.jsonl",
+        },
+        "apply for PhysioNet credentialed access at physionet.org/content/radnli-report-inference",
+        folders={"train": "mednli"},
+        restricted=True,
+    ),
+    "nli4ct": CorpusFiles(
+        {
+            "train": "Complete_dataset/train.json",
+            "dev": "Complete_dataset/dev.json",
+            "test": "Complete_dataset/Gold_test.json",
+        },
+        "unzip Complete_dataset.zip of github.com/ai-systems/nli4ct",
+        older=("Complete_dataset/", ""),
+        labels=Labels("", tuple(OF_TRIALS), OF_TRIALS, may_be_mostly_unlabelled=True),
+        rows=NLI4CT_ROWS,
+        trials=True,
+    ),
+    # Its test pairs are those of 2023, and changes of them.
+    "nli4ct_2024": CorpusFiles(
+        {"train": "train.json", "dev": "dev.json", "test": "gold_test.json"},
+        "clone github.com/ai-systems/Task-2-SemEval-2024 and unzip its training_data.zip there",
+        labels=Labels("", tuple(OF_TRIALS), OF_TRIALS, may_be_mostly_unlabelled=True),
+        rows=NLI4CT_ROWS,
+        trials=True,
+    ),
+    "rqe": CorpusFiles(
+        {"train": RQE_TRAIN, "dev": RQE_TRAIN, "test": "RQE_Test_302_pairs_AMIA2016.xml"},
+        "download it from github.com/abachaa/RQE_Data_AMIA2016",
+        labels=Labels(
+            "", ("entailment", "not_entailment"), OF_QUESTIONS, may_be_mostly_unlabelled=True
+        ),
+        rows={
+            "train": functools.partial(rqe_rows, is_dev=False),
+            "dev": functools.partial(rqe_rows, is_dev=True),
+            "test": rqe_rows,
+        },
     ),
     "snli": CorpusFiles(
         {
@@ -154,11 +218,14 @@ def find_files(name: str, folder: Path, partial: bool = False) -> dict[str, Path
 
 def source_files(name: str, folder: Path, partial: bool = False) -> list[Path]:
     """Every file that readers.load_nli reads for a corpus; each exists and can be read."""
-    paths = find_files(name, folder, partial)
+    corpus, paths = CORPORA[name], find_files(name, folder, partial)
     truth = ground_truth_path(name, paths)
     files = [truth] if truth else []
-    for path in paths.values():
-        files += pair_file(path).paths
+    for path in dict.fromkeys(paths.values()):
+        files += [path] if corpus.rows else pair_file(path).paths
+        if corpus.trials:
+            files += sorted((path.parent / TRIALS).glob("*.json"))
+    files = list(dict.fromkeys(files))
     for file in files:
         check_readable(file)
     return files

@@ -1,9 +1,10 @@
 """Rows of files of sentence pairs: JSON lines, CSV, tables separated by TABs, and Parquet, Arrow or
-Feather files, plain or gzipped.
+Feather files, plain or gzipped; the documents of NLI4CT (JSON) and of RQE (XML).
 
 Errors name the file, the line and the field; they never quote a sentence.
 """
 
+import hashlib
 import itertools
 import json
 import operator
@@ -13,13 +14,14 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 from mednli_jax.data.inputs import OPTIONAL_COLUMN
-from mednli_jax.data.labels import SettingEntry, cell_text, setting_entries
+from mednli_jax.data.labels import UNLABELLED, SettingEntry, cell_text, setting_entries
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, character_fault, either_name
-from mednli_jax.types import Json
+from mednli_jax.types import Json, JsonObject
 
 FORMAT = 1  # of prepared data: raise it when rows of the user's own files get another meaning
 # A file of the user may name the fields in plain words.
@@ -61,7 +63,8 @@ class PairFields:
     """The named fields of one pair. A bad field is a DataError, which does not quote it.
 
     Args:
-      number: the line in the file; None for the columns of a Parquet or Arrow file.
+      number: the line in the file, or `pair 7` in a file that is one document; None for the columns
+        of a Parquet or Arrow file.
       values: field -> its value.
       columns: the user's names of columns.
       names: the names of the columns in the file, for messages; by default those of the fields.
@@ -70,12 +73,14 @@ class PairFields:
       header_place: text for messages, which says where a table names its columns.
       may_be_pair: the first line of a table may be a pair in place of names of columns, so that no
         message quotes its cells.
+      tags: slices of the pair.
+      original: the uid of the pair that this one changes.
     """
 
     def __init__(
         self,
         file: str,
-        number: int | None,
+        number: int | str | None,
         values: Mapping[str, Json],
         columns: Columns = (),
         names: Sequence[str] = (),
@@ -84,6 +89,8 @@ class PairFields:
         self.names = list(filter(None, names or values))
         self.header_place = ""
         self.may_be_pair = False
+        self.tags: tuple[str, ...] = ()
+        self.original = ""
 
     def fault(self, problem: str, name: str, fix: str = FRESH_COPY) -> DataError:
         """The error of a field."""
@@ -296,6 +303,122 @@ ENDINGS: dict[str, ReadRows] = {
     ".csv": csv_rows,
     **dict.fromkeys(reading.COLUMNAR, column_rows),
 }
+
+
+TRIALS = "CT json"  # the folder of clinical trials beside the statements of NLI4CT
+SECTIONS = ("Intervention", "Eligibility", "Results", "Adverse Events")
+EVIDENCE = (SettingEntry("premise", "evidence"),)
+NO_CHANGE = ["", ""]  # the Causal_type of a statement that changes no other one
+
+
+def nli4ct_rows(
+    path: Path, problems: Problems, required: Sequence[str] = (), columns: Columns = ()
+) -> PairRows:
+    """Reads rows of NLI4CT (Jullien et al. 2023): a JSON object uid -> statement about one section
+    of one or two clinical trials, which lie in TRIALS.
+
+    The premise is this section of the primary trial, then of the secondary one. A changed statement
+    of 2024 names the uid of its original.
+
+    columns: with EVIDENCE, the premise has the annotated lines of the section alone.
+    """
+    statements = _json_document(path)
+    originals = {*statements, ""}
+    for number, (uid, values) in enumerate(statements.items(), 1):
+        row = PairFields(path.name, f"pair {number}", values if isinstance(values, dict) else {})
+        try:
+            premise = _premise(row, path.with_name(TRIALS), is_evidence=columns == EVIDENCE)
+            change = row.values.get("Causal_type", NO_CHANGE)
+            if not isinstance(change, list) or str(change[-1]) not in originals:
+                raise row.fault("names no statement of the file", "Causal_type")
+            row.original = change[-1]
+            tags = row.text("Type"), row.text("Section_id"), row.text("Intervention", optional=True)
+            row.tags = tuple(filter(None, (change[0], *tags)))
+        except DataError as error:
+            problems.add(error)
+            continue
+        row.values = {
+            "pairID": uid,
+            "sentence1": premise,
+            "sentence2": row.values.get("Statement"),
+            "gold_label": row.values.get("Label"),
+        }
+        yield number, row
+
+
+def _json_document(path: Path) -> JsonObject:
+    """Reads a file that is one JSON object."""
+    with reading.open_text(path) as stream:
+        text = reading.json_text(stream.read())
+    try:
+        document = json.loads(text, object_pairs_hook=reading.json_object)
+    except ValueError:  # Python's message can quote the text
+        document = None
+    if isinstance(document, reading.RepeatedField):
+        raise DataError(document.problem, file=path.name, fix=reading.KEEP_ONE)
+    if not isinstance(document, dict):
+        raise DataError("is not a JSON object", file=path.name, fix=FRESH_COPY)
+    return document
+
+
+def _premise(row: PairFields, trials: Path, *, is_evidence: bool) -> str:
+    """The text of a statement's section of its trials. trials: the folder of the trials."""
+    primary = _section_text(row, trials, "Primary", is_evidence)
+    if row.text("Type") != "Comparison":
+        return primary
+    secondary = _section_text(row, trials, "Secondary", is_evidence)
+    return f"Primary trial: {primary} Secondary trial: {secondary}"
+
+
+def _section_text(row: PairFields, trials: Path, side: str, is_evidence: bool) -> str:
+    """The section of the "Primary" or "Secondary" trial (`side`). is_evidence: only its annotated
+    lines."""
+    file = trials / f"{row.text(f'{side}_id')}.json"
+    if not file.is_file():
+        problem = f"names a trial that is not in the folder '{TRIALS}' beside {row.file}"
+        raise row.fault(problem, f"{side}_id", "unzip the whole archive there")
+    section = row.text("Section_id")
+    if section not in SECTIONS:
+        raise row.fault(f"is none of {', '.join(SECTIONS)}", "Section_id")
+    field = f"{side}_evidence_index" if is_evidence else "Section_id"
+    try:
+        lines = _json_document(file)[section]
+        if is_evidence:
+            lines = [lines[place] for place in sorted(set(row.values[field]))]
+        return " ".join(" ".join(lines).split())
+    except (LookupError, TypeError):
+        problem = f"is missing, or names no lines of {file.name}"
+        fix = "take files with evidence, or leave out config.data.evidence"
+        raise row.fault(problem, field, fix if is_evidence else FRESH_COPY) from None
+
+
+def rqe_rows(
+    path: Path,
+    problems: Problems,
+    required: Sequence[str] = (),
+    columns: Columns = (),
+    *,
+    is_dev: bool | None = None,
+) -> PairRows:
+    """Reads rows of RQE (Ben Abacha & Demner-Fushman 2016): an XML document of pairs of questions,
+    `chq` and `faq`. A pair without one of the questions is unlabelled.
+
+    is_dev: for the file of train and dev. The digest of a chq puts all its pairs into one of the
+      two, about 10 % into dev. None: all pairs are read.
+    """
+    try:
+        with reading.open_text(path) as stream:
+            document = ElementTree.fromstring(stream.read().replace(reading.MARK, ""))
+    except ElementTree.ParseError as error:
+        raise reading.line_fault(path.name, error.position[0], "is not valid XML") from None
+    for number, pair in enumerate(document.iter("pair"), 1):
+        questions = [" ".join(pair.findtext(name, "").split()) for name in ("chq", "faq")]
+        digest = hashlib.sha256(questions[0].encode()).digest()
+        if is_dev is not None and is_dev != (digest[0] * 10 < 256):
+            continue
+        label = pair.get("value") if all(questions) else UNLABELLED
+        values = dict(zip(REQUIRED, (label, *questions), strict=True))
+        yield number, PairFields(path.name, f"pair {number}", values)
 
 
 class PairFile(NamedTuple):

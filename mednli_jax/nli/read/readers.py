@@ -28,13 +28,21 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import reading
 from mednli_jax.files.reading import FRESH_COPY, empty_file
 from mednli_jax.files.writing import sha256
-from mednli_jax.nli.read.corpora import OWN, check_options, find_files, ground_truth_path
+from mednli_jax.nli.read.corpora import (
+    CORPORA,
+    OWN,
+    check_options,
+    find_files,
+    ground_truth_path,
+)
 from mednli_jax.nli.read.pair_rows import (
     PARSES,
     REQUIRED,
     SENTENCES,
     Columns,
     PairFields,
+    PairFile,
+    ReadRows,
     pair_file,
     tab_rows,
 )
@@ -175,10 +183,9 @@ class _PairReader:
         tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
         group = group or hashlib.sha256(premise.encode()).hexdigest()[:16]
-        tags = (genre,) if genre else ()
-        self.examples.append(
-            NLIExample(uid, premise, hypothesis, label, *tokens, group=group, tags=tags)
-        )
+        tags = row.tags or ((genre,) if genre else ())
+        example = NLIExample(uid, premise, hypothesis, label, *tokens, group=group, tags=tags)
+        self.examples.append(replace(example, original=row.original))
 
     def _label(self, row: PairFields, uid: str) -> str:
         """The name of a row's label, or UNLABELLED."""
@@ -247,6 +254,7 @@ def read_nli_file(
     labels: Labels = NLI_LABELS,
     columns: Columns = (),
     may_lack_labels: bool = False,
+    rows: ReadRows | None = None,
 ) -> Split[NLIExample]:
     """Reads the files of a split, see pair_rows.pair_file. The ending tells the format.
 
@@ -265,8 +273,9 @@ def read_nli_file(
       ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
       columns: the user's names of columns, see pair_rows.columns_of.
       may_lack_labels: a file in which no pair has a label is no error; its split is empty.
+      rows: the reader of a file whose ending does not tell the format.
     """
-    file = pair_file(Path(path))
+    file = PairFile((path,), path.stem, rows) if rows else pair_file(Path(path))
     truth = _ground_truth(ground_truth) if ground_truth else {}
     # With `truth` the labels come from there, by pairID, and `path` needs none.
     required = ("pairID", *SENTENCES) if truth else SENTENCES if may_lack_labels else REQUIRED
@@ -364,7 +373,7 @@ def load_nli(
     limit: int | None = None,
     genre: str = "",
     partial: bool = False,
-    labels: Labels = NLI_LABELS,
+    labels: Labels | None = None,
     columns: Columns = (),
 ) -> dict[str, Split[NLIExample]]:
     """Loads the splits of a corpus of CORPORA: train, dev, and test if its labels are public.
@@ -374,7 +383,7 @@ def load_nli(
       limit: the most labelled pairs that are read of train; None for all.
       genre: the genre of MultiNLI's pairs that are read; "" for all.
       partial: see corpora.find_files.
-      labels, columns: of the user's own files.
+      labels, columns: of the user's own files. NLI4CT takes pair_rows.EVIDENCE as columns.
     """
     check_options(name, genre)
     paths = find_files(name, folder, partial)
@@ -386,9 +395,10 @@ def load_nli(
             limit=limit if split == "train" else None,
             genre=genre,
             ground_truth=ground_truth_path(name, paths) if split == "test" else None,
-            labels=labels,
+            labels=labels or CORPORA[name].labels,
             columns=columns,
             may_lack_labels=name == OWN and split == "test",
+            rows=CORPORA[name].rows.get(split),
         )
     if name != OWN:
         return check_disjoint(splits)
