@@ -21,6 +21,7 @@
   --public            only tokens of at least 10 premises; without it none of a restricted corpus
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: n models train on m
                       pairs, at most k pairs leave in a round; m and k are MedNLI's
+  --train_only        aflite: of the training pairs alone, for config.data.partition
   --entities=none|parts    aflite: raw text, or joined entities; an entity without a vector has the
                       mean of its words
   --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR; print JSON
@@ -52,7 +53,7 @@ WORDS = 1  # number of arguments without --
 def define(values: cli.Flags) -> str | None:
     cli.define(values, config=None, corpus=None)
     cli.define_paths(values, "spans", "skills", "vectors", "out")
-    cli.define(values, stop_words=False, public=False, json=False)
+    cli.define(values, stop_words=False, public=False, train_only=False, json=False)
     cli.define(values, lengths=("all", "train"))
     cli.define(values, input=("hypothesis", "pair"), entities=("none", "parts"))
     cli.define_numbers(values, top=15, min_count=5, m=None, n=64, k=None, count=200)
@@ -177,6 +178,7 @@ def _options(values: cli.Flags) -> AnalysisOptions:
         out=values.out,
         stop_words=values.stop_words,
         public=values.public,
+        train_only=values.train_only,
         lengths=values.lengths,
         input=values.input,
         entities=values.entities,

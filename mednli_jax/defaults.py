@@ -71,6 +71,7 @@ HELP = {
         "words kept of a sentence; with pieces: of both sentences and the special ones"
     ),
     "data.name": "the corpus; the variant of the config sets it",
+    "data.partition": "a file of uids, such as AFLite's: the other training pairs are left out",
     "data.pieces": (
         "size of the piece vocabulary, made from the training texts unless weights have one"
     ),
@@ -286,6 +287,7 @@ def nli(variant: str = "demo") -> ConfigDict:
         genre=genre,
         evidence=False,
         limit=placeholder(int),
+        partition="",
         labels="",
         columns="",
         lowercase=pick(True, code=False),

@@ -451,7 +451,8 @@ class Run(System):
         config = restored_config(self.config.to_dict())
         config.data.update({name: data[name] for name in NAMING})
         if "augment" in config.data:
-            config.data.augment = 0.0  # only training has augmentation pairs
+            # Only training has augmentation pairs, and a part of the pairs.
+            config.data.augment, config.data.partition = 0.0, ""
         experiment = self._experiment_of(config)  # ontology and vectors from the run's data folder
         config.data.dir = data.dir
         corpus = replace(experiment.pairs, folder=corpus_folder(config.data))

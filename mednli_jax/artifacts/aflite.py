@@ -94,8 +94,12 @@ def settings_for(pairs: int, options: AnalysisOptions) -> FilterSettings:
 
 
 def difficulty(pairs: AnalysedPairs, options: AnalysisOptions) -> Report:
-    """Filters all splits of a corpus together, and reports the easy and the difficult pairs."""
+    """Filters all splits of a corpus together, or train alone, and reports the easy and the
+    difficult pairs."""
     assert options.fit_predict  # `analyze` gives it
+    if options.train_only:
+        train = {name: split for name, split in pairs.splits.items() if name == "train"}
+        pairs = AnalysedPairs(pairs.corpus, splits=train, spans=pairs.spans)
     labels = [example.label for example in pairs.examples]
     settings = settings_for(len(labels), options)
     features = mean_features(pairs, options.input, entities=options.entities)

@@ -92,7 +92,8 @@ def uids_in_corpus(partition: Partition, prepared: Prepared, corpus: "NLICorpus"
         if lacks_pairs or "augmentation" in facts:
             gaps.add(split)
     uids = {name: rows.uids for name, rows in prepared.splits.items()}
-    return uids_in_splits(partition, uids, gaps=gaps, filtered=bool(corpus.limit or corpus.genre))
+    is_part = bool(corpus.limit or corpus.genre or corpus.partition)
+    return uids_in_splits(partition, uids, gaps=gaps, filtered=is_part)
 
 
 def uids_in_splits(

@@ -61,7 +61,11 @@ class DisKnE(NLI):
     )
     empty = (
         *NLI.empty,
-        ("data.genre data.limit data.labels data.columns data.augment", _always, NONE),
+        (
+            "data.genre data.limit data.labels data.columns data.augment data.partition",
+            _always,
+            NONE,
+        ),
         ("transfer.init_from", _always, "folds cannot start from a run"),
         ("diskne.wording diskne.negatives", _is_file, "the files decide it"),
     )

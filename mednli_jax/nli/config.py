@@ -259,6 +259,7 @@ def corpus_of(
         limit=data.limit,
         builder=data.builder,
         augmentation=_augmentation(data, folder),
+        partition=file_path(data.partition, folder),
         labels=labels_of(data),
         columns=EVIDENCE if data.evidence else columns_of(data.columns),
         blanks=uses_blanks(config),

@@ -17,12 +17,13 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, checked_folder, in_order, warn_of_exposure
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.labels import NLI_LABELS, Labels
+from mednli_jax.data.partitions import Partition, read_partition, uids_in_splits
 from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
 from mednli_jax.data.pieces import VOCABULARY, PieceVocabulary
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import checked_vector_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.files.reading import check_readable, no_such_file
+from mednli_jax.files.reading import check_readable, empty_file, no_such_file
 from mednli_jax.files.writing import digest
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.linking import Linker, linker_of
@@ -219,6 +220,7 @@ class NLICorpus:
         which concepts are in the graph.
       partial: the corpus is only scored, so that a missing split (train, for instance) is no error.
       augmentation: the settings of augmentation, None without it.
+      partition: a file of uids; the other training pairs are left out. None keeps all.
     """
 
     name: str
@@ -239,6 +241,7 @@ class NLICorpus:
     graph_of_run: Sequence[str] | None = None
     partial: bool = False
     augmentation: Augmentation | None = None
+    partition: Path | None = None
 
     @property
     def title(self) -> str:
@@ -249,6 +252,8 @@ class NLICorpus:
     def splits(self) -> Splits:
         """Reads the pairs of each split from the corpus's files."""
         splits = in_order(self._read())
+        if self.partition and "train" in splits:
+            splits["train"] = self._listed(splits, read_partition(self.partition))
         self.warn_of_exposed_files()
         if not self.blanks:
             return splits
@@ -280,11 +285,21 @@ class NLICorpus:
 
     def _first_pairs(self, splits: Splits) -> Splits:
         train = splits["train"]
-        examples, facts = train.examples[: self.limit], train.facts
-        if "labels" in facts:
-            counts = Counter(example.label for example in examples)
-            facts = {**facts, "labels": {label: counts[label] for label in facts["labels"]}}
-        return {**splits, "train": replace(train, examples=examples, facts=facts)}
+        return {**splits, "train": with_examples(train, train.examples[: self.limit])}
+
+    def _listed(self, splits: Splits, partition: Partition) -> Split[NLIExample]:
+        """The training pairs that a partition lists."""
+        gaps, uids_of = set(), {}
+        for name, split in splits.items():
+            uids_of[name] = [example.uid for example in split.examples]
+            if split.facts.get("dropped_unlabelled") or self.builder == "tfds":
+                gaps.add(name)
+        is_part = bool(self.limit or self.genre)
+        uids = uids_in_splits(partition, uids_of, gaps=gaps, filtered=is_part)
+        listed = [example for example in splits["train"].examples if example.uid in uids]
+        if not listed:
+            raise empty_file(Path(partition.file), "no id of a training pair")
+        return with_examples(splits["train"], listed)
 
     @cached_property
     def _plugin_splits(self) -> Splits:
@@ -354,7 +369,7 @@ class NLICorpus:
         if linking is None:
             return None
         if linking.mentions is not None:
-            is_excerpt = bool(self.limit or self.genre or self.partial)
+            is_excerpt = bool(self.limit or self.genre or self.partial or self.partition)
             # With `spans` the ontology may be None in spite of the cast: spans are only merged, and
             # never looked up.
             ontology = cast(Ontology, self.ontology)
@@ -496,6 +511,8 @@ class NLICorpus:
             del settings["relations"]
         if not self.encoding.polarity:
             del settings["polarity"]
+        if self.partition:
+            settings["partition"] = self.partition.name
         if self.graph_of_run is not None:
             settings["graph_of_run"] = digest(self.graph_of_run)
         return settings
@@ -539,6 +556,9 @@ class NLICorpus:
             files.append(self.linking.mentions)
         if self.augmentation is not None:
             files += self.augmentation.files()
+        if self.partition:
+            check_readable(self.partition, "check config.data.partition")
+            files.append(self.partition)
         return list(dict.fromkeys(files))
 
     def build(self) -> BuiltCorpus:
@@ -574,6 +594,15 @@ class NLICorpus:
         pairs = augmentation_pairs(train.examples, lemmas, settings, withheld)
         facts = {**train.facts, "augmentation": pairs.facts, "note": pairs.note}
         return replace(train, examples=train.examples + pairs.examples, facts=facts)
+
+
+def with_examples(split: Split[NLIExample], examples: Sequence[NLIExample]) -> Split[NLIExample]:
+    """The split with some of its examples, whose labels are counted anew."""
+    facts = split.facts
+    if "labels" in facts:
+        counts = Counter(example.label for example in examples)
+        facts = {**facts, "labels": {label: counts[label] for label in facts["labels"]}}
+    return replace(split, examples=tuple(examples), facts=facts)
 
 
 def between_blanks(split: Split[NLIExample]) -> Split[NLIExample]:

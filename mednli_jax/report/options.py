@@ -51,6 +51,7 @@ class AnalysisOptions:
     out: Path | None = None
     stop_words: bool = False
     public: bool = False
+    train_only: bool = False
     lengths: str = "all"
     input: str = "hypothesis"
     entities: str = "none"

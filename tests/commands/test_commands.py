@@ -445,3 +445,5 @@ def test_aflite_puts_each_pair_of_all_splits_into_one_part(at_home):
     assert sorted(easy + difficult) == sorted(uids)
     assert read_json("easy/aflite.json")["easy"] == len(easy)
     assert figures["features"]["dim"] == 8
+    train = printed_json("analyze aflite --config=bow:mednli --train_only", *flags)
+    assert (train["pairs"], list(train["splits"])) == (SIZES["train"], ["train"])

@@ -88,3 +88,23 @@ def test_labels_from_2_to_100_are_read(tmp_path):
     write_csv(tmp_path, {"train": rows})
     with pytest.raises(DataError, match=r"101 labels, and 2 to 100 are read"):
         corpus(tmp_path)
+
+
+def test_a_partition_keeps_the_training_pairs_that_it_lists_and_dev_whole(tmp_path):
+    rows = []
+    for number, label in enumerate("ynyyn"):
+        row = {"uid": f"t{number}", "premise": "a", "hypothesis": f"b {number}", "label": label}
+        rows.append(row)
+    dev = [row | {"uid": f"d{number}"} for number, row in enumerate(rows)]
+    write_csv(tmp_path, {"train": rows, "dev": dev})
+    part, other = tmp_path / "hard.txt", tmp_path / "other.txt"
+    part.write_text("t4\nt0\nd1\n")
+    other.write_text("t1\nx9\n")
+
+    splits = corpus(tmp_path, partition=str(part)).splits()
+
+    assert [example.uid for example in splits["train"].examples] == ["t0", "t4"]
+    assert splits["train"].facts["labels"] == {"n": 1, "y": 1}
+    assert len(splits["dev"]) == len(dev)
+    with pytest.raises(DataError, match="1 of 2 ids belong to no pair"):
+        corpus(tmp_path, partition=str(other)).splits()

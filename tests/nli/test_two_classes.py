@@ -68,6 +68,21 @@ def test_a_prediction_is_of_two_classes(home, name):
     assert sum(map(float, row[1:])) == pytest.approx(1, abs=1e-5)
 
 
+def test_a_run_on_a_part_of_the_training_pairs_is_scored_on_whole_corpora(home):
+    """Also by parts whose pairs it was not trained on, and on another corpus."""
+    uids = [f"train{number}" for number in range(32)]
+    (home / "part.txt").write_text("\n".join(uids[:12]))
+    (home / "rest.txt").write_text("\n".join([*uids[12:], "dev0", "dev3"]))
+    part, run = "--config.data.partition=part.txt", "--workdir=of_part"
+    own = ("--config=bow:file", "--config.data.dir=two", LABELS)
+    succeeds("train", *own, *FLAGS["bow"], part, run)
+
+    assert read_json(home, "of_part", "data.json")["splits"]["train"]["rows"] == 12
+    scores = printed_json("evaluate --run=of_part --split=dev --partition=rest.txt")
+    assert (scores["examples"], scores["partitions"]["rest"]["examples"]) == (8, 2)
+    assert printed_json("evaluate --run=of_part --split=dev", *own)["examples"] == 8
+
+
 def test_runs_are_compared_over_two_classes(home):
     (row,) = printed_json("report", *FLAGS, "--compare")["comparisons"]
     gained = {label for label, gain in row["class_gains"].items() if gain["pairs"]}
