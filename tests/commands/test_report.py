@@ -190,8 +190,8 @@ def test_a_comparison_of_two_runs_is_printed(pair_of_runs):
 
 VERDICTS = {
     "knowledge": ("a", "b", "b is better than a: +66.7 points", r"model\.knowledge +none +replace"),
-    "size": ("b", "c", "no difference detected between c and b: -22.2", r"hidden_size +128 +32"),
-    "two fields": ("a", "c", "c is better than a: +44.4 points", r"hidden_size +128 +32"),
+    "size": ("b", "c", "no difference detected between c and b: -22.2", r"hidden_size +64 +32"),
+    "two fields": ("a", "c", "c is better than a: +44.4 points", r"hidden_size +64 +32"),
 }
 
 
