@@ -24,6 +24,7 @@ CHOICES = {
     "train.optimizer": optim.OPTIMIZERS,
     "train.schedule": optim.SCHEDULES,
     "train.shuffle": ("even", "random", "binned"),
+    "train.debias": ("", "hypothesis"),
     "data.builder": ("direct", "tfds"),
     "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),

@@ -167,6 +167,10 @@ HELP = {
     "train.checkpoint_epochs": "also a checkpoint after every N epochs, and after the last",
     "train.checkpoint_minutes": "time between two checkpoints",
     "train.clip": "largest global norm of the gradient; 0 = no limit",
+    "train.debias": (
+        'or "hypothesis": the loss is that of a product with a model of hypotheses, whose '
+        "probabilities are out of fold; the main model alone predicts"
+    ),
     "train.epochs": "most epochs",
     "train.evaluate_every": "steps between two evaluations within an epoch; 0 = only at its end",
     "train.group": (
@@ -331,6 +335,7 @@ def nli(variant: str = "demo") -> ConfigDict:
     config.transfer = _section(init_from="", private=False)
     config.train = _train()
     config.train.update(
+        debias="",
         batch_size=64,
         # In training on the demo a second length bucket would save less time than its program
         # takes to compile.

@@ -62,7 +62,8 @@ class DisKnE(NLI):
     empty = (
         *NLI.empty,
         (
-            "data.genre data.limit data.labels data.columns data.augment data.partition",
+            "data.genre data.limit data.labels data.columns data.augment data.partition "
+            "train.debias",
             _always,
             NONE,
         ),

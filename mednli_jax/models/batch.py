@@ -23,6 +23,7 @@ class PairBatch:
       link_premise, link_hypothesis: [B, K], the tokens that a link joins.
       link_distance: [B, K], edges between their concepts, -1 in an empty slot.
       link_relation: [B, K], a bit for each type of their relation.
+      expert: [B, C], log-probabilities of the expert of a debiased run; None for others.
       row_key: [B], keys of dropout; None in prediction.
       layout: static; None computes all sentences to the end of the widest one.
     """
@@ -38,6 +39,7 @@ class PairBatch:
     link_hypothesis: jax.Array = struct.field(default=None)
     link_distance: jax.Array = struct.field(default=None)
     link_relation: jax.Array = struct.field(default=None)
+    expert: jax.Array | None = None
     row_key: jax.Array | None = None
     layout: Layout | None = struct.field(pytree_node=False, default=None)
 

@@ -93,6 +93,7 @@ EMPTY: Sequence[EmptyFields] = (
     ),
     ("data.augment", uses_features, "model 'features' is trained on the corpus's own pairs alone"),
     ("transfer.init_from", uses_features, "features have no weights to transfer"),
+    ("train.debias", uses_features, "model 'features' has no such loss"),
     (
         "train.weight_decay train.clip vectors.path vectors.retrofit",
         is_fasttext,
@@ -260,6 +261,7 @@ def corpus_of(
         builder=data.builder,
         augmentation=_augmentation(data, folder),
         partition=file_path(data.partition, folder),
+        debias=bool(config.train.debias),
         labels=labels_of(data),
         columns=EVIDENCE if data.evidence else columns_of(data.columns),
         blanks=uses_blanks(config),

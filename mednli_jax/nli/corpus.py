@@ -58,6 +58,8 @@ MUCH_RARER = 10  # times
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow); {CONVERT}"
 BLANKS = "blanks"
+EXPERT_FORMAT = 1  # of hypothesis_expert: raise it when its probabilities change
+FOLDS, LEAST = 5, 1e-6  # of hypothesis_expert: folds, and the least probability of a class
 LARGE = 100_000_000  # bytes of sources; reading more is announced
 
 Splits = dict[str, Split[NLIExample]]
@@ -221,6 +223,7 @@ class NLICorpus:
       partial: the corpus is only scored, so that a missing split (train, for instance) is no error.
       augmentation: the settings of augmentation, None without it.
       partition: a file of uids; the other training pairs are left out. None keeps all.
+      debias: whether the arrays hold the probabilities of hypothesis_expert.
     """
 
     name: str
@@ -242,6 +245,7 @@ class NLICorpus:
     partial: bool = False
     augmentation: Augmentation | None = None
     partition: Path | None = None
+    debias: bool = False
 
     @property
     def title(self) -> str:
@@ -457,7 +461,12 @@ class NLICorpus:
         if self.concepts_as_words:
             concepts = ConceptVectors.of_vocabulary(Vocab.load(file), vectors)
         return replace(
-            self, pieces=pieces, concepts_of_run=concepts, graph_of_run=graph, partial=True
+            self,
+            pieces=pieces,
+            concepts_of_run=concepts,
+            graph_of_run=graph,
+            partial=True,
+            debias=False,
         )
 
     def key(self, cache: Cache) -> JsonObject:
@@ -513,6 +522,8 @@ class NLICorpus:
             del settings["polarity"]
         if self.partition:
             settings["partition"] = self.partition.name
+        if self.debias:
+            settings["debias"] = EXPERT_FORMAT
         if self.graph_of_run is not None:
             settings["graph_of_run"] = digest(self.graph_of_run)
         return settings
@@ -573,6 +584,8 @@ class NLICorpus:
         source = self.concept_source(splits)
         texts, vectors, of_vocabulary = self.texts(None, source).fit(splits, self._retrofit_graph)
         arrays, facts = encode_splits(splits, texts, source, self.graph_of_run, self.labels.names)
+        if self.debias and "train" in splits:
+            arrays["expert"] = hypothesis_expert(arrays, len(splits["train"]), self.labels.names)
         facts["vocabulary"] = of_vocabulary
         if len(splits) > 1:
             facts["shared"] = readers.shared_texts(splits)
@@ -594,6 +607,37 @@ class NLICorpus:
         pairs = augmentation_pairs(train.examples, lemmas, settings, withheld)
         facts = {**train.facts, "augmentation": pairs.facts, "note": pairs.note}
         return replace(train, examples=train.examples + pairs.examples, facts=facts)
+
+
+def hypothesis_expert(
+    arrays: Mapping[str, np.ndarray], size: int, labels: Sequence[str]
+) -> np.ndarray:
+    """The log-probabilities [N, C] of a model of hypotheses alone, the expert of a product of
+    experts (He et al. 2019, Clark et al. 2019).
+
+    The expert is a logistic regression on counts of words, which is trained on pairs of other
+    premises than the pair: those of its premise often have its words and other labels. Rows beyond
+    the `size` training pairs are not used, and are zero.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
+
+    word_NH, label_N = arrays["hypothesis"][:size], arrays["label"][:size]
+    is_word_NH = np.arange(word_NH.shape[1]) < arrays["hypothesis_length"][:size, None]
+    row_K, words_K = np.nonzero(is_word_NH)[0], word_NH[is_word_NH]
+    shape = size, words_K.max() + 1
+    counts_NV = csr_array((np.ones(len(row_K)), (row_K, words_K)), shape)
+    _, premise_N = np.unique(arrays["premise"][:size], axis=0, return_inverse=True)
+    folds, model = PredefinedSplit(premise_N % FOLDS), LogisticRegression(max_iter=1000)
+    try:
+        p_NC = cross_val_predict(model, counts_NV, label_N, cv=folds, method="predict_proba")
+    except ValueError:
+        problem = f"needs pairs of both labels for each of {FOLDS} parts of the premises"
+        raise ConfigError(problem, field="train.debias", fix="leave it out") from None
+    expert = np.zeros((len(arrays["label"]), len(labels)), np.float32)
+    expert[:size] = np.log(LEAST)
+    expert[:size, np.unique(label_N)] = np.log(np.maximum(p_NC, LEAST))
+    return expert
 
 
 def with_examples(split: Split[NLIExample], examples: Sequence[NLIExample]) -> Split[NLIExample]:

@@ -33,7 +33,7 @@ from mednli_jax.training.scorer import Scorer, summary
 from mednli_jax.training.scorer import frozen as frozen_vectors
 from mednli_jax.types import JsonObject
 
-LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
+ROW_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation", "expert")
 PREDICT_ROWS = 256
 PREDICT_PIECES = 64
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
@@ -250,7 +250,7 @@ class NLIScorer:
             fields[side] = data[side][row][:, :width]
             length = data[f"{side}_length"][row]
             fields[f"{side}_length"] = jnp.where(rows >= 0, length, 0)
-        for name in LINK_FIELDS:
+        for name in ROW_FIELDS:
             if name in data:
                 fields[name] = data[name][row_B]
         return PairBatch(**fields, layout=layout)
@@ -310,9 +310,11 @@ class NLIScorer:
     # -- losses and scores --
 
     def loss(self, logits: jax.Array, batch: PairBatch) -> jax.Array:
-        """Cross-entropy [B] in JAX, for training. `losses` computes it in NumPy, for dev and
-        test."""
+        """Cross-entropy [B] in JAX, for training, of the product with the expert if there is one.
+        `losses` computes it in NumPy, without an expert, for dev and test."""
         label_B = self._logit_places(logits, batch)
+        if batch.expert is not None:
+            logits = logits + batch.expert
         loss_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label_B)
         return loss_B
 
