@@ -165,7 +165,7 @@ class PairBuilder(
     """Premise-hypothesis pairs, as examples.NLIExample."""
 
     BUILDER_CONFIGS = [ALL]  # noqa: RUF012
-    strings = ("uid", "premise", "hypothesis", "label", "group")
+    strings = ("uid", "premise", "hypothesis", "label", "group", "original")
     sequences = ("premise_tokens", "hypothesis_tokens", "tags")
 
     def read(self, folder: Path) -> Mapping[str, Split[NLIExample]]:

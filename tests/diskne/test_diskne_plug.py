@@ -131,7 +131,7 @@ def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
     task = experiment_of(config_of("demo", {"model.num_classes": 2})).scorer
     logits = jnp.array([[0.0, 1.0], [2.0, 0.0]])
 
-    loss = task.loss(logits, SimpleNamespace(label=jnp.array([1, 1]), weight=None))
+    loss = task.loss(logits, SimpleNamespace(label=jnp.array([1, 1]), expert=None))
 
     np.testing.assert_allclose(loss, np.log1p(np.exp([-1.0, 2.0])), rtol=1e-6)
     assert task.whole(logits).tolist() == [[0, 1, -np.inf], [2, 0, -np.inf]]

@@ -57,7 +57,7 @@ def test_two_logits_are_scored_over_two_classes():
 
 
 def test_two_logits_are_trained_on_two_classes():
-    batch = SimpleNamespace(label=jnp.asarray(ROWS.label), weight=None)
+    batch = SimpleNamespace(label=jnp.asarray(ROWS.label), expert=None)
     logits = jnp.asarray(LOGITS_NC)
 
     np.testing.assert_allclose(TWO_CLASSES.loss(logits, batch), LOSSES, atol=1e-6)
