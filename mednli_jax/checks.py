@@ -98,7 +98,7 @@ def _check_choices(config: ConfigDict, choices: Mapping[str, Sequence[str]]) -> 
     for field, allowed in choices.items():
         value = _value(config, field)
         if value is not None and value not in allowed:
-            fix = f"give one of {', '.join(allowed)}"
+            fix = f"give one of {', '.join(filter(None, allowed))}"
             raise ConfigError(f"unknown value '{value}'", field=field, fix=fix)
 
 

@@ -11,7 +11,7 @@ its seeds).
   --output=FILE   write .csv, .tsv, .jsonl or .parquet in place of stdout: all columns of the input
                   except the texts, then `predicted` and the probabilities. In .csv, .tsv and
                   .jsonl times, decimals and inf are texts, and NaN is empty
-  --attention     also write attention maps of each line to DIR/private/attention-N/
+  --attention     also write attention maps of each line to a new folder in DIR/private/
   stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (or sentence1 and sentence2), tokenised as the run's corpus (data.json,
                   "tokeniser"); a first line with these names, and perhaps others, is a header

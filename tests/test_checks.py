@@ -56,7 +56,7 @@ def test_a_field_with_choices_takes_no_other_and_names_them(field):
     message = refusal(config_with(field), {field: "zyzzyva"})
 
     assert message.startswith(f"config.{field}: unknown value 'zyzzyva'. Fix: give one of ")
-    assert all(choice in message for choice in checks.CHOICES[field])
+    assert message.endswith(f" {', '.join(filter(None, checks.CHOICES[field]))}.")
 
 
 BOUNDS = [(field, *bounds) for bounds, names in checks.NUMBERS.items() for field in names.split()]

@@ -632,7 +632,7 @@ def hypothesis_expert(
     try:
         p_NC = cross_val_predict(model, counts_NV, label_N, cv=folds, method="predict_proba")
     except ValueError:
-        problem = f"needs pairs of both labels for each of {FOLDS} parts of the premises"
+        problem = f"needs pairs of two labels for each of {FOLDS} parts of the premises"
         raise ConfigError(problem, field="train.debias", fix="leave it out") from None
     expert = np.zeros((len(arrays["label"]), len(labels)), np.float32)
     expert[:size] = np.log(LEAST)
