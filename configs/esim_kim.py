@@ -4,7 +4,7 @@
   python -m mednli_jax.train --config=configs/esim_kim.py:snli   # WordNet
   python -m mednli_jax.train --config=configs/esim_kim.py:mednli # the UMLS in $MEDNLI_JAX_DATA/umls
 
-Expected test accuracy: demo 92.4 (three seeds); docs/results-typed.md has SNLI. Named relations in
+Expected test accuracy: demo 91.7 (three seeds); docs/results-typed.md has SNLI. Named relations in
 addition to the six types: --config.knowledge.relations=may_treat,has_finding_site
 """
 

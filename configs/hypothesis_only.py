@@ -4,8 +4,8 @@ premise).
   python -m mednli_jax.train --config=configs/hypothesis_only.py          # demo, 12 s on 2 cores
   python -m mednli_jax.train --config=configs/hypothesis_only.py:mednli
 
-Expected test accuracy: demo 50.0 (the library 50.7, majority class 33.3); MedNLI 62.6 in the paper
-(dev 64.8), not measured here. The texts are whole raw texts; blanks separate words.
+Expected test accuracy: demo 50.0 (seed 0; the library 50.7, majority class 33.3); MedNLI 62.6 in
+the paper (dev 64.8), not measured here. The texts are whole raw texts; blanks separate words.
 docs/settings.md lists the differences to the published code.
 """
 
