@@ -329,9 +329,10 @@ def nli4ct_rows(
         try:
             premise = _premise(row, path.with_name(TRIALS), is_evidence=columns == EVIDENCE)
             change = row.values.get("Causal_type", NO_CHANGE)
-            if not isinstance(change, list) or str(change[-1]) not in originals:
+            is_change = isinstance(change, list) and len(change) == 2
+            if not is_change or str(change[1]) not in originals:
                 raise row.fault("names no statement of the file", "Causal_type")
-            row.original = change[-1]
+            row.original = change[1]
             tags = row.text("Type"), row.text("Section_id"), row.text("Intervention", optional=True)
             row.tags = tuple(filter(None, (change[0], *tags)))
         except DataError as error:
