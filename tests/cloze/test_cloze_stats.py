@@ -168,6 +168,7 @@ def test_the_command_prints_and_writes_figures_and_pictures(tmp_path):
 
     assert code == 0, errors
     assert "cases" in printed
+    assert "F1" not in printed  # there is no system
     pictures = {"passage_lengths.png", "answer_lengths.png", "specialties.png"}
     assert {path.name for path in out.iterdir()} == pictures | {".gitignore", "cloze-stats.json"}
     figures = read_json(out, "cloze-stats.json")
