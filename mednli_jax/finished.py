@@ -378,10 +378,13 @@ class Run(System):
             return self.on_corpus(self.config.data).prepared
         try:
             prepared, _ = self.experiment.corpus.prepare()
-        except UserError:  # perhaps of files that training alone needs
+        except UserError as error:  # perhaps of files that training alone needs
             if not fits_any_corpus:
                 raise
-            prepared = self.on_corpus(self.config.data).prepared
+            try:
+                prepared = self.on_corpus(self.config.data).prepared
+            except RunError:
+                raise error from None
             self.directory.check_data(prepared.manifest, partial=True)
             return prepared
         self.directory.check_data(prepared.manifest)

@@ -272,6 +272,17 @@ def test_a_run_is_scored_on_its_own_test_split_without_the_files_of_training(
     assert "changed since the run began: test.jsonl" in refused(evaluate, "--run=run")
 
 
+def test_a_run_with_random_vectors_needs_the_files_of_training_and_names_them(
+    home, tmp_path, monkeypatch
+):
+    write_own_pairs(tmp_path, HERE)
+    folder = f"--config.data.dir={tmp_path}"
+    home.train("run", folder, "--config.vectors.path=", "--force", model="bow")
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "train.jsonl").unlink()
+    assert "no file called train" in refused(evaluate, "--run=run")
+
+
 def test_a_word_without_a_vector_is_the_unknown_word_of_the_run(home):
     """A row of its own would be a mean of this corpus's vectors, but the weights know that of the
     source."""
