@@ -143,7 +143,8 @@ class _Repeated:
         lines = [str(repeated.line) for repeated in self.first if repeated.line is not None]
         where = f"{self.count:,} times"
         if lines:
-            where += f", in lines {', '.join(lines)}"
+            noun = "" if isinstance(error.line, str) else "lines "
+            where += f", in {noun}{', '.join(lines)}"
         if self.count > len(self.first):
             where += ", ..."
         return DataError(
