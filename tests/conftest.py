@@ -4,6 +4,7 @@ memory small."""
 import ctypes
 import gc
 import os
+import signal
 import sys
 import tempfile
 
@@ -15,6 +16,10 @@ if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):
         f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
     )
     os.environ["JAX_PLATFORMS"] = "cpu"
+
+# A shell starts a job in the background with SIGINT ignored, which child processes would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The package's commands forbid glibc to give freed memory back (`keep_memory`); the suite lets it.
 # Only large parts are given back, because the system clears each page that a process takes anew.
