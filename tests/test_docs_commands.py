@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support import diskne_paper, documented, mednli_paper
 from support.canaries import WORDS
+from support.clinical_files import write_clinical_corpora
 from support.cloze import write_clicr
 from support.commands import IMPORTS, ROOT, json_lines
 from support.pair_files import official, write_rows
@@ -65,6 +66,7 @@ def write_inputs(home):
     shutil.copy(home / "data" / "metamap.mmi", home / "metamap.mmi")
     (home / "private" / "metamap").mkdir(parents=True)
     shutil.copy(home / "data" / "metamap.mmi", home / "private" / "metamap" / "out.mmi")
+    write_clinical_corpora(home / "data")
     write_uids(home)
     add_pairs_with_related_words(home)
     (home / "mine.tsv").write_text(ONTOLOGY)

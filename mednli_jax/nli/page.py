@@ -97,9 +97,9 @@ def _scores(scored: Mapping[str, Scores]) -> Section:
         for name, of_slice in scores.get("slices", {}).items():
             rows.append(_score_row(f"{split}, {name}", of_slice))
             slices[name] = SLICES.get(name, "pairs of this genre or kind")
-        if "consistency" in scores:
-            measures = ("consistency", "faithfulness")
-            changes += [f"{name} {points(scores[name]['mean'])}" for name in measures]
+        for name in ("consistency", "faithfulness"):
+            if name in scores:
+                changes.append(f"{name} {points(scores[name]['mean'])}")
     words = [f"{name}: {description}" for name, description in slices.items()]
     words += [f"changed statements: {', '.join(changes)}"] if changes else []
     words.append(

@@ -425,17 +425,19 @@ def _scores_of_changes(
 
     Consistency: the share of changes that keep the label whose prediction is that of the original.
     Faithfulness: the share of changes of the label whose prediction is not the original's label.
-    original_N: see Rows.
+    Without changes of a kind its score is left out. original_N: see Rows.
     """
     changed_K = np.flatnonzero(original_N >= 0)
     original_K = original_N[changed_K]
     alters_K = label_N[changed_K] != label_N[original_K]
     same_SK = predicted_SN[:, changed_K] == predicted_SN[:, original_K]
     faithful_SK = predicted_SN[:, changed_K] != label_N[original_K]
-    return {
-        "consistency": metrics.mean_sd(same_SK[:, ~alters_K].mean(axis=1).tolist()),
-        "faithfulness": metrics.mean_sd(faithful_SK[:, alters_K].mean(axis=1).tolist()),
-    }
+    scores: Scores = {}
+    if not alters_K.all():
+        scores["consistency"] = metrics.mean_sd(same_SK[:, ~alters_K].mean(axis=1).tolist())
+    if alters_K.any():
+        scores["faithfulness"] = metrics.mean_sd(faithful_SK[:, alters_K].mean(axis=1).tolist())
+    return scores
 
 
 def _has_logit(logits: np.ndarray) -> np.ndarray:

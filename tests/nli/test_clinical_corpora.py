@@ -1,10 +1,11 @@
 """NLI4CT, RQE and RadNLI, on made-up files in the official layouts; damaged files are in
 tests/test_refusals.py."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.clinical_files import SINGLE, STATEMENTS, questions, statement, write_trials
 from support.files import lines, write
 from support.pair_files import official
 from support.tables import table_rows
@@ -15,33 +16,6 @@ from mednli_jax.nli.read.corpora import source_files
 from mednli_jax.nli.read.pair_rows import EVIDENCE
 from mednli_jax.nli.read.readers import load_nli
 
-TRIALS = {"NCT01": ["Outcome:", "  12 of 40", "", "Group B  9 of 41"], "NCT02": ["None given"]}
-
-
-def statement(text, label, *evidence, **fields):
-    """A statement on the results of NCT01; on those of NCT02, too, with evidence for both."""
-    row = {"Type": "Single", "Section_id": "Results", "Primary_id": "NCT01", "Statement": text}
-    row |= {"Label": label, "Primary_evidence_index": evidence[0]}
-    if len(evidence) > 1:
-        row |= {"Type": "Comparison", "Secondary_id": "NCT02"}
-        row["Secondary_evidence_index"] = evidence[1]
-    return row | fields
-
-
-def write_trials(folder, **splits):
-    """Writes files of statements, and the trials beside them."""
-    for name, sections in TRIALS.items():
-        write(folder / "CT json" / f"{name}.json", json.dumps({"Results": sections}))
-    for name, statements in splits.items():
-        write(folder / f"{name}.json", json.dumps(statements))
-
-
-SINGLE = {"a": statement("12 answered .", "Entailment", [3, 1])}
-STATEMENTS = {
-    "train": SINGLE,
-    "dev": {"b": statement("NCT02 is larger .", "Contradiction", [0], [0])},
-    "Gold_test": {"c": statement("9 answered .", "Contradiction", [1])},
-}
 WHOLE = "Outcome: 12 of 40 Group B 9 of 41"
 
 
@@ -113,14 +87,12 @@ def test_changed_statements_are_scored_beside_their_originals(tmp_path, monkeypa
     assert scores["slices"]["control"]["examples"] == 2
     assert {"Preserving", "Paraphrase", "Altering"} < set(scores["slices"])
 
-
-def questions(*pairs):
-    """RQE's XML of (chq, faq, value)."""
-    rows = []
-    for number, (chq, faq, value) in enumerate(pairs, 1):
-        texts = f"<chq>\n {chq}\n</chq><faq>{faq}</faq>"
-        rows.append(f'<pair pid="{number}" type="x" value="{value}">{texts}</pair>')
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<RQE>{"".join(rows)}</RQE>'
+    rows = prepared.splits["test"]
+    for changed, missing in ((slice(4), "faithfulness"), (slice(4, 6), "consistency")):
+        original = np.full(6, -1)
+        original[changed] = rows.original[changed]
+        scores = scorer.score(replace(rows, original=original), np.eye(2)[predicted_SN])
+        assert {"consistency", "faithfulness"} - set(scores) == {missing}
 
 
 def test_a_tenth_of_the_questions_of_rqe_is_dev_with_all_their_pairs(tmp_path):
