@@ -29,9 +29,8 @@ RECORDS = "jobs"  # the folder of the records
 FREE = re.compile(r"data\.(dir|labels)|train\.checkpoint_\w+|\w+\.at_once")
 SIZES = r"model\.(hidden_size|layers|attention_heads|intermediate_size|positions)"
 FREE_WITH_WEIGHTS = re.compile(f"{FREE.pattern}|{SIZES}")
-NAMING = re.compile(
-    r"data\.(name|genre|builder|limit|columns|evidence)"
-)  # fields of direct transfer
+# Fields that name the corpus of a direct transfer.
+NAMING = re.compile(r"data\.(name|genre|builder|limit|columns|evidence)")
 
 
 @dataclass(frozen=True)

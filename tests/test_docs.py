@@ -160,6 +160,10 @@ def test_the_links_of_a_page_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
+def test_the_readme_is_short():
+    assert (ROOT / "README.md").stat().st_size <= 8_000
+
+
 def test_the_program_of_the_page_splits_pairs_by_note(tmp_path):
     (tmp_path / "split.py").write_text(modules("docs/fine-tuning.md")["split"])
     rows = [f"{number},note {number // 3},claim {number},yes" for number in range(60)]
